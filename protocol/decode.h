@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "protocol/bytes.h"
+#include "protocol/packet.h"
+#include "protocol/reason.h"
+
+namespace pulsegate {
+
+/// Why bytes are no packet: the code to answer with, and the cause in words for the log.
+struct DecodeError {
+    Reason reason;
+    const char* cause;
+};
+
+/// What stands at the front of a byte stream.
+struct Frame {
+    enum class Status : std::uint8_t { complete, incomplete, bad };
+    Status status;
+    std::size_t size = 0;  ///< complete: bytes of the whole packet; incomplete: bytes known to be
+                           ///< needed (0: not yet known)
+    DecodeError error{};   ///< bad: malformed length, reserved type or flags, or larger than allowed
+};
+
+/// Finds the first packet of `in` from its fixed header alone (MQTT 5.0, section 2.1), so that a
+/// packet that is too large or has a bad first byte is refused before its body arrives.
+/// `max_packet_size` counts the whole packet, header included.
+Frame next_frame(Bytes in, std::size_t max_packet_size);
+
+/// Who sent the packet: some packets and properties are legal in one direction only.
+enum class Sender : std::uint8_t { client, server };
+
+using Decoded = std::variant<Packet, DecodeError>;
+
+/// Decodes one whole packet, strictly. `version` is what CONNECT agreed on; a CONNECT itself states
+/// its own and ignores it. The result views `frame`.
+Decoded decode(Bytes frame, Version version, Sender sender);
+
+}  // namespace pulsegate

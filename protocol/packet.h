@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "protocol/bytes.h"
+#include "protocol/properties.h"
+#include "protocol/reason.h"
+
+namespace pulsegate {
+
+/// The packets of MQTT 3.1.1 and 5.0 as values. Texts and payloads are views into the bytes that
+/// they were decoded from. `properties` is empty in 3.1.1.
+
+/// The value is the protocol level on the wire.
+enum class Version : std::uint8_t { v3_1_1 = 4, v5_0 = 5 };
+
+enum class QoS : std::uint8_t { at_most_once = 0, at_least_once = 1, exactly_once = 2 };
+
+/// Control packet types (MQTT 5.0, table 2-1).
+enum class PacketType : std::uint8_t {
+    connect = 1, connack, publish, puback, pubrec, pubrel, pubcomp, subscribe, suback,
+    unsubscribe, unsuback, pingreq, pingresp, disconnect, auth,
+};
+
+/// The standard's name in capitals ("PINGREQ").
+std::string_view name(PacketType type);
+
+struct Will {
+    std::string_view topic;
+    std::string_view payload;
+    QoS qos = QoS::at_most_once;
+    bool retain = false;
+    Properties properties;
+};
+
+struct Connect {
+    Version version = Version::v3_1_1;
+    bool clean_start = true;
+    std::uint16_t keepalive = 0;  ///< seconds; 0: the client states none
+    std::string_view client_id;
+    std::optional<Will> will;
+    std::optional<std::string_view> username;
+    std::optional<std::string_view> password;
+    Properties properties;
+};
+
+struct Connack {
+    bool session_present = false;
+    Reason reason = Reason::success;  ///< in 3.1.1 encoded by connect_return_code
+    Properties properties;
+};
+
+struct Publish {
+    bool dup = false;
+    QoS qos = QoS::at_most_once;
+    bool retain = false;
+    std::string_view topic;
+    std::uint16_t packet_id = 0;  ///< absent at QoS 0
+    Properties properties;
+    std::string_view payload;
+};
+
+/// What PUBACK, PUBREC, PUBREL and PUBCOMP share.
+template <PacketType Type>
+struct Acknowledgement {
+    static constexpr PacketType type = Type;
+    std::uint16_t packet_id = 0;
+    Reason reason = Reason::success;
+    Properties properties;
+};
+using Puback = Acknowledgement<PacketType::puback>;
+using Pubrec = Acknowledgement<PacketType::pubrec>;
+using Pubrel = Acknowledgement<PacketType::pubrel>;
+using Pubcomp = Acknowledgement<PacketType::pubcomp>;
+
+/// Subscription options (MQTT 5.0, section 3.8.3.1); 3.1.1 has only `qos`.
+struct SubscribeOptions {
+    QoS qos = QoS::at_most_once;
+    bool no_local = false;
+    bool retain_as_published = false;
+    std::uint8_t retain_handling = 0;  ///< 0 send, 1 send if new, 2 do not send
+
+    bool operator==(const SubscribeOptions&) const = default;
+};
+
+struct SubscribeFilter {
+    std::string_view filter;
+    SubscribeOptions options;
+};
+
+/// The decoder guarantees at least one filter, and that each is UTF-8; whether it is a valid topic
+/// filter is for the receiver to judge, who owes one reason code for each.
+struct Subscribe {
+    std::uint16_t packet_id = 0;
+    std::vector<SubscribeFilter> filters;
+    Properties properties;
+};
+
+struct Suback {
+    std::uint16_t packet_id = 0;
+    std::vector<Reason> reasons;  ///< 3.1.1 knows 0, 1, 2 and 0x80: the encoder folds errors
+    Properties properties;
+};
+
+struct Unsubscribe {
+    std::uint16_t packet_id = 0;
+    std::vector<std::string_view> filters;
+    Properties properties;
+};
+
+struct Unsuback {
+    std::uint16_t packet_id = 0;
+    std::vector<Reason> reasons;  ///< 5.0 only
+    Properties properties;
+};
+
+struct Pingreq {};
+struct Pingresp {};
+
+struct Disconnect {
+    Reason reason = Reason::success;  ///< 5.0 only
+    Properties properties;
+};
+
+struct Auth {
+    Reason reason = Reason::success;
+    Properties properties;
+};
+
+using Packet = std::variant<Connect, Connack, Publish, Puback, Pubrec, Pubrel, Pubcomp, Subscribe,
+                            Suback, Unsubscribe, Unsuback, Pingreq, Pingresp, Disconnect, Auth>;
+
+}  // namespace pulsegate

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace pulsegate {
+
+/// Well-formed UTF-8 without U+0000 (MQTT 5.0, section 1.5.4): overlong forms, surrogates and
+/// code points past U+10FFFF are not.
+bool valid_utf8(std::string_view text);
+
+/// A topic to publish to: 1 to 65,535 bytes, no wildcard, no U+0000 (section 4.7.3).
+bool valid_topic_name(std::string_view topic);
+
+/// A filter to subscribe to: `+` fills a whole level, `#` the last one (section 4.7.1); for a
+/// shared subscription (`$share/group/filter`, section 4.8.2) group and filter are both checked.
+bool valid_topic_filter(std::string_view filter);
+
+bool has_wildcard(std::string_view filter);
+
+/// Does the filter select the topic? A leading wildcard never selects a topic that begins with `$`
+/// (section 4.7.2). Both must be valid, and the filter not a shared one.
+bool topic_matches(std::string_view filter, std::string_view topic);
+
+/// The two parts of `$share/group/filter`, or nothing if the filter is not a shared one.
+struct SharedFilter {
+    std::string_view group;
+    std::string_view filter;
+};
+std::optional<SharedFilter> shared_filter(std::string_view filter);
+
+/// Splits a topic or filter into its levels, one call a level: "a//b" gives "a", "", "b".
+class TopicLevels {
+public:
+    explicit TopicLevels(std::string_view topic) : rest_(topic) {}
+
+    /// The next level; false after the last.
+    bool next(std::string_view& level) {
+        if (done_) return false;
+        const auto slash = rest_.find('/');
+        level = rest_.substr(0, slash);
+        done_ = slash == std::string_view::npos;
+        if (!done_) rest_.remove_prefix(slash + 1);
+        return true;
+    }
+
+private:
+    std::string_view rest_;
+    bool done_ = false;
+};
+
+}  // namespace pulsegate
