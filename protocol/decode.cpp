@@ -1,7 +1,7 @@
 #include "protocol/decode.h"
 
 #include <array>
-#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "protocol/packet_set.h"
@@ -116,7 +116,7 @@ std::optional<Will> read_will(Reader& in, const Header& header, unsigned flags) 
     Will will;
     will.qos = QoS{static_cast<std::uint8_t>((flags & connect_will_qos) >> 3)};
     will.retain = (flags & connect_will_retain) != 0;
-    if (header.v5()) will.properties = read_properties(in, in::will_type, header.sender);
+    if (header.v5()) will.properties = read_properties(in, packets::will_type, header.sender);
     will.topic = in.text();
     will.payload = in.binary();
     if (will.topic.empty() || has_wildcard(will.topic))
@@ -162,6 +162,10 @@ Decoded read_connack(Reader& in, const Header& header) {
 
 // PUBLISH (section 3.3)
 
+// The packets of the hot path own nothing, so that decoding them allocates nothing.
+static_assert(std::is_trivially_destructible_v<Publish> &&
+              std::is_trivially_destructible_v<Puback>);
+
 constexpr unsigned publish_retain = 0x01;
 constexpr unsigned publish_qos = 0x06;
 constexpr unsigned publish_dup = 0x08;
@@ -206,7 +210,9 @@ SubscribeOptions read_subscribe_options(Reader& in, const Header& header) {
     options.no_local = (bits & 0x04) != 0;
     options.retain_as_published = (bits & 0x08) != 0;
     options.retain_handling = static_cast<std::uint8_t>(bits >> 4 & 0x03);
-    if ((bits & 0x03) == 3) in.protocol_error("SUBSCRIBE: QoS is 3");
+    if ((bits & 0x03) == 3)  // 3.1.1 calls malformed (3.8.3-4) what is a protocol error in 5.0
+        in.fail({header.v5() ? Reason::protocol_error : Reason::malformed_packet,
+                 "SUBSCRIBE: QoS is 3"});
     if (options.retain_handling == 3) in.protocol_error("SUBSCRIBE: retain handling is 3");
     return options;
 }

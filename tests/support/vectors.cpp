@@ -269,7 +269,7 @@ constexpr BadVector bad[] = {
     {"a SUBSCRIBE's packet identifier is not 0", v4, client, "82 r k0 s'a' 00", protocol, "SUBSCRIBE: packet identifier is 0"},
     {"a filter has options", v4, client, "82 r k1 s'a' 00 s'b'", malformed, "SUBSCRIBE: ends too early"},
     {"a filter is UTF-8", v5, client, "82 r k1 [ ] s1 ff 00", malformed, "SUBSCRIBE: a text is not valid UTF-8"},
-    {"no filter asks for QoS 3", v4, client, "82 r k1 s'a' 03", protocol, "SUBSCRIBE: QoS is 3"},
+    {"no filter asks for QoS 3", v4, client, "82 r k1 s'a' 03", malformed, "SUBSCRIBE: QoS is 3"},
     {"no filter asks for QoS 3", v5, client, "82 r k1 [ ] s'a' 03", protocol, "SUBSCRIBE: QoS is 3"},
     {"options of 3.1.1 are the QoS", v4, client, "82 r k1 s'a' 04", malformed, "SUBSCRIBE: reserved option bits are set"},
     {"two option bits are reserved", v5, client, "82 r k1 [ ] s'a' 40", malformed, "SUBSCRIBE: reserved option bits are set"},
