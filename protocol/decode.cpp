@@ -137,7 +137,7 @@ Decoded read_connect(Reader& in, const Header& framed) {
     connect.will = read_will(in, header, flags);
     if (flags & connect_username) connect.username = in.text();
     if (flags & connect_password) connect.password = in.binary();
-    return finish(in, std::move(connect));
+    return finish(in, connect);
 }
 
 // CONNACK (section 3.2)
@@ -157,7 +157,7 @@ Decoded read_connack(Reader& in, const Header& header) {
     if (connack.session_present && connack.reason != Reason::success)
         in.protocol_error("CONNACK: session present in a refusal");
     connack.properties = read_properties(in, header);
-    return finish(in, std::move(connack));
+    return finish(in, connack);
 }
 
 // PUBLISH (section 3.3)
@@ -187,7 +187,7 @@ Decoded read_publish(Reader& in, const Header& header) {
     publish.properties = read_properties(in, header);
     check_topic(in, publish);
     publish.payload = as_text(in.rest());
-    return finish(in, std::move(publish));
+    return finish(in, publish);
 }
 
 // PUBACK, PUBREC, PUBREL, PUBCOMP (sections 3.4 to 3.7)
@@ -197,7 +197,7 @@ Decoded read_acknowledgement(Reader& in, const Header& header) {
     Acknowledgement acknowledgement;
     acknowledgement.packet_id = read_packet_id(in, header);
     read_reason_and_properties(in, header, acknowledgement);
-    return finish(in, std::move(acknowledgement));
+    return finish(in, acknowledgement);
 }
 
 // SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK (sections 3.8 to 3.11)
@@ -283,7 +283,7 @@ Decoded read_disconnect(Reader& in, const Header& header) {
         in.protocol_error("DISCONNECT: only a client sends it in MQTT 3.1.1");
     Disconnect disconnect;
     read_reason_and_properties(in, header, disconnect);
-    return finish(in, std::move(disconnect));
+    return finish(in, disconnect);
 }
 
 Decoded read_auth(Reader& in, const Header& header) {
@@ -299,7 +299,7 @@ Decoded read_auth(Reader& in, const Header& header) {
     const bool bare = auth.reason == Reason::success && auth.properties.empty();
     if (!bare && !auth.properties.text(Property::authentication_method))
         in.protocol_error("AUTH: no authentication method");
-    return finish(in, std::move(auth));
+    return finish(in, auth);
 }
 
 // The fixed header (section 2.1)
