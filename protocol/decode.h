@@ -39,4 +39,8 @@ using Decoded = std::variant<Packet, DecodeError>;
 /// its own and ignores it. The result views `frame`.
 Decoded decode(Bytes frame, Version version, Sender sender);
 
+/// The version in which to answer a CONNECT that could not be decoded: 5.0 if it claims that or a
+/// later one.
+Version version_to_answer(Bytes frame);
+
 }  // namespace pulsegate

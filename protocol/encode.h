@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
 
@@ -24,5 +26,8 @@ void encode(const Disconnect& packet, Version version, Buffer& out);
 void encode(const Auth& packet, Buffer& out);  // 5.0 only
 
 void encode(const Packet& packet, Version version, Buffer& out);
+
+/// How large a PUBLISH will be: a 5.0 client may have stated a Maximum Packet Size.
+std::size_t encoded_size(const Publish& packet, Version version);
 
 }  // namespace pulsegate

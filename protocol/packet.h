@@ -30,38 +30,46 @@ enum class PacketType : std::uint8_t {
 std::string_view name(PacketType type);
 
 struct Will {
-    std::string_view topic;
-    std::string_view payload;
+    std::string_view topic{};
+    std::string_view payload{};
     QoS qos = QoS::at_most_once;
     bool retain = false;
-    Properties properties;
+    Properties properties{};
+
+    bool operator==(const Will&) const = default;
 };
 
 struct Connect {
     Version version = Version::v3_1_1;
     bool clean_start = true;
     std::uint16_t keepalive = 0;  ///< seconds; 0: the client states none
-    std::string_view client_id;
-    std::optional<Will> will;
-    std::optional<std::string_view> username;
-    std::optional<std::string_view> password;
-    Properties properties;
+    std::string_view client_id{};
+    std::optional<Will> will{};
+    std::optional<std::string_view> username{};
+    std::optional<std::string_view> password{};
+    Properties properties{};
+
+    bool operator==(const Connect&) const = default;
 };
 
 struct Connack {
     bool session_present = false;
     Reason reason = Reason::success;  ///< in 3.1.1 encoded by connect_return_code
-    Properties properties;
+    Properties properties{};
+
+    bool operator==(const Connack&) const = default;
 };
 
 struct Publish {
     bool dup = false;
     QoS qos = QoS::at_most_once;
     bool retain = false;
-    std::string_view topic;
+    std::string_view topic{};
     std::uint16_t packet_id = 0;  ///< absent at QoS 0
-    Properties properties;
-    std::string_view payload;
+    Properties properties{};
+    std::string_view payload{};
+
+    bool operator==(const Publish&) const = default;
 };
 
 /// What PUBACK, PUBREC, PUBREL and PUBCOMP share.
@@ -70,7 +78,9 @@ struct Acknowledgement {
     static constexpr PacketType type = Type;
     std::uint16_t packet_id = 0;
     Reason reason = Reason::success;
-    Properties properties;
+    Properties properties{};
+
+    bool operator==(const Acknowledgement&) const = default;
 };
 using Puback = Acknowledgement<PacketType::puback>;
 using Pubrec = Acknowledgement<PacketType::pubrec>;
@@ -88,47 +98,65 @@ struct SubscribeOptions {
 };
 
 struct SubscribeFilter {
-    std::string_view filter;
-    SubscribeOptions options;
+    std::string_view filter{};
+    SubscribeOptions options{};
+
+    bool operator==(const SubscribeFilter&) const = default;
 };
 
 /// The decoder guarantees at least one filter, and that each is UTF-8; whether it is a valid topic
 /// filter is for the receiver to judge, who owes one reason code for each.
 struct Subscribe {
     std::uint16_t packet_id = 0;
-    std::vector<SubscribeFilter> filters;
-    Properties properties;
+    std::vector<SubscribeFilter> filters{};
+    Properties properties{};
+
+    bool operator==(const Subscribe&) const = default;
 };
 
 struct Suback {
     std::uint16_t packet_id = 0;
-    std::vector<Reason> reasons;  ///< 3.1.1 knows 0, 1, 2 and 0x80: the encoder folds errors
-    Properties properties;
+    std::vector<Reason> reasons{};  ///< 3.1.1 knows 0, 1, 2 and 0x80: the encoder folds errors
+    Properties properties{};
+
+    bool operator==(const Suback&) const = default;
 };
 
 struct Unsubscribe {
     std::uint16_t packet_id = 0;
-    std::vector<std::string_view> filters;
-    Properties properties;
+    std::vector<std::string_view> filters{};
+    Properties properties{};
+
+    bool operator==(const Unsubscribe&) const = default;
 };
 
 struct Unsuback {
     std::uint16_t packet_id = 0;
-    std::vector<Reason> reasons;  ///< 5.0 only
-    Properties properties;
+    std::vector<Reason> reasons{};  ///< 5.0 only
+    Properties properties{};
+
+    bool operator==(const Unsuback&) const = default;
 };
 
-struct Pingreq {};
-struct Pingresp {};
+struct Pingreq {
+    bool operator==(const Pingreq&) const = default;
+};
+struct Pingresp {
+    bool operator==(const Pingresp&) const = default;
+};
 
 struct Disconnect {
     Reason reason = Reason::success;  ///< 5.0 only
-    Properties properties;
+    Properties properties{};
+
+    bool operator==(const Disconnect&) const = default;
 };
 
 struct Auth {
     Reason reason = Reason::success;
-    Properties properties;
+    Properties properties{};
+
+    bool operator==(const Auth&) const = default;
 };
 
 using Packet = std::variant<Connect, Connack, Publish, Puback, Pubrec, Pubrel, Pubcomp, Subscribe,

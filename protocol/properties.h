@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/bytes.h"
 
@@ -39,13 +41,16 @@ enum class Property : std::uint8_t {
     shared_subscription_available = 0x2A,
 };
 
+/// The standard's name of a property, in lower case ("receive maximum").
+std::string_view name(Property id);
+
 /// One property as it stands in a packet. `number` holds every integer type, `text` strings and
 /// binary data; a user property has its name in `key`.
 struct PropertyValue {
     Property id;
     std::uint32_t number = 0;
-    std::string_view key;
-    std::string_view text;
+    std::string_view key{};
+    std::string_view text{};
 };
 
 /// The properties of a decoded packet: a view of their bytes, already checked by the decoder.
@@ -68,6 +73,10 @@ public:
 
     bool empty() const { return raw_.empty(); }
     Bytes raw() const { return raw_; }
+
+    friend bool operator==(const Properties& a, const Properties& b) {
+        return as_text(a.raw_) == as_text(b.raw_);
+    }
 
 private:
     static bool take(Bytes& rest, PropertyValue& out);

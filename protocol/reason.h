@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace pulsegate {
@@ -59,5 +60,8 @@ std::string_view name(Reason reason);
 
 /// The return code that a 3.1.1 CONNACK carries for it (MQTT 3.1.1, table 3.1): 0 to 5.
 std::uint8_t connect_return_code(Reason reason);
+
+/// What such a return code means; nothing for the reserved ones, 6 to 255.
+std::optional<Reason> connect_reason(std::uint8_t return_code);
 
 }  // namespace pulsegate

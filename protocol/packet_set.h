@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/packet.h"
+
+namespace pulsegate {
+
+/// A set of packet types: the standard's tables say of each property and each reason code in which
+/// packets it may stand.
+using PacketSet = std::uint16_t;
+
+constexpr PacketSet only(PacketType type) {
+    return static_cast<PacketSet>(1u << static_cast<unsigned>(type));
+}
+
+constexpr bool contains(PacketSet set, PacketType type) { return (set & only(type)) != 0; }
+
+/// The sets by name, for tables that read like the standard's: `connect | connack`.
+namespace in {
+
+/// The will has properties of its own; it takes the place of the forbidden packet type 0.
+inline constexpr PacketType will_type{0};
+
+inline constexpr PacketSet nowhere = 0;
+inline constexpr PacketSet will = only(will_type);
+inline constexpr PacketSet connect = only(PacketType::connect);
+inline constexpr PacketSet connack = only(PacketType::connack);
+inline constexpr PacketSet publish = only(PacketType::publish);
+inline constexpr PacketSet puback = only(PacketType::puback);
+inline constexpr PacketSet pubrec = only(PacketType::pubrec);
+inline constexpr PacketSet pubrel = only(PacketType::pubrel);
+inline constexpr PacketSet pubcomp = only(PacketType::pubcomp);
+inline constexpr PacketSet subscribe = only(PacketType::subscribe);
+inline constexpr PacketSet suback = only(PacketType::suback);
+inline constexpr PacketSet unsubscribe = only(PacketType::unsubscribe);
+inline constexpr PacketSet unsuback = only(PacketType::unsuback);
+inline constexpr PacketSet disconnect = only(PacketType::disconnect);
+inline constexpr PacketSet auth = only(PacketType::auth);
+inline constexpr PacketSet acknowledgements = puback | pubrec | pubrel | pubcomp;
+
+}  // namespace in
+
+}  // namespace pulsegate

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "protocol/decode.h"
+#include "protocol/packet_set.h"
+#include "protocol/properties.h"
+#include "protocol/reader.h"
+
+namespace pulsegate {
+
+/// Reads a property list with its length prefix and checks every rule of it: which properties may
+/// stand in `packet` (or `in::will_type`), from whom, how often and with which values.
+Properties read_properties(Reader& from, PacketType packet, Sender sender);
+
+}  // namespace pulsegate
