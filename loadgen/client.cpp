@@ -21,8 +21,8 @@ std::string Client::open(asio::ip::tcp::endpoint target, std::optional<asio::ip:
     if (!error) socket_.non_blocking(true, error);
     if (!error) socket_.set_option(asio::ip::tcp::no_delay(true), error);
     if (!error && source) {
-        // Choose the port at connect, when the whole four-tuple is known. Otherwise the kernel wants
-        // a port that is free towards every server.
+        // Choose the port at connect, when the whole four-tuple is known. Otherwise the kernel
+        // wants a port that is free towards every server.
         const int on = 1;
         setsockopt(socket_.native_handle(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         socket_.bind({*source, 0}, error);

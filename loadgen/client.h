@@ -1,16 +1,15 @@
 #pragma once
 
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/ip/tcp.hpp>
 
 #include "loadgen/time.h"
 #include "protocol/decode.h"
@@ -69,8 +68,8 @@ public:
     std::uint32_t place = 0;  ///< among the talkers; kept by the fleet
     Stage stage = Stage::unborn;
     const bool will_fall_silent;
-    bool starved = false;      ///< the generator itself was too late to keep it alive
-    bool overdue_ping = false;  ///< and already counted as such
+    bool starved = false;               ///< the generator itself was too late to keep it alive
+    bool overdue_ping = false;          ///< and already counted as such
     Reason farewell = Reason::success;  ///< of the server's DISCONNECT, if it sent one
     std::uint16_t keepalive = 0;        ///< seconds, as agreed
     std::uint32_t unacknowledged = 0;   ///< QoS 1 messages

@@ -8,8 +8,8 @@
 
 namespace pulsegate::load {
 
-/// Durations counted in buckets that grow with the value: 128 to a doubling, so that a percentile is
-/// right to 1 % from a nanosecond to centuries, in 60 kB. Minimum, mean and maximum are exact.
+/// Durations counted in buckets that grow with the value: 128 to a doubling, so that a percentile
+/// is right to 1 % from a nanosecond to centuries, in 60 kB. Minimum, mean and maximum are exact.
 class Histogram {
 public:
     void add(Duration value);

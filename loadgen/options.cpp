@@ -1,11 +1,11 @@
 #include "loadgen/options.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
-
-#include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "loadgen/stamp.h"
 

@@ -1,10 +1,10 @@
 #include "loadgen/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 namespace pulsegate::load {
 
@@ -33,18 +33,21 @@ void choose_clients(Plan& plan, const Machine& machine) {
         if (plan.clients <= room) return;
         throw std::runtime_error(fmt::format(
             "--clients {}: the file limit of {} leaves room for {}; raise it with 'ulimit -n {}' "
-            "(LimitNOFILE= in a systemd unit, nofile in /etc/security/limits.conf), for the server too",
+            "(LimitNOFILE= in a systemd unit, nofile in /etc/security/limits.conf), for the server "
+            "too",
             plan.clients, machine.files, room, plan.clients + 1000));
     }
     plan.clients = static_cast<std::uint32_t>(std::min<std::uint64_t>(usual_clients, room));
     if (plan.clients < 2)
-        throw std::runtime_error(fmt::format("the file limit of {} is too low; raise it with "
-                                             "'ulimit -n 20000'", machine.files));
+        throw std::runtime_error(
+            fmt::format("the file limit of {} is too low; raise it with "
+                        "'ulimit -n 20000'",
+                        machine.files));
     if (plan.clients < usual_clients)
-        plan.notes.push_back(fmt::format(
-            "{} clients instead of {}: the file limit is {}; 'ulimit -n {}' raises it",
-            show_count(plan.clients), show_count(usual_clients), machine.files,
-            usual_clients + 1000));
+        plan.notes.push_back(
+            fmt::format("{} clients instead of {}: the file limit is {}; 'ulimit -n {}' raises it",
+                        show_count(plan.clients), show_count(usual_clients), machine.files,
+                        usual_clients + 1000));
 }
 
 void choose_sources(Plan& plan, const Machine& machine) {
@@ -77,15 +80,16 @@ void choose_in_progress(Plan& plan, const Machine& machine) {
 
 void choose_messages(Plan& plan) {
     const auto talkers = plan.clients - plan.silent_clients();
-    const double ping_every =
-        seconds(plan.options.keepalive) * (earliest_ping + latest_ping) / 2;
+    const double ping_every = seconds(plan.options.keepalive) * (earliest_ping + latest_ping) / 2;
     const double pings = talkers / ping_every;
-    plan.messages = plan.options.messages.value_or(std::max(0.0, std::floor(usual_packets - pings)));
+    plan.messages =
+        plan.options.messages.value_or(std::max(0.0, std::floor(usual_packets - pings)));
     if (talkers >= 2 || plan.messages == 0) return;
     if (plan.options.messages)
         throw std::runtime_error(fmt::format(
             "--messages {}: that takes two talking clients, and there are {}; raise --clients or "
-            "lower --silent", *plan.options.messages, talkers));
+            "lower --silent",
+            *plan.options.messages, talkers));
     plan.messages = 0;
 }
 

@@ -12,6 +12,9 @@ namespace pulsegate::load {
 /// The server promises to close a silent client within one tick of its wheel after the limit.
 constexpr Duration server_tick = std::chrono::seconds(1);
 
+/// A generator that looks this late saw nothing of what happened in between.
+constexpr Duration stall = std::chrono::milliseconds(100);
+
 /// Talkers ping after a random part of the keepalive between these.
 constexpr double earliest_ping = 0.75;
 constexpr double latest_ping = 1.0;

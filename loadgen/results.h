@@ -34,7 +34,7 @@ struct Results {
         std::uint64_t lost = 0;
         std::uint64_t duplicated = 0;
         std::uint64_t misdirected = 0;  ///< came to the wrong client, damaged, or from elsewhere
-        std::uint64_t excused = 0;  ///< lost with a client that the generator itself let starve
+        std::uint64_t excused = 0;      ///< lost with a client that the generator itself let starve
         std::uint64_t acknowledged = 0;    ///< QoS 1: PUBACKs
         std::uint64_t unacknowledged = 0;  ///< QoS 1: not excused
         Histogram latency;                 ///< from the planned time to the arrival
@@ -61,9 +61,10 @@ struct Results {
     } silence;
 
     std::uint32_t false_offline = 0;
-    std::uint32_t starved = 0;  ///< talkers closed rightly, since the generator sent nothing in time
+    std::uint32_t starved =
+        0;  ///< talkers closed rightly, since the generator sent nothing in time
 
-    std::uint32_t stalls = 0;  ///< times the generator did not run for longer than the tolerance
+    std::uint32_t stalls = 0;  ///< times the generator did not get to run
     Duration longest_stall{};
     std::uint16_t server_keepalive = 0;  ///< MQTT 5; 0: the server did not overrule ours
 

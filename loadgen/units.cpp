@@ -1,11 +1,11 @@
 #include "loadgen/units.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 namespace pulsegate::load {
 

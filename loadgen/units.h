@@ -23,7 +23,7 @@ struct Address {
 Address parse_address(std::string_view url);  ///< "mqtt://host[:port]", IPv6 in brackets
 
 /// And how they like to read them.
-std::string show(Duration duration);        ///< "850 µs", "12.3 ms", "30.5 s"
+std::string show(Duration duration);          ///< "850 µs", "12.3 ms", "30.5 s"
 std::string show_count(std::uint64_t count);  ///< "15,000"
 std::string show_rate(double rate);           ///< "2,186/s"
 std::string show_percent(double fraction);    ///< "5 %"

@@ -1,8 +1,8 @@
 #include "loadgen/verdict.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace pulsegate::load {
 
@@ -64,11 +64,11 @@ Check check_silent(const Plan& plan, const Results& results) {
 
 Check check_messages(const Results& results) {
     const auto& seen = results.messages;
-    Check check{"messages", "every message arrived exactly once", Outcome::skipped, "none was sent"};
+    Check check{"messages", "every message arrived exactly once", Outcome::skipped,
+                "none was sent"};
     if (seen.planned == 0) return check;
 
-    check.outcome =
-        passed_if(seen.unsent + seen.lost + seen.duplicated + seen.misdirected == 0);
+    check.outcome = passed_if(seen.unsent + seen.lost + seen.duplicated + seen.misdirected == 0);
     check.detail = fmt::format("{} of {}", show_count(seen.received), show_count(seen.planned));
     const auto wrong = Parts()
                            .add(seen.unsent, "could not be sent")
@@ -90,9 +90,9 @@ Check check_acknowledgements(const Results& results) {
 
 }  // namespace
 
-// The close happened in [seen - blind, seen]. The server's silence began in [before, after] the send,
-// or a little later, when the packet reached it. So seen - before is the longest silence possible:
-// if even that is below the limit, the close was early, and no slack is owed. Likewise
+// The close happened in [seen - blind, seen]. The server's silence began in [before, after] the
+// send, or a little later, when the packet reached it. So seen - before is the longest silence
+// possible: if even that is below the limit, the close was early, and no slack is owed. Likewise
 // seen - blind - after is the shortest: if even that is past the bound, the close was late; the
 // tolerance pays for the way through the kernel and for a busy machine.
 Timing judge(const Close& close, Duration limit, Duration tolerance) {
@@ -101,7 +101,7 @@ Timing judge(const Close& close, Duration limit, Duration tolerance) {
     if (close.since_after_send - close.blind > bound) return Timing::late;
 
     // Between two looks of a loop that keeps up, the close is taken to be when it was seen.
-    if (close.blind <= tolerance)
+    if (close.blind <= stall)
         return close.since_after_send > bound ? Timing::late : Timing::in_time;
 
     const bool surely_not_early = close.since_after_send - close.blind >= limit;

@@ -18,7 +18,7 @@ struct Close {
 enum class Timing { in_time, early, late, unclear };
 
 /// Was a silent client closed between `limit` and one tick later? Times that prove nothing, because
-/// the generator had not looked for longer than `tolerance`, are `unclear`.
+/// the generator had stalled, are `unclear`.
 Timing judge(const Close& close, Duration limit, Duration tolerance);
 
 /// Was the server right to close a client that meant to talk? Then the generator let it starve.

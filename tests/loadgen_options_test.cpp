@@ -66,8 +66,9 @@ TEST_CASE("a server is named by its URL, with port 1883 if it says none") {
     CHECK(parse_address("mqtt://example.org").port == 1883);
     CHECK(parse_address("mqtt://[::1]:1884/").host == "::1");
     CHECK(parse_address("mqtt://[::1]:1884/").port == 1884);
-    for (const char* wrong : {"", "mqtt://", "http://a", "127.0.0.1:1883", "mqtt://a:0", "mqtt://a:",
-                              "mqtt://a:65536", "mqtt://a:1x", "mqtt://[::1", "mqtt://a/b"})
+    for (const char* wrong :
+         {"", "mqtt://", "http://a", "127.0.0.1:1883", "mqtt://a:0", "mqtt://a:", "mqtt://a:65536",
+          "mqtt://a:1x", "mqtt://[::1", "mqtt://a/b"})
         CHECK_THROWS_AS(parse_address(wrong), std::invalid_argument);
 }
 
@@ -76,13 +77,13 @@ TEST_CASE("a wrong value is answered with the option and the remedy in one line"
         const char* option;
         const char* value;
     } wrong[] = {
-        {"--keepalive", "20"},     {"--keepalive", "0s"},   {"--keepalive", "1.5s"},
-        {"--keepalive", "70000s"}, {"--ramp", "0"},         {"--ramp", "fast"},
-        {"--ramp", "1.2.3/s"},     {"--silent", "101%"},    {"--clients", "0"},
-        {"--clients", "-5"},       {"--clients", "1e5"},    {"--duration", "0s"},
-        {"--duration", "soon"},    {"--messages", "10/m"},  {"--qos", "2"},
-        {"--mqtt-version", "3"},   {"--size", "31"},        {"--connect", "ws://127.0.0.1"},
-        {"--tolerance", "."},      {"--in-progress", "0"},  {"--duration", "99999999999h"},
+        {"--keepalive", "20"},     {"--keepalive", "0s"},  {"--keepalive", "1.5s"},
+        {"--keepalive", "70000s"}, {"--ramp", "0"},        {"--ramp", "fast"},
+        {"--ramp", "1.2.3/s"},     {"--silent", "101%"},   {"--clients", "0"},
+        {"--clients", "-5"},       {"--clients", "1e5"},   {"--duration", "0s"},
+        {"--duration", "soon"},    {"--messages", "10/m"}, {"--qos", "2"},
+        {"--mqtt-version", "3"},   {"--size", "31"},       {"--connect", "ws://127.0.0.1"},
+        {"--tolerance", "."},      {"--in-progress", "0"}, {"--duration", "99999999999h"},
     };
     for (const auto& [option, value] : wrong) {
         CAPTURE(option);

@@ -59,9 +59,9 @@ TEST_CASE("time spent inside the send is on the server's side") {
 }
 
 TEST_CASE("a close during a stall of the generator proves only what it must prove") {
-    CHECK(closed_after(29s, 5s) == Timing::early);     // seen late, and still early
-    CHECK(closed_after(40s, 5s) == Timing::late);      // 35 s at the least
-    CHECK(closed_after(33s, 5s) == Timing::unclear);   // anything from 28 s to 33 s
+    CHECK(closed_after(29s, 5s) == Timing::early);       // seen late, and still early
+    CHECK(closed_after(40s, 5s) == Timing::late);        // 35 s at the least
+    CHECK(closed_after(33s, 5s) == Timing::unclear);     // anything from 28 s to 33 s
     CHECK(closed_after(31s, 500ms) == Timing::in_time);  // from 30.5 s to 31 s
 }
 
