@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "protocol/encode.h"
 
@@ -50,6 +51,7 @@ Fleet::Fleet(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint tar
       run_(std::random_device{}()),
       dice_(run_),
       timer_(io),
+      ledger_(run_, plan.options.size, results_.messages),
       yet_to_fall_silent_(plan.silent_clients()),
       buffer_(std::make_unique<std::uint8_t[]>(buffer_size)) {
     for (std::uint32_t number = 0; number < plan_.clients; ++number)
@@ -72,8 +74,7 @@ void Fleet::interrupt() {
     if (phase_ == Phase::running) start_draining(Clock::now());
 }
 
-// ---------------------------------------------------------------------------------------------
-// Time
+// ---- Time
 
 void Fleet::step() {
     const Time now = Clock::now();
@@ -95,8 +96,8 @@ void Fleet::step() {
     }
     if (phase_ == Phase::draining) {
         const bool arrived =
-            in_flight_.empty() && (plan_.options.qos == QoS::at_most_once ||
-                                   results_.messages.acknowledged >= results_.messages.sent);
+            ledger_.empty() && (plan_.options.qos == QoS::at_most_once ||
+                                results_.messages.acknowledged >= results_.messages.sent);
         if (arrived || now >= phase_start_ + plan_.options.drain) finish(now);
     }
     glance(now);
@@ -138,7 +139,7 @@ void Fleet::note_stall(Time planned, Time now) {
 }
 
 void Fleet::glance(Time now) {
-    if (now < next_glance_ && phase_ != Phase::done) return;
+    if (now < next_glance_) return;
     next_glance_ = now + glance_every;
     if (!watch_) return;
 
@@ -180,14 +181,20 @@ void Fleet::attend(Client& client, Time now) {
     }
 }
 
-// ---------------------------------------------------------------------------------------------
-// The phases
+// ---- The phases
+
+// Returns how long the phase took that ends here.
+Duration Fleet::enter(Phase next, Time now) {
+    next_glance_ = now;  // a last one at the old phase, a first one at the new
+    glance(now);
+    next_glance_ = now;
+    packets_at_phase_start_ = packets_sent_ + packets_received_;
+    phase_ = next;
+    return now - std::exchange(phase_start_, now);
+}
 
 void Fleet::start_running(Time now) {
-    phase_ = Phase::running;
-    results_.connections.took = now - phase_start_;
-    phase_start_ = now;
-    packets_at_phase_start_ = packets_sent_ + packets_received_;
+    results_.connections.took = enter(Phase::running, now);
     results_.traffic.packets_sent = packets_sent_;
     results_.traffic.packets_received = packets_received_;
     cpu_at_start_ = cpu_used();
@@ -204,19 +211,16 @@ void Fleet::start_running(Time now) {
 }
 
 void Fleet::start_draining(Time now) {
-    phase_ = Phase::draining;
     auto& traffic = results_.traffic;
-    traffic.ran = now - phase_start_;
+    traffic.ran = enter(Phase::draining, now);
     traffic.packets_sent = packets_sent_ - traffic.packets_sent;
     traffic.packets_received = packets_received_ - traffic.packets_received;
     traffic.cpu = cpu_used() - cpu_at_start_;
-    phase_start_ = now;
-    packets_at_phase_start_ = packets_sent_ + packets_received_;
 }
 
 void Fleet::finish(Time now) {
     count_what_is_missing(now);
-    phase_ = Phase::done;
+    enter(Phase::done, now);
     packet_.clear();
     encode(Disconnect{}, plan_.options.version, packet_);
     for (Client& client : clients_) {
@@ -234,16 +238,16 @@ bool Fleet::silence_settled(Time now) const {
 void Fleet::count_what_is_missing(Time now) {
     auto& messages = results_.messages;
     messages.planned = messages_.taken();
-    for (const auto& [sequence, flight] : in_flight_) {
-        if (clients_[flight.sender].starved || clients_[flight.receiver].starved) {
+    ledger_.for_each_missing([&](const Stamp& stamp) {
+        if (clients_[stamp.sender].starved || clients_[stamp.receiver].starved) {
             ++messages.excused;
-            continue;
+            return;
         }
         ++messages.lost;
         give_example(fmt::format("message {} from {} to {}, planned {} after the start, was lost",
-                                 sequence, id_of(flight.sender), id_of(flight.receiver),
-                                 show(messages_.planned(sequence) - start_)));
-    }
+                                 stamp.sequence, id_of(stamp.sender), id_of(stamp.receiver),
+                                 show(stamp.planned - start_)));
+    });
 
     for (const Client& client : clients_) {
         if (!client.starved) messages.unacknowledged += client.unacknowledged;
@@ -263,8 +267,7 @@ void Fleet::count_what_is_missing(Time now) {
     }
 }
 
-// ---------------------------------------------------------------------------------------------
-// A client's life
+// ---- A client's life
 
 void Fleet::connect_due(Time now) {
     while (ramp_.taken() < plan_.clients && ramp_.due(now) && in_progress_ < plan_.in_progress)
@@ -373,8 +376,7 @@ void Fleet::await_packets(Client& client) {
     });
 }
 
-// ---------------------------------------------------------------------------------------------
-// What the server said
+// ---- What the server said
 
 void Fleet::receive(Client& client) {
     std::optional<Time> read_at;  // one look at the clock serves all packets of a read
@@ -418,22 +420,15 @@ void Fleet::on(Client& client, const Suback& packet, Time now) {
 }
 
 void Fleet::on(Client& client, const Publish& packet, Time now) {
-    auto& messages = results_.messages;
-    const auto stamp = read_stamp(as_bytes(packet.payload));
-    const bool ours = stamp && stamp->run == run_ && stamp->receiver == client.number &&
-                      stamp->sequence < messages_.taken() &&
-                      packet.payload.size() == plan_.options.size;
-    if (!ours) {
-        ++messages.misdirected;
-        give_example(
-            fmt::format("{} received a message that was not for it", id_of(client.number)));
-    } else if (in_flight_.erase(stamp->sequence) == 1) {
-        ++messages.received;
-        messages.latency.add(now - stamp->planned);
-    } else {
-        ++messages.duplicated;
-        give_example(fmt::format("message {} from {} to {} came twice", stamp->sequence,
-                                 id_of(stamp->sender), id_of(stamp->receiver)));
+    switch (ledger_.arrive(client.number, as_bytes(packet.payload), now)) {
+        case Ledger::Arrival::first: break;
+        case Ledger::Arrival::again:
+            give_example(fmt::format("{} received a message twice", id_of(client.number)));
+            break;
+        case Ledger::Arrival::not_ours:
+            give_example(
+                fmt::format("{} received a message that was not for it", id_of(client.number)));
+            break;
     }
 
     if (packet.qos == QoS::at_most_once) return;
@@ -467,8 +462,7 @@ void Fleet::on(Client& client, const Unexpected&, Time) {
     lose(client, "the server sent a packet that only clients send");
 }
 
-// ---------------------------------------------------------------------------------------------
-// What went wrong
+// ---- What went wrong
 
 void Fleet::lose(Client& client, const std::string& cause) {
     if (client.stage == Client::Stage::gone || phase_ == Phase::done) return;
@@ -532,20 +526,16 @@ void Fleet::give_example(std::string text) {
     if (results_.examples.size() < most_examples) results_.examples.push_back(std::move(text));
 }
 
-// ---------------------------------------------------------------------------------------------
-// Messages
+// ---- Messages
 
 void Fleet::send_due_messages(Time now) {
-    for (int count = 0; count < messages_a_step && messages_.due(now); ++count) {
-        const auto sequence = messages_.take();
-        send_message(sequence, messages_.planned(sequence), Clock::now());
-    }
+    for (int count = 0; count < messages_a_step && messages_.due(now); ++count)
+        send_message(messages_.planned(messages_.take()));
 }
 
-void Fleet::send_message(std::uint64_t sequence, Time planned, Time now) {
-    auto& messages = results_.messages;
+void Fleet::send_message(Time planned) {
     if (talkers_.size() < 2) {
-        ++messages.unsent;
+        ++results_.messages.unsent;
         return;
     }
     const auto some = [this](std::size_t count) {
@@ -556,7 +546,7 @@ void Fleet::send_message(std::uint64_t sequence, Time planned, Time now) {
     Client& sender = *talkers_[from];
     const std::uint32_t receiver = talkers_[to]->number;
 
-    write(Stamp{run_, sequence, planned, sender.number, receiver}, plan_.options.size, payload_);
+    ledger_.post(sender.number, receiver, planned, Clock::now(), payload_);
     const std::string topic = topic_of(receiver);
     Publish publish;
     publish.qos = plan_.options.qos;
@@ -568,10 +558,6 @@ void Fleet::send_message(std::uint64_t sequence, Time planned, Time now) {
     }
     packet_.clear();
     encode(publish, plan_.options.version, packet_);
-
-    in_flight_.emplace(sequence, Flight{sender.number, receiver});
-    ++messages.sent;
-    messages.lag.add(now - planned);
     send(sender);
 }
 
@@ -581,7 +567,7 @@ void Fleet::remove_talker(Client& client) {
     talkers_.pop_back();
 }
 
-// ---------------------------------------------------------------------------------------------
+// ---- Names and numbers
 
 Duration Fleet::limit_of(const Client& client) const {
     if (plan_.options.limit) return *plan_.options.limit;

@@ -4,19 +4,17 @@
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <queue>
 #include <random>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "loadgen/client.h"
+#include "loadgen/ledger.h"
 #include "loadgen/plan.h"
 #include "loadgen/results.h"
 #include "loadgen/schedule.h"
-#include "loadgen/stamp.h"
 #include "loadgen/verdict.h"
 
 namespace pulsegate::load {
@@ -60,6 +58,7 @@ private:
     void attend(Client& client, Time now);
 
     // The phases.
+    Duration enter(Phase next, Time now);
     void start_running(Time now);
     void start_draining(Time now);
     void finish(Time now);
@@ -97,7 +96,7 @@ private:
     void give_example(std::string text);
 
     void send_due_messages(Time now);
-    void send_message(std::uint64_t sequence, Time planned, Time now);
+    void send_message(Time planned);
     void remove_talker(Client& client);
 
     Duration limit_of(const Client& client) const;
@@ -138,11 +137,7 @@ private:
     std::uint32_t in_progress_ = 0;
     Schedule messages_;
     std::vector<Client*> talkers_;
-    struct Flight {
-        std::uint32_t sender;
-        std::uint32_t receiver;
-    };
-    std::unordered_map<std::uint64_t, Flight> in_flight_;  // by sequence
+    Ledger ledger_;
 
     std::uint32_t yet_to_fall_silent_ = 0;
     std::uint32_t silent_open_ = 0;

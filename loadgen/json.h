@@ -64,7 +64,10 @@ private:
         text_ += ": ";
     }
 
-    void new_line() { text_ += "\n" + std::string(2 * closing_.size(), ' '); }
+    void new_line() {
+        text_ += '\n';
+        text_.append(2 * closing_.size(), ' ');
+    }
 
     void quote(std::string_view text) {
         text_ += '"';

@@ -121,19 +121,19 @@ void bind(CLI::App& app, Options& options) {
     Binder binder(app);
     binder.group("Load");
     binder.add("--connect", "URL", options.connect, parse_address, "mqtt://127.0.0.1:1883",
-               "the server; clients of a loopback server come from many loopback addresses");
+               "the server; towards a loopback server, clients come from\nmany loopback addresses");
     binder.add("--clients", "N", options.clients, parse_clients, "15000",
                "how many; fewer by default when the file limit is lower");
     binder.add("--ramp", "RATE", options.ramp, parse_ramp, "2000/s", "new connections a second");
     binder.add("--keepalive", "TIME", options.keepalive, parse_keepalive, "20s",
                "what clients state; talkers ping after 0.75 to 1.0 of it");
     binder.add("--messages", "RATE", options.messages, parse_rate, "fill",
-               "one-to-one messages a second between talkers; fill: as many as bring what clients "
-               "send to 3,000 packets a second, pings included");
+               "one-to-one messages a second between talkers; fill: as many\nas bring what "
+               "clients send to 3,000 packets a second, pings included");
     binder.add("--silent", "PERCENT", options.silent, parse_percent, "5%",
                "clients that stop sending without closing");
     binder.add("--duration", "TIME", options.duration, parse_positive, "45s",
-               "from the end of the ramp; extended if the silent could not be judged by then");
+               "from the end of the ramp; extended if the silent could not be\njudged by then");
 
     binder.group("Messages");
     binder.add("--qos", "0|1", options.qos, parse_qos, "0", "of messages and subscriptions");
@@ -145,7 +145,7 @@ void bind(CLI::App& app, Options& options) {
 
     binder.group("Checks");
     binder.add("--limit", "TIME", options.limit, parse_positive, "1.5 keepalives",
-               "silence after which the server must close; an MQTT 5 Server Keep Alive rules "
+               "silence after which the server must close; an MQTT 5 Server\nKeep Alive rules "
                "unless this is given");
     binder.add("--tolerance", "TIME", options.tolerance, parse_duration, "100ms",
                "lateness forgiven to the machine, on top of limit and tick");

@@ -29,34 +29,42 @@ std::string complaint(std::uint64_t count, const char* what) {
 
 }  // namespace
 
-Progress::Progress(const Plan& plan) : plan_(plan), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(const Plan& plan) : plan_(plan), terminal_(isatty(STDERR_FILENO) != 0) {
+    begin(Phase::ramping);
+}
 
 Progress::~Progress() { finish_line(); }
 
 void Progress::show(const Fleet::Glance& glance) {
-    const bool new_phase = glance.phase != phase_;
-    if (new_phase) {
-        finish_line();
-        phase_ = glance.phase;
-        last_packets_ = 0;
-        last_look_ = {};
-        next_line_ = {};
-    }
+    if (glance.phase != phase_) begin(glance.phase);
     if (glance.phase == Phase::done) return;
 
+    line_ = line(glance);
     if (terminal_) {
-        fmt::print(stderr, "\r{}\033[K", line(glance));
-        unfinished_ = true;
-    } else if (const Time now = Clock::now(); now >= next_line_) {
-        if (glance.elapsed > Duration::zero()) fmt::print(stderr, "{}\n", line(glance));
-        next_line_ = now + line_every;
+        fmt::print(stderr, "\r{}\033[K", line_);
+        std::fflush(stderr);
     }
-    std::fflush(stderr);
+    line_is_out_ = false;
+    if (!terminal_ && Clock::now() >= next_line_) finish_line();
 }
 
+void Progress::begin(Phase phase) {
+    finish_line();
+    phase_ = phase;
+    next_line_ = Clock::now() + line_every;
+    last_packets_ = 0;
+    last_look_ = {};
+}
+
+/// Leaves the line as it is, and the next one below it.
 void Progress::finish_line() {
-    if (unfinished_) fmt::print(stderr, "\n");
-    unfinished_ = false;
+    if (line_is_out_) return;
+    if (terminal_)
+        fmt::print(stderr, "\n");
+    else
+        fmt::print(stderr, "{}\n", line_);
+    line_is_out_ = true;
+    next_line_ = Clock::now() + line_every;
 }
 
 std::string Progress::line(const Fleet::Glance& glance) {

@@ -17,6 +17,7 @@ public:
     void show(const Fleet::Glance& glance);
 
 private:
+    void begin(Fleet::Phase phase);
     std::string line(const Fleet::Glance& glance);
     std::string ramping(const Fleet::Glance& glance) const;
     std::string running(const Fleet::Glance& glance);
@@ -24,7 +25,8 @@ private:
 
     const Plan& plan_;
     const bool terminal_;
-    bool unfinished_ = false;
+    std::string line_;
+    bool line_is_out_ = true;
     Fleet::Phase phase_ = Fleet::Phase::ramping;
     Time next_line_{};
     Time last_look_{};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "loadgen/json.h"
 
 namespace pulsegate::load {
@@ -83,7 +85,7 @@ void add_counts(Table& out, const Plan& plan, const Results& results) {
                                  show_count(pings.overdue)));
     out.row("false offline", show_count(results.false_offline));
     out.row("generator",
-            fmt::format("{} of a core{}", show_percent(share_of_core(traffic)),
+            fmt::format("{:.1f} % of a core{}", share_of_core(traffic) * 100,
                         results.stalls == 0
                             ? ""
                             : fmt::format(", {} stalls, the longest {}", show_count(results.stalls),
@@ -256,10 +258,10 @@ std::string announce(const Plan& plan) {
     const auto& options = plan.options;
     std::string text = fmt::format(
         "{}, MQTT {}: {} clients at {}, keepalive {}, limit {}, {} silent,\n"
-        "{} messages of {} bytes at QoS {}, for {}\n",
+        "{} messages of {} bytes a second at QoS {}, for {}\n",
         url(options.connect), version_text(options.version), show_count(plan.clients),
         show_rate(options.ramp), show(options.keepalive), show(plan.limit),
-        show_percent(options.silent), show_rate(plan.messages), options.size,
+        show_percent(options.silent), show_count(std::llround(plan.messages)), options.size,
         static_cast<int>(options.qos), show(options.duration));
     for (const auto& note : plan.notes) text += "note: " + note + "\n";
     return text;

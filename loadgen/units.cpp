@@ -107,10 +107,13 @@ std::string show(Duration duration) {
 }
 
 std::string show_count(std::uint64_t count) {
-    std::string digits = std::to_string(count);
-    for (auto place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3)
-        digits.insert(static_cast<std::size_t>(place), ",");
-    return digits;
+    const std::string digits = std::to_string(count);
+    std::string text;
+    for (std::size_t at = 0; at < digits.size(); ++at) {
+        if (at > 0 && (digits.size() - at) % 3 == 0) text += ',';
+        text += digits[at];
+    }
+    return text;
 }
 
 std::string show_rate(double rate) {
