@@ -75,8 +75,9 @@ public:
     std::uint32_t unacknowledged = 0;   ///< QoS 1 messages
     Time due{};                         ///< the next thing it has to do
     Time falls_silent_at = Time::max();
-    Time pinged_at{};   ///< the oldest ping without an answer; zero: none
-    Time started_at{};  ///< of the connect
+    Time overslept_until{};  ///< the generator last left it silent past its limit; zero: never
+    Time pinged_at{};        ///< the oldest ping without an answer; zero: none
+    Time started_at{};       ///< of the connect
 
 private:
     std::string transmit(std::string_view bytes);

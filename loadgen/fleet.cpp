@@ -92,7 +92,7 @@ void Fleet::step() {
     if (phase_ == Phase::running) {
         send_due_messages(now);
         const bool over = now >= phase_start_ + plan_.options.duration;
-        if (over && silence_settled(now)) start_draining(now);
+        if (open_clients() == 0 || (over && silence_settled(now))) start_draining(now);
     }
     if (phase_ == Phase::draining) {
         const bool arrived =
@@ -152,8 +152,7 @@ void Fleet::glance(Time now) {
     }
     if (phase_ == Phase::draining) length = plan_.options.drain;
     watch_({phase_, now - phase_start_, length,
-            packets_sent_ + packets_received_ - packets_at_phase_start_,
-            static_cast<std::uint32_t>(talkers_.size()) + silent_open_, results_});
+            packets_sent_ + packets_received_ - packets_at_phase_start_, open_clients(), results_});
 }
 
 Tick Fleet::tick(Time time) const { return static_cast<Tick>((time - start_) / server_tick); }
@@ -315,7 +314,9 @@ void Fleet::start_talking(Client& client, Time now) {
         client.place = static_cast<std::uint32_t>(talkers_.size());
         talkers_.push_back(&client);
     }
-    plan_next(client, now + from_seconds(client.keepalive * random(earliest_ping, latest_ping)));
+    // The first ping comes at any time, as if the client had been here before the run: so pings are
+    // spread evenly from the start, however steep the ramp.
+    plan_next(client, now + from_seconds(client.keepalive * random(0, latest_ping)));
 }
 
 void Fleet::ping(Client& client, Time now) {
@@ -353,7 +354,10 @@ void Fleet::fall_silent(Client& client, Time now) {
 void Fleet::send(Client& client) {
     ++packets_sent_;
     const bool waiting = client.has_rest();
+    const Time before = client.before_send();
     if (const auto trouble = client.send(packet_); !trouble.empty()) return lose(client, trouble);
+    if (before != Time() && client.before_send() - before >= limit_of(client))
+        client.overslept_until = client.before_send();
     if (client.has_rest() && !waiting) await_room(client);
 }
 
@@ -489,8 +493,8 @@ void Fleet::lose_talker(Client& client, const std::string& cause) {
         remove_talker(client);
     }
 
-    const Close close{now - client.before_send(), now - client.after_send(), now - seen_until_};
-    if (load::starved(close, limit_of(client))) {
+    const Close close = close_of(client, now);
+    if (load::starved(close, limit_of(client)) || overslept(client)) {
         client.starved = true;
         ++results_.starved;
         return;
@@ -509,9 +513,12 @@ void Fleet::lose_silent(Client& client) {
     --silent_open_;
     if (client.farewell != Reason::success) ++silence.farewells[std::string(name(client.farewell))];
 
-    const Close close{now - client.before_send(), now - client.after_send(), now - seen_until_};
-    silence.expiry.add(close.since_before_send);
-    switch (judge(close, limit_of(client), plan_.options.tolerance)) {
+    const Close close = close_of(client, now);
+    const Timing timing = overslept(client)
+                              ? Timing::unclear
+                              : judge(close, limit_of(client), plan_.options.tolerance);
+    if (timing != Timing::unclear) silence.expiry.add(close.since_before_send);
+    switch (timing) {
         case Timing::in_time: ++silence.in_time; return;
         case Timing::unclear: ++silence.unclear; return;
         case Timing::early: ++silence.early; break;
@@ -520,6 +527,17 @@ void Fleet::lose_silent(Client& client) {
     give_example(fmt::format("{} was closed {} after its last packet; right is {} to {}",
                              id_of(client.number), show(close.since_before_send),
                              show(limit_of(client)), show(limit_of(client) + server_tick)));
+}
+
+Close Fleet::close_of(const Client& client, Time now) const {
+    return {now - client.before_send(), now - client.after_send(), now - seen_until_};
+}
+
+// A client that sends again after more than its limit may have been closed before the server got
+// that. The news of it can take a tick of the server, and our own way through what is unread.
+bool Fleet::overslept(const Client& client) const {
+    return client.overslept_until != Time() &&
+           seen_until_ <= client.overslept_until + server_tick + stall;
 }
 
 void Fleet::give_example(std::string text) {
@@ -535,7 +553,7 @@ void Fleet::send_due_messages(Time now) {
 
 void Fleet::send_message(Time planned) {
     if (talkers_.size() < 2) {
-        ++results_.messages.unsent;
+        ++(results_.starved > 0 ? results_.messages.excused : results_.messages.unsent);
         return;
     }
     const auto some = [this](std::size_t count) {
@@ -568,6 +586,10 @@ void Fleet::remove_talker(Client& client) {
 }
 
 // ---- Names and numbers
+
+std::uint32_t Fleet::open_clients() const {
+    return static_cast<std::uint32_t>(talkers_.size()) + yet_to_fall_silent_ + silent_open_;
+}
 
 Duration Fleet::limit_of(const Client& client) const {
     if (plan_.options.limit) return *plan_.options.limit;

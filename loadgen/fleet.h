@@ -93,12 +93,15 @@ private:
     void lose_newcomer(Client& client, const std::string& cause);
     void lose_talker(Client& client, const std::string& cause);
     void lose_silent(Client& client);
+    Close close_of(const Client& client, Time now) const;
+    bool overslept(const Client& client) const;
     void give_example(std::string text);
 
     void send_due_messages(Time now);
     void send_message(Time planned);
     void remove_talker(Client& client);
 
+    std::uint32_t open_clients() const;  // once the ramp is over
     Duration limit_of(const Client& client) const;
     std::string topic_of(std::uint32_t client) const;
     std::string id_of(std::uint32_t client) const;

@@ -13,6 +13,7 @@ namespace {
 using Phase = Fleet::Phase;
 
 constexpr Duration line_every = std::chrono::seconds(5);
+constexpr Duration worth_a_line = std::chrono::milliseconds(500);
 
 std::string bar(double fraction) {
     constexpr int width = 24;
@@ -38,6 +39,7 @@ Progress::~Progress() { finish_line(); }
 void Progress::show(const Fleet::Glance& glance) {
     if (glance.phase != phase_) begin(glance.phase);
     if (glance.phase == Phase::done) return;
+    if (glance.phase == Phase::draining && glance.elapsed < worth_a_line) return;
 
     line_ = line(glance);
     if (terminal_) {
@@ -95,7 +97,7 @@ std::string Progress::running(const Fleet::Glance& glance) {
     if (last_look_ != Time() && now > last_look_)
         packet_rate_ =
             static_cast<double>(glance.packets - last_packets_) / seconds(now - last_look_);
-    else if (glance.elapsed > Duration::zero())
+    else if (glance.elapsed > worth_a_line)
         packet_rate_ = static_cast<double>(glance.packets) / seconds(glance.elapsed);
     last_look_ = now;
     last_packets_ = glance.packets;
@@ -109,8 +111,9 @@ std::string Progress::running(const Fleet::Glance& glance) {
     if (!messages.latency.empty())
         text += fmt::format(", p99 {}", load::show(messages.latency.percentile(0.99)));
     if (silence.silent > 0)
-        text += fmt::format(", {} of {} silent closed", show_count(silence.expiry.count()),
-                            show_count(silence.silent));
+        text += fmt::format(", {} of {} silent closed",
+                            show_count(silence.expiry.count() + silence.unclear),
+                            show_count(plan_.silent_clients()));
     return text + complaint(silence.early, "early") + complaint(silence.late, "late") +
            complaint(glance.results.false_offline, "false offline");
 }

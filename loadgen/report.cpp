@@ -86,10 +86,10 @@ void add_counts(Table& out, const Plan& plan, const Results& results) {
     out.row("false offline", show_count(results.false_offline));
     out.row("generator",
             fmt::format("{:.1f} % of a core{}", share_of_core(traffic) * 100,
-                        results.stalls == 0
-                            ? ""
-                            : fmt::format(", {} stalls, the longest {}", show_count(results.stalls),
-                                          show(results.longest_stall))));
+                        results.stalls == 0 ? ""
+                                            : fmt::format(", stalls: {}, the longest {}",
+                                                          show_count(results.stalls),
+                                                          show(results.longest_stall))));
 }
 
 void add_times(Table& out, const Results& results) {
@@ -127,11 +127,6 @@ std::vector<std::string> all_notes(const Results& results) {
     if (results.server_keepalive != 0)
         notes.push_back(
             fmt::format("the server's keepalive of {} s ruled", results.server_keepalive));
-    if (results.starved > 0)
-        notes.push_back(fmt::format(
-            "{} talkers were closed after the generator had left them silent past their limit: not "
-            "the server's fault, and not counted",
-            show_count(results.starved)));
     if (results.silence.unclear > 0)
         notes.push_back(
             fmt::format("{} expiries fell into a stall of the generator and prove nothing",

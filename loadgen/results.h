@@ -33,9 +33,9 @@ struct Results {
         std::uint64_t received = 0;  ///< each counted once
         std::uint64_t lost = 0;
         std::uint64_t duplicated = 0;
-        std::uint64_t misdirected = 0;  ///< came to the wrong client, damaged, or from elsewhere
-        std::uint64_t excused = 0;      ///< lost with a client that the generator itself let starve
-        std::uint64_t acknowledged = 0;    ///< QoS 1: PUBACKs
+        std::uint64_t misdirected = 0;   ///< came to the wrong client, damaged, or from elsewhere
+        std::uint64_t excused = 0;       ///< lost or unsent since the generator let clients starve
+        std::uint64_t acknowledged = 0;  ///< QoS 1: PUBACKs
         std::uint64_t unacknowledged = 0;  ///< QoS 1: not excused
         Histogram latency;                 ///< from the planned time to the arrival
         Histogram lag;                     ///< of it, from the planned time to the send
@@ -53,7 +53,7 @@ struct Results {
         std::uint32_t in_time = 0;
         std::uint32_t early = 0;
         std::uint32_t late = 0;
-        std::uint32_t unclear = 0;     ///< closed while the generator did not look
+        std::uint32_t unclear = 0;     ///< closed, but the generator had stalled: not in `expiry`
         std::uint32_t still_open = 0;  ///< past limit and tick
         std::uint32_t unjudged = 0;    ///< the run was interrupted before
         Histogram expiry;              ///< from the last send to the close

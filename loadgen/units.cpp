@@ -97,9 +97,10 @@ Address parse_address(std::string_view url) {
 std::string show(Duration duration) {
     const double value = seconds(duration);
     if (value == 0) return "0 s";
-    if (std::abs(value) < 1e-3) return fmt::format("{:.0f} µs", value * 1e6);
-    if (std::abs(value) < 0.1) return fmt::format("{:.1f} ms", value * 1e3);
-    if (std::abs(value) < 1) return fmt::format("{:.0f} ms", value * 1e3);
+    // The bounds leave room for rounding: 999.7 ms is a second.
+    if (value < 0.9995e-3) return fmt::format("{:.0f} µs", value * 1e6);
+    if (value < 0.09995) return fmt::format("{:.1f} ms", value * 1e3);
+    if (value < 0.9995) return fmt::format("{:.0f} ms", value * 1e3);
     std::string text = fmt::format("{:.3f}", value);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();

@@ -114,6 +114,7 @@ TEST_CASE("quantities are shown as people read them") {
     CHECK(show(850us) == "850 µs");
     CHECK(show(12'340us) == "12.3 ms");
     CHECK(show(850ms) == "850 ms");
+    CHECK(show(999'700us) == "1 s");
     CHECK(show(30s) == "30 s");
     CHECK(show(30'500ms) == "30.5 s");
     CHECK(show_count(7) == "7");

@@ -95,12 +95,16 @@ TEST_CASE("each fault fails its check") {
     CHECK(fails("acknowledged", [](Results& r) { r.messages.unacknowledged = 1; }));
 }
 
-TEST_CASE("what the generator did itself is not held against the server") {
+TEST_CASE("what the generator did itself is not held against the server, but spoils the run") {
     Results results = good_results();
     results.starved = 3;
     results.messages.excused = 2;
     results.silence.unclear = 1;
-    CHECK(passed(check(plan_for(10), results)));
+    const auto plan = plan_for(10);
+    for (const char* name : {"connected", "false_offline", "expiry", "messages"})
+        CHECK(outcome(name, plan, results) == Check::Outcome::passed);
+    CHECK(outcome("generator", plan, results) == Check::Outcome::failed);
+    CHECK_FALSE(passed(check(plan, results)));
 }
 
 TEST_CASE("an interrupted run does not blame the server for what had not happened yet") {
