@@ -450,9 +450,9 @@ void Fleet::on(Client& client, const Puback& packet, Time) {
 }
 
 void Fleet::on(Client& client, const Pingresp&, Time now) {
+    ++results_.pings.answered;
     if (client.pinged_at == Time()) return;
     const Duration took = now - client.pinged_at;
-    ++results_.pings.answered;
     results_.pings.time.add(took);
     if (took > ping_timeout && !client.overdue_ping) ++results_.pings.overdue;
     client.pinged_at = {};
