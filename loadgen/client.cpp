@@ -15,7 +15,8 @@ std::string words(int error) {
 
 }  // namespace
 
-std::string Client::open(asio::ip::tcp::endpoint target, std::optional<asio::ip::address> source) {
+std::string Client::open(const asio::ip::tcp::endpoint& target,
+                         std::optional<asio::ip::address> source) {
     boost::system::error_code error;
     socket_.open(target.protocol(), error);
     if (!error) socket_.non_blocking(true, error);

@@ -41,7 +41,8 @@ public:
 
     /// Opens the socket, bound to `source` if there is one; `socket()` is then ready to connect.
     /// These answer with the cause of trouble in words, or with an empty text.
-    std::string open(asio::ip::tcp::endpoint target, std::optional<asio::ip::address> source);
+    std::string open(const asio::ip::tcp::endpoint& target,
+                     std::optional<asio::ip::address> source);
     std::string send(std::string_view packet);
     std::string send_rest();
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <boost/asio/error.hpp>
 #include <utility>
 
 #include "protocol/encode.h"
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t buffer_size = 64 * 1024;
+constexpr std::size_t buffer_size = 65'536;
 static_assert(buffer_size > max_packet_size);
 
 constexpr Duration login_timeout = 10s;
@@ -285,6 +286,7 @@ void Fleet::connect(Client& client, Time now) {
     if (const auto trouble = client.open(target_, source); !trouble.empty())
         return lose(client, trouble);
     client.socket().async_connect(target_, [this, &client](boost::system::error_code error) {
+        if (error == asio::error::operation_aborted) return;
         if (client.stage != Client::Stage::connecting) return;
         if (error) return lose(client, error.message());
         log_in(client);

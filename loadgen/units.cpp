@@ -42,7 +42,7 @@ Duration parse_duration(std::string_view text) {
 
 double parse_rate(std::string_view text) {
     const auto number = take_number(text);
-    if (!number || (text != "" && text != "/s"))
+    if (!number || (!text.empty() && text != "/s"))
         throw std::invalid_argument("write a rate such as 3000/s");
     if (*number > 1e9) throw std::invalid_argument("that is more than 1000000000/s");
     return *number;
@@ -50,7 +50,7 @@ double parse_rate(std::string_view text) {
 
 double parse_percent(std::string_view text) {
     const auto number = take_number(text);
-    if (!number || (text != "" && text != "%") || *number > 100)
+    if (!number || (!text.empty() && text != "%") || *number > 100)
         throw std::invalid_argument("write a percentage from 0% to 100%");
     return *number / 100;
 }
