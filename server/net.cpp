@@ -1,3 +1,5 @@
-// The one place where Asio and Beast are compiled; every other file sees declarations only.
+// The one place where Asio, Beast and Boost.JSON are compiled; every other file sees declarations
+// only.
 #include <boost/asio/impl/src.hpp>
 #include <boost/beast/src.hpp>
+#include <boost/json/src.hpp>

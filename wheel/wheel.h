@@ -73,16 +73,18 @@ public:
     }
 
     /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
-    /// due, in no particular order. The node is unscheduled by then. `expire` may schedule, cancel
-    /// and destroy any node, this one too; what it schedules is due at a later tick.
+    /// due, in no particular order, but for `most` nodes only: true says that more are left, for
+    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy any
+    /// node, this one too; what it schedules is due at a later tick.
     template <class Expire>
-    void advance(Tick now, Expire&& expire) {
+    bool advance(Tick now, Expire&& expire, std::size_t most = SIZE_MAX) {
         collect_due(now);
-        while (due_.count > 0) {
+        for (; due_.count > 0 && most > 0; --most) {
             Node& node = due_.first();
             due_.remove(node);
             expire(node);
         }
+        return due_.count > 0;
     }
 
     Tick now() const { return now_; }

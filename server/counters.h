@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "protocol/packet.h"
+
+namespace pulsegate {
+
+/// What one shard has done since the start. Plain numbers, written by the shard alone; whoever
+/// wants them asks the shard for a copy.
+struct Counters {
+    using PerPacket = std::array<std::uint64_t, 16>;  ///< by PacketType
+
+    PerPacket packets_in{};
+    PerPacket packets_out{};
+    std::uint64_t bytes_in = 0;
+    std::uint64_t bytes_out = 0;
+    std::uint64_t accepted = 0;
+    std::uint64_t logins = 0;
+    std::uint64_t logins_refused = 0;
+    std::uint64_t login_timeouts = 0;
+    std::uint64_t takeovers = 0;
+    std::uint64_t expiries = 0;
+    std::uint64_t rescues = 0;  ///< due connections that turned out to be alive
+    std::uint64_t bad_packets = 0;
+    std::uint64_t slow_consumers = 0;
+    std::uint64_t messages_in = 0;
+    std::uint64_t messages_out = 0;
+    std::uint64_t dropped_too_large = 0;  ///< larger than the client's Maximum Packet Size
+    std::uint64_t dropped_slow = 0;       ///< lost with a slow consumer's connection
+    std::uint64_t dropped_forbidden = 0;  ///< published to a topic that is the gateway's
+
+    /// How late the ticks came, in milliseconds, counted by upper bound.
+    static constexpr std::array<std::int64_t, 9> lag_bounds{1, 2, 5, 10, 50, 100, 500, 1000, 5000};
+    std::array<std::uint64_t, lag_bounds.size() + 1> lag_counts{};
+    std::int64_t lag_sum = 0;
+    std::int64_t lag_last = 0;
+
+    void count_lag(std::int64_t lag) {
+        std::size_t bucket = 0;
+        while (bucket < lag_bounds.size() && lag > lag_bounds[bucket]) ++bucket;
+        ++lag_counts[bucket];
+        lag_sum += lag;
+        lag_last = lag;
+    }
+
+    void count_out(PacketType type) { ++packets_out[static_cast<std::size_t>(type)]; }
+    void count_in(PacketType type) { ++packets_in[static_cast<std::size_t>(type)]; }
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,360 @@
+#include "server/http/admin.h"
+
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "server/http/metrics.h"
+#include "server/log.h"
+
+namespace pulsegate {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace json = boost::json;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Request = http::request<http::string_body>;
+using Response = http::response<http::string_body>;
+
+constexpr auto shard_patience = 2s;
+constexpr auto client_patience = 30s;
+constexpr std::size_t most_connections = 64;
+constexpr std::size_t most_users_asked = 1000;
+
+Response reply(const Request& request, http::status status, std::string body,
+               const char* type = "application/json") {
+    Response response(status, request.version());
+    response.set(http::field::server, "Pulsegate/" PULSEGATE_VERSION);
+    response.set(http::field::content_type, type);
+    response.set(http::field::cache_control, "no-store");
+    response.keep_alive(request.keep_alive());
+    response.body() = request.method() == http::verb::head ? std::string() : std::move(body);
+    response.prepare_payload();
+    return response;
+}
+
+Response failure(const Request& request, http::status status, std::string_view error) {
+    return reply(request, status, json::serialize(json::object{{"error", error}}));
+}
+
+Response unavailable(const Request& request) {
+    return failure(request, http::status::service_unavailable,
+                   "a shard does not answer: its event loop is stalled");
+}
+
+std::string health_json(std::size_t shards, json::array stalled) {
+    return json::serialize(json::object{{"status", stalled.empty() ? "ok" : "stalled"},
+                                        {"shards", shards},
+                                        {"stalled", std::move(stalled)}});
+}
+
+std::string wheel_json(const std::vector<ShardStatus>& shards) {
+    json::array wheels;
+    for (const ShardStatus& shard : shards)
+        wheels.push_back(json::object{
+            {"shard", wheels.size()},
+            {"tick", shard.tick},
+            {"current", shard.tick % Wheel::slots},
+            {"connections", shard.connections},
+            {"slots", json::array(shard.slots.begin(), shard.slots.end())},
+        });
+    return json::serialize(json::object{{"tick_ms", tick_length}, {"shards", std::move(wheels)}});
+}
+
+std::string unknown_user_json(std::string_view user) {
+    return json::serialize(json::object{{"error", "unknown user"}, {"user", user}});
+}
+
+/// What is known of some users; `described` has an empty place for an unknown one.
+std::string users_json(const std::vector<std::string>& names,
+                       const std::vector<std::optional<std::string>>& described) {
+    json::array known;
+    json::array unknown;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (described[i])
+            known.push_back(json::parse(*described[i]));
+        else
+            unknown.push_back(json::string(names[i]));
+    }
+    json::object body{{"users", std::move(known)}, {"unknown", std::move(unknown)}};
+    if (body["users"].as_array().empty()) body["error"] = "unknown users";
+    return json::serialize(body);
+}
+
+/// `%41` is "A" (RFC 3986, 2.1); nothing if an escape is broken.
+std::optional<std::string> percent_decoded(std::string_view text) {
+    const auto hex = [](char c) {
+        if (c >= '0' && c <= '9') return c - '0';
+        if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+        if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+        return -1;
+    };
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '%') {
+            out += text[i];
+            continue;
+        }
+        if (i + 2 >= text.size() || hex(text[i + 1]) < 0 || hex(text[i + 2]) < 0)
+            return std::nullopt;
+        out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
+        i += 2;
+    }
+    return out;
+}
+
+/// The value of a query parameter, still encoded.
+std::optional<std::string_view> query_value(std::string_view query, std::string_view key) {
+    while (!query.empty()) {
+        const auto pair = query.substr(0, query.find('&'));
+        query.remove_prefix(std::min(pair.size() + 1, query.size()));
+        const auto equals = pair.find('=');
+        if (pair.substr(0, equals) == key)
+            return equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+struct Admin::Impl {
+    Impl(std::vector<Shard*> all, const Admission& admitted)
+        : shards(std::move(all)), admission(admitted) {}
+
+    /// What each shard answers to `question(Shard&)`; an empty place for one that did not in time.
+    template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
+    asio::awaitable<std::vector<std::optional<Answer>>> ask_shards(Question question) {
+        struct Gathering {
+            Gathering(asio::io_context& context, std::size_t count)
+                : timer(context, shard_patience), answers(count), left(count) {}
+            asio::steady_timer timer;
+            std::vector<std::optional<Answer>> answers;
+            std::size_t left;
+        };
+        const auto gathering = std::make_shared<Gathering>(io, shards.size());
+        for (std::size_t i = 0; i < shards.size(); ++i)
+            shards[i]->send(Shard::Task([this, gathering, question, i](Shard& shard) {
+                asio::post(io, [gathering, i, answer = question(shard)]() mutable {
+                    gathering->answers[i] = std::move(answer);
+                    if (--gathering->left == 0) gathering->timer.cancel();
+                });
+            }));
+        boost::system::error_code cancelled;
+        co_await gathering->timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        co_return std::move(gathering->answers);
+    }
+
+    /// The status of all shards; nothing if one does not answer.
+    asio::awaitable<std::optional<std::vector<ShardStatus>>> all_status() {
+        auto answers = co_await ask_shards([](Shard& shard) { return shard.status(); });
+        std::vector<ShardStatus> all;
+        for (auto& answer : answers) {
+            if (!answer) co_return std::nullopt;
+            all.push_back(std::move(*answer));
+        }
+        co_return all;
+    }
+
+    asio::awaitable<Response> answer(const Request& request) {
+        const std::string_view target(request.target().data(), request.target().size());
+        const auto path = target.substr(0, target.find('?'));
+        const auto query = target.substr(std::min(path.size() + 1, target.size()));
+        constexpr std::string_view user_path = "/api/v1/users/";
+
+        if (request.method() != http::verb::get && request.method() != http::verb::head) {
+            auto refusal = failure(request, http::status::method_not_allowed,
+                                   "only GET and HEAD are answered here");
+            refusal.set(http::field::allow, "GET, HEAD");
+            co_return refusal;
+        }
+        if (path == "/healthz") co_return co_await health(request);
+        if (path == "/metrics") co_return co_await metrics(request);
+        if (path == "/api/v1/wheel") co_return co_await wheel(request);
+        if (path == "/api/v1/users") co_return co_await users(request, query);
+        if (path.starts_with(user_path) && path.size() > user_path.size())
+            co_return co_await user(request, path.substr(user_path.size()));
+        co_return failure(request, http::status::not_found, "no such resource");
+    }
+
+    asio::awaitable<Response> health(const Request& request) {
+        const auto answers = co_await ask_shards([](Shard&) { return true; });
+        json::array stalled;
+        for (std::size_t i = 0; i < answers.size(); ++i)
+            if (!answers[i]) stalled.push_back(i);
+        const auto status = stalled.empty() ? http::status::ok : http::status::service_unavailable;
+        co_return reply(request, status, health_json(shards.size(), std::move(stalled)));
+    }
+
+    asio::awaitable<Response> metrics(const Request& request) {
+        const auto all = co_await all_status();
+        if (!all) co_return unavailable(request);
+        co_return reply(request, http::status::ok, metrics_text(*all, admission),
+                        "text/plain; version=0.0.4; charset=utf-8");
+    }
+
+    asio::awaitable<Response> wheel(const Request& request) {
+        const auto all = co_await all_status();
+        if (!all) co_return unavailable(request);
+        co_return reply(request, http::status::ok, wheel_json(*all));
+    }
+
+    /// The users of these names as JSON, in their order; an empty place for an unknown one.
+    asio::awaitable<std::optional<std::vector<std::optional<std::string>>>> describe(
+        std::vector<std::string> names) {
+        auto shared = std::make_shared<const std::vector<std::string>>(std::move(names));
+        auto answers = co_await ask_shards([shared](Shard& shard) {
+            std::vector<std::optional<std::string>> found;
+            for (const auto& name : *shared)
+                found.push_back(shard.broker().describe(name, monotonic_now()));
+            return found;
+        });
+        std::vector<std::optional<std::string>> described(shared->size());
+        for (auto& answer : answers) {
+            if (!answer) co_return std::nullopt;
+            for (std::size_t i = 0; i < described.size(); ++i)
+                if ((*answer)[i]) described[i] = std::move((*answer)[i]);
+        }
+        co_return described;
+    }
+
+    asio::awaitable<Response> user(const Request& request, std::string_view encoded) {
+        const auto name = percent_decoded(encoded);
+        if (!name)
+            co_return failure(request, http::status::bad_request, "a broken %-escape in the path");
+        const auto described = co_await describe(std::vector<std::string>(1, *name));
+        if (!described) co_return unavailable(request);
+        if (!described->front())
+            co_return reply(request, http::status::not_found, unknown_user_json(*name));
+        co_return reply(request, http::status::ok, *described->front());
+    }
+
+    asio::awaitable<Response> users(const Request& request, std::string_view query) {
+        const auto ids = query_value(query, "ids");
+        if (!ids || ids->empty())
+            co_return failure(request, http::status::bad_request,
+                              "say which users: ?ids=alice,bob");
+        std::vector<std::string> names;
+        for (std::string_view rest = *ids; names.size() <= most_users_asked;) {
+            const auto comma = rest.find(',');
+            const auto name = percent_decoded(rest.substr(0, comma));
+            if (!name)
+                co_return failure(request, http::status::bad_request, "a broken %-escape in ids");
+            names.push_back(*name);
+            if (comma == std::string_view::npos) break;
+            rest.remove_prefix(comma + 1);
+        }
+        if (names.size() > most_users_asked)
+            co_return failure(request, http::status::bad_request,
+                              "too many users in one request: ask for 1000 at most");
+
+        const auto described = co_await describe(names);
+        if (!described) co_return unavailable(request);
+        const bool any = std::any_of(described->begin(), described->end(),
+                                     [](const auto& user) { return user.has_value(); });
+        co_return reply(request, any ? http::status::ok : http::status::not_found,
+                        users_json(names, *described));
+    }
+
+    asio::awaitable<void> serve(tcp::socket socket) {
+        beast::tcp_stream stream(std::move(socket));
+        beast::flat_buffer buffer;
+        boost::system::error_code error;
+        while (!error) {
+            http::request_parser<http::string_body> parser;
+            parser.header_limit(16 * 1024);
+            parser.body_limit(16 * 1024);
+            stream.expires_after(client_patience);
+            co_await http::async_read(stream, buffer, parser,
+                                      asio::redirect_error(asio::use_awaitable, error));
+            const bool bad =
+                error &&
+                error.category() == http::make_error_code(http::error::bad_method).category() &&
+                error != http::error::end_of_stream && error != http::error::partial_message;
+            if (error && !bad) break;
+            Response response =
+                bad ? failure(parser.get(), http::status::bad_request, error.message())
+                    : co_await answer(parser.get());
+            if (bad) response.keep_alive(false);
+            stream.expires_after(client_patience);
+            co_await http::async_write(stream, response,
+                                       asio::redirect_error(asio::use_awaitable, error));
+            if (!response.keep_alive()) break;
+        }
+        stream.socket().shutdown(tcp::socket::shutdown_send, error);
+        --connections;
+    }
+
+    asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
+        asio::steady_timer pause(io);
+        while (true) {
+            boost::system::error_code error;
+            auto socket =
+                co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
+            if (error == asio::error::operation_aborted) co_return;
+            if (error) {  // out of descriptors, most likely: don't spin
+                spdlog::error("admin API: accept: {}", error.message());
+                pause.expires_after(1s);
+                co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+                continue;
+            }
+            if (connections >= most_connections) continue;  // closes it
+            ++connections;
+            asio::co_spawn(io, serve(std::move(socket)), asio::detached);
+        }
+    }
+
+    std::vector<Shard*> shards;
+    const Admission& admission;
+    asio::io_context io{1};
+    std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
+    std::size_t connections = 0;
+};
+
+Admin::Admin(std::vector<Shard*> shards, const Admission& admission)
+    : impl_(std::make_unique<Impl>(std::move(shards), admission)) {}
+
+Admin::~Admin() { stop(); }
+
+Admin::Endpoint Admin::listen(const Endpoint& endpoint) {
+    auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint, true);
+    const auto real = acceptor->local_endpoint();
+    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
+    impl_->acceptors.push_back(std::move(acceptor));
+    return real;
+}
+
+void Admin::start() {
+    thread_ = std::thread([this] { impl_->io.run(); });
+}
+
+void Admin::stop() {
+    impl_->io.stop();
+    if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace pulsegate

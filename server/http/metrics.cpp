@@ -1,0 +1,212 @@
+#include "server/http/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace pulsegate {
+
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Label = ClientMetric::Label;
+
+/// Collects families of metrics, one value or more for each shard.
+class Families {
+public:
+    explicit Families(const std::vector<ShardStatus>& shards) : shards_(shards) {}
+
+    template <class Value>
+    void counter(const char* name, const char* help, Value value) {
+        per_shard(name, help, MetricType::Counter,
+                  [&](const ShardStatus& shard, ClientMetric& metric) {
+                      metric.counter.value = static_cast<double>(value(shard));
+                  });
+    }
+
+    template <class Value>
+    void gauge(const char* name, const char* help, Value value) {
+        per_shard(name, help, MetricType::Gauge,
+                  [&](const ShardStatus& shard, ClientMetric& metric) {
+                      metric.gauge.value = static_cast<double>(value(shard));
+                  });
+    }
+
+    void process_gauge(const char* name, const char* help, double value) {
+        ClientMetric metric;
+        metric.gauge.value = value;
+        family(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
+    }
+
+    /// A counter for each packet type and direction.
+    void packets(const char* name, const char* help, Counters::PerPacket Counters::*counts) {
+        auto& packets = family(name, help, MetricType::Counter);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+            for (auto type = PacketType::connect; type <= PacketType::auth;
+                 type = static_cast<PacketType>(static_cast<int>(type) + 1)) {
+                ClientMetric metric = labelled(shard);
+                metric.label.push_back({"type", lower(pulsegate::name(type))});
+                const auto& values = shards_[shard].counters.*counts;
+                metric.counter.value = static_cast<double>(values[static_cast<std::size_t>(type)]);
+                packets.metric.push_back(std::move(metric));
+            }
+    }
+
+    void drops(const char* name, const char* help) {
+        auto& drops = family(name, help, MetricType::Counter);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+            const Counters& counters = shards_[shard].counters;
+            const std::pair<const char*, std::uint64_t> reasons[] = {
+                {"too_large_for_client", counters.dropped_too_large},
+                {"slow_consumer", counters.dropped_slow},
+                {"forbidden_topic", counters.dropped_forbidden},
+            };
+            for (const auto& [reason, count] : reasons) {
+                ClientMetric metric = labelled(shard);
+                metric.label.push_back({"reason", reason});
+                metric.counter.value = static_cast<double>(count);
+                drops.metric.push_back(std::move(metric));
+            }
+        }
+    }
+
+    void wheel_slots(const char* name, const char* help) {
+        auto& slots = family(name, help, MetricType::Gauge);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+            for (std::size_t slot = 0; slot < Wheel::slots; ++slot) {
+                ClientMetric metric = labelled(shard);
+                metric.label.push_back({"slot", std::to_string(slot)});
+                metric.gauge.value = shards_[shard].slots[slot];
+                slots.metric.push_back(std::move(metric));
+            }
+    }
+
+    void loop_lag(const char* name, const char* help) {
+        per_shard(
+            name, help, MetricType::Histogram, [](const ShardStatus& shard, ClientMetric& metric) {
+                const Counters& counters = shard.counters;
+                std::uint64_t below = 0;
+                for (std::size_t i = 0; i < Counters::lag_bounds.size(); ++i) {
+                    below += counters.lag_counts[i];
+                    const double seconds = static_cast<double>(Counters::lag_bounds[i]) / 1000;
+                    metric.histogram.bucket.push_back({below, seconds});
+                }
+                metric.histogram.sample_count = below + counters.lag_counts.back();
+                metric.histogram.sample_sum = static_cast<double>(counters.lag_sum) / 1000;
+            });
+    }
+
+    std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+private:
+    static std::string lower(std::string_view text) {
+        std::string out(text);
+        std::transform(out.begin(), out.end(), out.begin(),
+                       [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        return out;
+    }
+
+    static ClientMetric labelled(std::size_t shard) {
+        ClientMetric metric;
+        metric.label.push_back({"shard", std::to_string(shard)});
+        return metric;
+    }
+
+    MetricFamily& family(const char* name, const char* help, MetricType type) {
+        MetricFamily& family = families_.emplace_back();
+        family.name = name;
+        family.help = help;
+        family.type = type;
+        return family;
+    }
+
+    template <class Fill>
+    void per_shard(const char* name, const char* help, MetricType type, Fill fill) {
+        auto& metrics = family(name, help, type).metric;
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+            ClientMetric metric = labelled(shard);
+            fill(shards_[shard], metric);
+            metrics.push_back(std::move(metric));
+        }
+    }
+
+    const std::vector<ShardStatus>& shards_;
+    std::vector<MetricFamily> families_;
+};
+
+}  // namespace
+
+std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission) {
+    const auto count = [](std::uint64_t Counters::*member) {
+        return [member](const ShardStatus& shard) { return shard.counters.*member; };
+    };
+    const auto state = [](std::size_t ShardStatus::*member) {
+        return [member](const ShardStatus& shard) { return shard.*member; };
+    };
+
+    Families families(shards);
+    families.gauge("pulsegate_connections", "Open connections.", state(&ShardStatus::connections));
+    families.gauge("pulsegate_sessions", "Clients logged in.", state(&ShardStatus::sessions));
+    families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));
+    families.gauge("pulsegate_users_known", "Users known, online or offline.",
+                   state(&ShardStatus::users));
+    families.gauge("pulsegate_users_online", "Users online.", state(&ShardStatus::online));
+
+    families.counter("pulsegate_connections_accepted_total", "Connections accepted.",
+                     count(&Counters::accepted));
+    families.counter("pulsegate_logins_total", "CONNECTs accepted.", count(&Counters::logins));
+    families.counter("pulsegate_logins_refused_total", "CONNECTs refused.",
+                     count(&Counters::logins_refused));
+    families.counter("pulsegate_login_timeouts_total",
+                     "Connections closed because they sent no CONNECT in time.",
+                     count(&Counters::login_timeouts));
+    families.counter("pulsegate_takeovers_total", "Sessions taken over by a new connection.",
+                     count(&Counters::takeovers));
+    families.counter("pulsegate_expiries_total",
+                     "Clients closed because they were silent too long.",
+                     count(&Counters::expiries));
+    families.counter("pulsegate_rescues_total",
+                     "Clients that were due but had sent something: false alarms.",
+                     count(&Counters::rescues));
+    families.counter("pulsegate_bad_packets_total",
+                     "Connections closed for a malformed or illegal packet.",
+                     count(&Counters::bad_packets));
+    families.counter("pulsegate_slow_consumers_total",
+                     "Connections cut because their output budget was exceeded.",
+                     count(&Counters::slow_consumers));
+
+    families.packets("pulsegate_packets_received_total", "MQTT packets received.",
+                     &Counters::packets_in);
+    families.packets("pulsegate_packets_sent_total", "MQTT packets sent.", &Counters::packets_out);
+    families.counter("pulsegate_messages_received_total", "Messages published by clients.",
+                     count(&Counters::messages_in));
+    families.counter("pulsegate_messages_sent_total", "Messages sent to clients.",
+                     count(&Counters::messages_out));
+    families.drops("pulsegate_messages_dropped_total", "Messages not delivered, by reason.");
+    families.counter("pulsegate_bytes_received_total", "Bytes received from clients.",
+                     count(&Counters::bytes_in));
+    families.counter("pulsegate_bytes_sent_total", "Bytes sent to clients.",
+                     count(&Counters::bytes_out));
+
+    families.loop_lag("pulsegate_loop_lag_seconds", "How late the ticks of the event loop came.");
+    families.gauge("pulsegate_loop_lag_last_seconds", "How late the last tick came.",
+                   [](const ShardStatus& shard) {
+                       return static_cast<double>(shard.counters.lag_last) / 1000;
+                   });
+    families.wheel_slots("pulsegate_wheel_slot_nodes",
+                         "Connections waiting in each slot of the timing wheel.");
+
+    families.process_gauge("pulsegate_open_files_limit", "Limit on open files.",
+                           static_cast<double>(admission.file_limit()));
+    families.process_gauge(
+        "pulsegate_open_files_headroom",
+        "Connections that still fit under the limit on open files.",
+        static_cast<double>(admission.capacity()) - static_cast<double>(admission.open()));
+    return families.text();
+}
+
+}  // namespace pulsegate

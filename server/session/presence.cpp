@@ -1,0 +1,181 @@
+#include "server/session/presence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <utility>
+
+#include "protocol/topic.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+const char* state_name(bool online) { return online ? "online" : "offline"; }
+
+constexpr std::string_view presence_prefix = "presence/";
+
+}  // namespace
+
+std::string_view name(Cause cause) {
+    switch (cause) {
+        case Cause::login: return "login";
+        case Cause::logout: return "logout";
+        case Cause::timeout: return "timeout";
+        case Cause::connection_lost: return "connection_lost";
+        case Cause::taken_over: return "taken_over";
+        case Cause::kicked: return "kicked";
+        case Cause::shutdown: return "shutdown";
+    }
+    return "unknown";
+}
+
+User* Presence::find(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : *found;
+}
+
+User& Presence::find_or_create(std::string_view name) {
+    if (User* known = find(name)) return *known;
+    auto& user = *roll_.emplace_back(std::make_unique<User>(name));
+    user.place = static_cast<std::uint32_t>(roll_.size() - 1);
+    by_name_.insert(&user);
+    return user;
+}
+
+bool Presence::arrive(User& user, Device& device, WallMillis now) {
+    const bool was_online = user.online();
+    user.devices.push_back(device);
+    if (was_online) return false;
+    ++online_;
+    user.since = now;
+    change(user, Cause::login, now);
+    return true;
+}
+
+void Presence::taken_over(User& user, WallMillis now) { change(user, Cause::taken_over, now); }
+
+bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
+                      WallMillis last_seen) {
+    if (!device.is_linked()) return false;  // it has departed before
+    device.unlink();
+    user.last_seen = std::max(user.last_seen, last_seen);
+    if (user.online()) return false;
+    --online_;
+    user.since = now;
+    change(user, cause, now);
+    return true;
+}
+
+void Presence::change(User& user, Cause cause, WallMillis now) {
+    user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
+    user.cause = cause;
+}
+
+std::size_t Presence::visit(std::size_t from, std::size_t most,
+                            const std::function<void(const User&)>& visitor) const {
+    // Downwards: newcomers are appended and whoever fills a gap comes from the end, so that all who
+    // were not visited yet stay below `from`.
+    from = std::min(from, roll_.size());
+    for (; from > 0 && most > 0; --most) visitor(*roll_[--from]);
+    return from;
+}
+
+void Presence::forget_some(WallMillis limit) {
+    for (auto left = roll_.size() / 60 + 1; left > 0 && !roll_.empty(); --left) {
+        if (sweep_ >= roll_.size()) sweep_ = 0;
+        User& user = *roll_[sweep_];
+        if (!user.online() && user.since < limit)
+            forget(user);
+        else
+            ++sweep_;
+    }
+}
+
+void Presence::forget(User& user) {
+    by_name_.erase(&user);
+    const auto gap = user.place;
+    std::swap(roll_[gap], roll_.back());
+    roll_[gap]->place = gap;
+    roll_.pop_back();
+}
+
+std::string to_json(const PresenceChange& change) {
+    return json::serialize(json::object{
+        {"time", rfc3339(change.time)},
+        {"user", change.user},
+        {"state", state_name(change.online)},
+        {"cause", name(change.cause)},
+        {"version", change.version},
+        {"client", change.client},
+        {"silent_ms", change.silent},
+    });
+}
+
+std::string to_json(const User& user, Millis now, WallMillis wall) {
+    json::array devices;
+    WallMillis last_seen = user.last_seen;
+    for (const Device& device : user.devices) {
+        const WallMillis seen = wall - (now - device.last_packet());
+        last_seen = std::max(last_seen, seen);
+        devices.push_back(json::object{
+            {"client", device.client},
+            {"since", rfc3339(device.since)},
+            {"last_seen", rfc3339(seen)},
+        });
+    }
+    return json::serialize(json::object{
+        {"user", user.name},
+        {"state", state_name(user.online())},
+        {"since", rfc3339(user.since)},
+        {"last_seen", rfc3339(last_seen)},
+        {"version", user.version},
+        {"cause", name(user.cause)},
+        {"devices", std::move(devices)},
+    });
+}
+
+std::string presence_topic(std::string_view user) {
+    std::string topic(presence_prefix);
+    for (const char c : user) {
+        if (c == '/' || c == '+' || c == '#' || c == '%')
+            fmt::format_to(std::back_inserter(topic), "%{:02X}", static_cast<unsigned char>(c));
+        else
+            topic += c;
+    }
+    return topic;
+}
+
+std::optional<std::string> presence_user(std::string_view topic) {
+    if (!topic.starts_with(presence_prefix)) return std::nullopt;
+    const auto whole = topic;
+    topic.remove_prefix(presence_prefix.size());
+    std::string user;
+    for (std::size_t i = 0; i < topic.size(); ++i) {
+        if (topic[i] == '/' || topic[i] == '+' || topic[i] == '#') return std::nullopt;
+        unsigned char escaped = 0;
+        const auto hex = topic.substr(i, 3);
+        if (hex.size() == 3 && hex[0] == '%' &&
+            std::from_chars(hex.begin() + 1, hex.end(), escaped, 16).ptr == hex.end()) {
+            user += static_cast<char>(escaped);
+            i += 2;
+        } else {
+            user += topic[i];
+        }
+    }
+    if (presence_topic(user) != whole) return std::nullopt;  // "%41" is nobody's name for "A"
+    return user;
+}
+
+bool selects_presence(std::string_view filter) {
+    const auto first = filter.substr(0, filter.find('/'));
+    return has_wildcard(filter) && (first == "presence" || first == "+" || first == "#");
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,18 @@
+#include "server/session/session.h"
+
+#include <algorithm>
+
+namespace pulsegate {
+
+std::uint16_t Session::next_packet_id() {
+    const auto in_flight = [this](std::uint16_t id) {
+        return outflow && std::any_of(outflow->sent.begin(), outflow->sent.end(),
+                                      [id](const auto& sent) { return sent.packet_id == id; });
+    };
+    do {
+        if (++last_packet_id == 0) last_packet_id = 1;
+    } while (in_flight(last_packet_id));
+    return last_packet_id;
+}
+
+}  // namespace pulsegate

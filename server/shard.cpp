@@ -1,0 +1,158 @@
+#include "server/shard.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/log.h"
+#include "server/transport/connection.h"
+
+namespace pulsegate {
+
+Shard::Shard(const Config& config, unsigned index, Admission& admission, EventLog* events)
+    : index_(index),
+      admission_(admission),
+      events_(events),
+      settings_(config.broker()),
+      broker_(settings_, index, config.shards, counters_, *this),
+      transport_(io_, {config.max_packet_size, config.output_budget, config.login_timeout},
+                 admission, counters_, *this) {}
+
+Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint) {
+    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, [this](int socket) {
+        ++counters_.accepted;
+        transport_.adopt({socket, {}});
+    }));
+    return listeners_.back()->endpoint();
+}
+
+void Shard::run() {
+    wait_for_tick();
+    io_.run();
+}
+
+void Shard::announce_shutdown() {
+    for (auto& listener : listeners_) listener->stop();
+    broker_.announce_shutdown(monotonic_now());
+    transport_.end_turn();
+}
+
+void Shard::stop() {
+    transport_.end_all(
+        {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
+    io_.stop();
+}
+
+ShardStatus Shard::status() const {
+    const Wheel& wheel = transport_.wheel();
+    ShardStatus status{.counters = counters_,
+                       .connections = transport_.connections(),
+                       .sessions = broker_.sessions(),
+                       .subscriptions = broker_.subscriptions(),
+                       .users = broker_.presence().users(),
+                       .online = broker_.presence().online(),
+                       .tick = wheel.now(),
+                       .slots = {}};
+    for (Tick slot = 0; slot < Wheel::slots; ++slot) status.slots[slot] = wheel.count(slot);
+    return status;
+}
+
+// -- what connections tell
+// ---------------------------------------------------------------------------
+
+void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
+    if (connection.session) return broker_.handle(*connection.session, packet);
+    on_connect(connection, std::get<Connect>(packet), now);
+}
+
+void Shard::on_connect(Connection& connection, const Connect& connect, Millis now) {
+    if (admission_.full())
+        return broker_.refuse(connection, connect, Reason::server_busy,
+                              "no descriptor is left: the limit on open files is reached");
+    const unsigned home = broker_.home(connect);
+    if (home != index_) return shards_[home]->send(connection.release());
+    broker_.login(connection, connect, now);
+}
+
+void Shard::on_drained(Connection& connection) {
+    if (connection.session) broker_.drained(*connection.session);
+}
+
+void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
+    const bool provoked = ending.cause == Cause::kicked;
+    const bool expired = ending.cause == Cause::timeout;
+    const auto level = provoked  ? spdlog::level::warn
+                       : expired ? spdlog::level::info
+                                 : spdlog::level::debug;
+    Session* session = connection.session;
+    if (spdlog::should_log(level))
+        log_limited(level, "{} {}: {}: {}", connection.peer(),
+                    session ? "client " + quoted(session->client) : std::string("without login"),
+                    name(ending.cause), ending.why);
+    if (!session) return;
+    if (expired) ++counters_.expiries;
+    broker_.end(*session, ending, now);
+}
+
+// -- what the broker asks for
+// ------------------------------------------------------------------------
+
+void Shard::forward(const MessageRef& message) {
+    for (Shard* shard : shards_)
+        if (shard != this) shard->send(message);
+}
+
+void Shard::record(PresenceChange change) {
+    if (events_) events_->write(to_json(change));
+}
+
+void Shard::ask(PresenceQuestion question) {
+    Shard* asked = shards_[question.asked];
+    asked->send(std::move(question));
+}
+
+// -- mail
+// --------------------------------------------------------------------------------------------
+
+void Shard::send(Mail mail) {
+    mailbox_.send(std::move(mail), [this] { open_mail(); });
+}
+
+void Shard::open_mail() {
+    for (Mail& mail : mailbox_.take())
+        std::visit([this](auto& content) { receive(content); }, mail);
+    transport_.end_turn();
+}
+
+void Shard::receive(Arrival& arrival) { transport_.adopt(std::move(arrival)); }
+void Shard::receive(const MessageRef& message) { broker_.deliver(message); }
+void Shard::receive(const PresenceQuestion& question) {
+    shards_[question.asker]->send(broker_.answer(question, monotonic_now()));
+}
+void Shard::receive(const PresencePage& page) { broker_.continue_catch_up(page); }
+void Shard::receive(const Task& task) { task(*this); }
+
+// -- time
+// --------------------------------------------------------------------------------------------
+
+void Shard::wait_for_tick() {
+    const Millis now = monotonic_now();
+    timer_.expires_after(std::chrono::milliseconds((now / tick_length + 1) * tick_length - now));
+    timer_.async_wait([this](boost::system::error_code error) {
+        if (error) return;
+        tick();
+        wait_for_tick();
+    });
+}
+
+void Shard::tick() {
+    const Millis due = timer_.expiry().time_since_epoch() / std::chrono::milliseconds(1);
+    const Millis now =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+    counters_.count_lag(now - due);
+    transport_.tick();
+    broker_.tick();
+    for (auto& listener : listeners_) listener->tick();
+}
+
+}  // namespace pulsegate

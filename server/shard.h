@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/admission.h"
+#include "server/config.h"
+#include "server/counters.h"
+#include "server/event_log.h"
+#include "server/mailbox.h"
+#include "server/message.h"
+#include "server/session/broker.h"
+#include "server/transport/listener.h"
+#include "server/transport/transport.h"
+
+namespace pulsegate {
+
+/// How a shard stands, as a copy.
+struct ShardStatus {
+    Counters counters;
+    std::size_t connections;
+    std::size_t sessions;
+    std::size_t subscriptions;
+    std::size_t users;
+    std::size_t online;
+    Tick tick;
+    std::array<std::uint32_t, Wheel::slots> slots;
+};
+
+/// One thread, one event loop, one wheel, and all about the users who are at home here. Others
+/// reach it through its mailbox only.
+class Shard final : ConnectionOwner, Surroundings {
+public:
+    using Task = std::function<void(Shard&)>;
+    using Mail = std::variant<Arrival, MessageRef, PresenceQuestion, PresencePage, Task>;
+
+    Shard(const Config& config, unsigned index, Admission& admission, EventLog* events);
+
+    /// All shards, this one included, by index; before `run`.
+    void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
+
+    /// Before `run`. Returns where it really listens, should the port have been 0.
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint);
+
+    /// Serves until `stop`.
+    void run();
+
+    /// From any thread.
+    void send(Mail mail);
+
+    /// For tasks, on the shard's own thread:
+    ShardStatus status() const;
+    Broker& broker() { return broker_; }
+    /// No more newcomers; all users go offline, and whoever watches hears it.
+    void announce_shutdown();
+    /// Says goodbye to everyone and ends the loop.
+    void stop();
+
+private:
+    void on_packet(Connection& connection, const Packet& packet, Millis now) override;
+    void on_connect(Connection& connection, const Connect& connect, Millis now);
+    void on_drained(Connection& connection) override;
+    void on_end(Connection& connection, const Ending& ending, Millis now) override;
+
+    void forward(const MessageRef& message) override;
+    void record(PresenceChange change) override;
+    void ask(PresenceQuestion question) override;
+
+    void open_mail();
+    void receive(Arrival& arrival);
+    void receive(const MessageRef& message);
+    void receive(const PresenceQuestion& question);
+    void receive(const PresencePage& page);
+    void receive(const Task& task);
+
+    void wait_for_tick();
+    void tick();
+
+    const unsigned index_;
+    Admission& admission_;
+    EventLog* const events_;
+
+    boost::asio::io_context io_{1};
+    boost::asio::steady_timer timer_{io_};
+    Mailbox<Mail> mailbox_{io_};
+    Counters counters_;
+    const BrokerSettings settings_;
+    Broker broker_;
+    Transport transport_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    std::vector<Shard*> shards_;
+};
+
+}  // namespace pulsegate

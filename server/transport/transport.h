@@ -1,0 +1,96 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/admission.h"
+#include "server/clock.h"
+#include "server/counters.h"
+#include "server/session/link.h"
+#include "wheel/wheel.h"
+
+namespace pulsegate {
+
+class Connection;
+
+/// What the connections of a shard tell the shard.
+class ConnectionOwner {
+public:
+    /// A complete packet; the first is a CONNECT.
+    virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
+    virtual void on_drained(Connection& connection) = 0;
+    virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
+
+protected:
+    ~ConnectionOwner() = default;
+};
+
+struct TransportSettings {
+    std::size_t max_packet_size;
+    std::size_t output_budget;
+    Millis login_timeout;
+};
+
+/// A socket on its way to the shard where its user is at home, with the bytes that were read from
+/// it and not yet understood.
+struct Arrival {
+    int socket;
+    std::string unread;
+};
+
+/// What the connections of one shard share: the wheel, the buffer they all read into, buffers to
+/// send from, and the turn. A turn is what one event brings about; at its end all that was sent
+/// leaves, with one write for each connection.
+class Transport {
+public:
+    Transport(boost::asio::io_context& io, const TransportSettings& settings, Admission& admission,
+              Counters& counters, ConnectionOwner& owner);
+    ~Transport();
+
+    /// Takes a connected, non-blocking socket.
+    void adopt(Arrival arrival);
+
+    /// Ends who has been silent too long; call it at every tick.
+    void tick();
+
+    void end_turn();
+
+    /// Ends every connection.
+    void end_all(const Ending& ending);
+
+    const Wheel& wheel() const { return wheel_; }
+    std::size_t connections() const { return connections_; }
+
+private:
+    friend class Connection;
+
+    void expire_due();
+    void last_look(Connection& connection);
+    void mark_dirty(Connection& connection);
+    std::unique_ptr<Buffer> take_buffer();
+    void give_back(std::unique_ptr<Buffer> buffer);
+
+    boost::asio::io_context& io_;
+    const TransportSettings settings_;
+    Admission& admission_;
+    Counters& counters_;
+    ConnectionOwner& owner_;
+
+    Wheel wheel_;
+    std::size_t connections_ = 0;
+    std::vector<std::uint8_t> received_;   ///< the shared read buffer
+    Bytes unread_;                         ///< from the packet at hand to the end of the input
+    const Connection* current_ = nullptr;  ///< whose input is being read: it flushes itself
+    std::vector<boost::intrusive_ptr<Connection>> dirty_;  ///< to be flushed at the end of the turn
+    bool turn_end_posted_ = false;
+    std::vector<std::unique_ptr<Buffer>> spare_;
+};
+
+}  // namespace pulsegate
