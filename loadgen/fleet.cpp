@@ -24,6 +24,9 @@ constexpr Duration ping_timeout = 10s;
 /// How long to go on looking at silent clients that should be closed by now, to see how late it is.
 constexpr Duration grace = 5s;
 
+/// Even when everything has arrived, a duplicate may follow.
+constexpr Duration settle = 200ms;
+
 /// The timer fires at least this often, so that a stall of the generator is noticed.
 constexpr Duration heartbeat = 10ms;
 constexpr Duration glance_every = 200ms;
@@ -99,7 +102,8 @@ void Fleet::step() {
         const bool arrived =
             ledger_.empty() && (plan_.options.qos == QoS::at_most_once ||
                                 results_.messages.acknowledged >= results_.messages.sent);
-        if (arrived || now >= phase_start_ + plan_.options.drain) finish(now);
+        const Time enough = phase_start_ + (arrived ? settle : plan_.options.drain);
+        if (now >= enough) finish(now);
     }
     glance(now);
     if (phase_ != Phase::done) arm();
