@@ -1,7 +1,7 @@
 #include "protocol/decode.h"
 
 #include <array>
-#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "protocol/packet_set.h"
@@ -116,7 +116,7 @@ std::optional<Will> read_will(Reader& in, const Header& header, unsigned flags) 
     Will will;
     will.qos = QoS{static_cast<std::uint8_t>((flags & connect_will_qos) >> 3)};
     will.retain = (flags & connect_will_retain) != 0;
-    if (header.v5()) will.properties = read_properties(in, in::will_type, header.sender);
+    if (header.v5()) will.properties = read_properties(in, packets::will_type, header.sender);
     will.topic = in.text();
     will.payload = in.binary();
     if (will.topic.empty() || has_wildcard(will.topic))
@@ -137,7 +137,7 @@ Decoded read_connect(Reader& in, const Header& framed) {
     connect.will = read_will(in, header, flags);
     if (flags & connect_username) connect.username = in.text();
     if (flags & connect_password) connect.password = in.binary();
-    return finish(in, std::move(connect));
+    return finish(in, connect);
 }
 
 // CONNACK (section 3.2)
@@ -157,10 +157,14 @@ Decoded read_connack(Reader& in, const Header& header) {
     if (connack.session_present && connack.reason != Reason::success)
         in.protocol_error("CONNACK: session present in a refusal");
     connack.properties = read_properties(in, header);
-    return finish(in, std::move(connack));
+    return finish(in, connack);
 }
 
 // PUBLISH (section 3.3)
+
+// The packets of the hot path own nothing, so that decoding them allocates nothing.
+static_assert(std::is_trivially_destructible_v<Publish> &&
+              std::is_trivially_destructible_v<Puback>);
 
 constexpr unsigned publish_retain = 0x01;
 constexpr unsigned publish_qos = 0x06;
@@ -183,7 +187,7 @@ Decoded read_publish(Reader& in, const Header& header) {
     publish.properties = read_properties(in, header);
     check_topic(in, publish);
     publish.payload = as_text(in.rest());
-    return finish(in, std::move(publish));
+    return finish(in, publish);
 }
 
 // PUBACK, PUBREC, PUBREL, PUBCOMP (sections 3.4 to 3.7)
@@ -193,7 +197,7 @@ Decoded read_acknowledgement(Reader& in, const Header& header) {
     Acknowledgement acknowledgement;
     acknowledgement.packet_id = read_packet_id(in, header);
     read_reason_and_properties(in, header, acknowledgement);
-    return finish(in, std::move(acknowledgement));
+    return finish(in, acknowledgement);
 }
 
 // SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK (sections 3.8 to 3.11)
@@ -206,7 +210,9 @@ SubscribeOptions read_subscribe_options(Reader& in, const Header& header) {
     options.no_local = (bits & 0x04) != 0;
     options.retain_as_published = (bits & 0x08) != 0;
     options.retain_handling = static_cast<std::uint8_t>(bits >> 4 & 0x03);
-    if ((bits & 0x03) == 3) in.protocol_error("SUBSCRIBE: QoS is 3");
+    if ((bits & 0x03) == 3)  // 3.1.1 calls malformed (3.8.3-4) what is a protocol error in 5.0
+        in.fail({header.v5() ? Reason::protocol_error : Reason::malformed_packet,
+                 "SUBSCRIBE: QoS is 3"});
     if (options.retain_handling == 3) in.protocol_error("SUBSCRIBE: retain handling is 3");
     return options;
 }
@@ -277,7 +283,7 @@ Decoded read_disconnect(Reader& in, const Header& header) {
         in.protocol_error("DISCONNECT: only a client sends it in MQTT 3.1.1");
     Disconnect disconnect;
     read_reason_and_properties(in, header, disconnect);
-    return finish(in, std::move(disconnect));
+    return finish(in, disconnect);
 }
 
 Decoded read_auth(Reader& in, const Header& header) {
@@ -293,7 +299,7 @@ Decoded read_auth(Reader& in, const Header& header) {
     const bool bare = auth.reason == Reason::success && auth.properties.empty();
     if (!bare && !auth.properties.text(Property::authentication_method))
         in.protocol_error("AUTH: no authentication method");
-    return finish(in, std::move(auth));
+    return finish(in, auth);
 }
 
 // The fixed header (section 2.1)

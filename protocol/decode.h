@@ -22,7 +22,7 @@ struct Frame {
     Status status;
     std::size_t size = 0;  ///< complete: bytes of the whole packet; incomplete: bytes known to be
                            ///< needed (0: not yet known)
-    DecodeError error{};   ///< bad: malformed length, reserved type or flags, or larger than allowed
+    DecodeError error{};  ///< bad: malformed length, reserved type or flags, or larger than allowed
 };
 
 /// Finds the first packet of `in` from its fixed header alone (MQTT 5.0, section 2.1), so that a

@@ -22,8 +22,11 @@ public:
     }
 
     void finish() {
-        const std::size_t body = start_ + 2;
-        const std::size_t size = out_.size() - body;
+        const std::size_t size = out_.size() - start_ - 2;
+        if (size < 128) {
+            out_[start_ + 1] = static_cast<char>(size);
+            return;
+        }
         Buffer length;
         put_varint(length, size);
         out_.replace(start_ + 1, 1, length);

@@ -22,8 +22,21 @@ enum class QoS : std::uint8_t { at_most_once = 0, at_least_once = 1, exactly_onc
 
 /// Control packet types (MQTT 5.0, table 2-1).
 enum class PacketType : std::uint8_t {
-    connect = 1, connack, publish, puback, pubrec, pubrel, pubcomp, subscribe, suback,
-    unsubscribe, unsuback, pingreq, pingresp, disconnect, auth,
+    connect = 1,
+    connack,
+    publish,
+    puback,
+    pubrec,
+    pubrel,
+    pubcomp,
+    subscribe,
+    suback,
+    unsubscribe,
+    unsuback,
+    pingreq,
+    pingresp,
+    disconnect,
+    auth
 };
 
 /// The standard's name in capitals ("PINGREQ").

@@ -17,7 +17,7 @@ constexpr PacketSet only(PacketType type) {
 constexpr bool contains(PacketSet set, PacketType type) { return (set & only(type)) != 0; }
 
 /// The sets by name, for tables that read like the standard's: `connect | connack`.
-namespace in {
+namespace packets {
 
 /// The will has properties of its own; it takes the place of the forbidden packet type 0.
 inline constexpr PacketType will_type{0};
@@ -39,6 +39,6 @@ inline constexpr PacketSet disconnect = only(PacketType::disconnect);
 inline constexpr PacketSet auth = only(PacketType::auth);
 inline constexpr PacketSet acknowledgements = puback | pubrec | pubrel | pubcomp;
 
-}  // namespace in
+}  // namespace packets
 
 }  // namespace pulsegate

@@ -33,7 +33,7 @@ struct Rule {
 
 constexpr std::uint32_t any = std::numeric_limits<std::uint32_t>::max();
 
-using namespace in;
+using namespace packets;
 
 constexpr PacketSet messages = publish | will;
 constexpr PacketSet answers = acknowledgements | connack | suback | unsuback | disconnect | auth;

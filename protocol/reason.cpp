@@ -18,7 +18,7 @@ struct Rule {
     PacketSet from_server;
 };
 
-using namespace in;
+using namespace packets;
 
 constexpr PacketSet both_acks = puback | pubrec;
 constexpr PacketSet sub_acks = suback | unsuback;

@@ -232,7 +232,9 @@ Config parse_config(int argc, const char* const* argv) {
     } catch (const CLI::CallForVersion& version) {
         throw Informed{std::string(version.what()) + "\n"};
     } catch (const CLI::ConfigError& error) {
-        throw ConfigError(fmt::format("{}; --help lists the settings", error.what()));
+        const std::string_view what = error.what();
+        throw ConfigError(fmt::format("config: unknown setting '{}'; --help lists the settings",
+                                      what.substr(what.rfind(' ') + 1)));
     } catch (const CLI::ParseError& error) {
         throw ConfigError(fmt::format("{}; see --help", error.what()));
     }

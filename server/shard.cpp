@@ -72,6 +72,10 @@ void Shard::on_connect(Connection& connection, const Connect& connect, Millis no
     const unsigned home = broker_.home(connect);
     if (home != index_) return shards_[home]->send(connection.release());
     broker_.login(connection, connect, now);
+    if (const Session* session = connection.session;
+        session && spdlog::should_log(spdlog::level::debug))
+        log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
+                    quoted(session->client), quoted(session->user.name));
 }
 
 void Shard::on_drained(Connection& connection) {

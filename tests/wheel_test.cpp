@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -237,6 +238,20 @@ TEST_CASE("a callback that throws leaves the others to the next advance") {
     CHECK(expired(wheel, 10).size() == 1);
 }
 
+TEST_CASE("a wheel that is destroyed leaves its nodes unscheduled, those that are due as well") {
+    Client first(1), second(2), later(3);
+    {
+        Wheel wheel;
+        wheel.schedule(first, 10);
+        wheel.schedule(second, 10);
+        wheel.schedule(later, 11);
+        CHECK_THROWS(wheel.advance(10, [](Wheel::Node&) { throw std::runtime_error("no"); }));
+    }
+    CHECK_FALSE(first.scheduled());
+    CHECK_FALSE(second.scheduled());
+    CHECK_FALSE(later.scheduled());
+}
+
 TEST_CASE("cancelling takes the node out at once") {
     Wheel wheel;
     Client node;
@@ -437,7 +452,7 @@ private:
 
     // A doctest assertion for each of the millions of checks would take most of the time.
     static void require(bool holds, const char* expectation) {
-        if (!holds) FAIL("not true: ", expectation);
+        if (!holds) FAIL("not true: ", std::string(expectation));
     }
 
     std::mt19937 random_;

@@ -296,9 +296,12 @@ struct Admin::Impl {
                 error.category() == http::make_error_code(http::error::bad_method).category() &&
                 error != http::error::end_of_stream && error != http::error::partial_message;
             if (error && !bad) break;
-            Response response =
-                bad ? failure(parser.get(), http::status::bad_request, error.message())
-                    : co_await answer(parser.get());
+            // No conditional expression here: g++ 12 copies the operand of a co_await in one bytewise.
+            Response response;
+            if (bad)
+                response = failure(parser.get(), http::status::bad_request, error.message());
+            else
+                response = co_await answer(parser.get());
             if (bad) response.keep_alive(false);
             stream.expires_after(client_patience);
             co_await http::async_write(stream, response,

@@ -229,6 +229,11 @@ MessageRef Broker::make_will(const Connect& connect) const {
 
 void Broker::end(Session& session, const Ending& ending, Millis now) {
     const Millis silent = now - session.last_packet();
+    if (session.outflow && ending.reason == Reason::quota_exceeded) {
+        counters_.dropped_slow += session.outflow->waiting.size();
+        log_limited(spdlog::level::warn, "client {} lost {} messages that waited for it",
+                    quoted(session.client), session.outflow->waiting.size());
+    }
     const bool leaves_no_will = ending.cause == Cause::logout || ending.cause == Cause::shutdown;
     const MessageRef will = leaves_no_will ? nullptr : std::move(session.will);
     clear(session);
@@ -428,7 +433,6 @@ void Broker::deliver(Session& session, const MessageRef& message, Publication& p
     outflow.waiting.push_back({message, retain, identifiers});
     outflow.waiting_bytes += message->payload.size() + message->topic.size();
     if (outflow.waiting_bytes <= settings_.output_budget) return;
-    counters_.dropped_slow += outflow.waiting.size();
     session.link->end({Cause::kicked, Reason::quota_exceeded,
                        "slow consumer: too many messages wait for its acknowledgements"});
 }

@@ -55,6 +55,7 @@ bool Presence::arrive(User& user, Device& device, WallMillis now) {
     if (was_online) return false;
     ++online_;
     user.since = now;
+    user.last_seen = now;
     change(user, Cause::login, now);
     return true;
 }

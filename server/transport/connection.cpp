@@ -128,7 +128,6 @@ bool Connection::handle(Bytes packet, Millis now) {
         return false;
     }
     const auto& value = std::get<Packet>(decoded);
-    transport_.counters_.count_in(static_cast<PacketType>(packet[0] >> 4));
     last_packet_ = now;
     if (state_ == State::login) {
         const auto* connect = std::get_if<Connect>(&value);
@@ -142,6 +141,9 @@ bool Connection::handle(Bytes packet, Millis now) {
     } else {
         transport_.owner_.on_packet(*this, value, now);
     }
+    // A connection that moved to another shard is counted there.
+    if (state_ != State::closed)
+        transport_.counters_.count_in(static_cast<PacketType>(packet[0] >> 4));
     return state_ == State::open;
 }
 

@@ -1,0 +1,217 @@
+#include "protocol/topic.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "protocol/bytes.h"
+#include "tests/support/codec_check.h"
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr std::string_view nul("a\0b", 3);
+
+/// UTF-8 of a code point as RFC 3629 draws it, legal or not.
+std::string utf8(std::uint32_t code, int size) {
+    if (size == 1) return {static_cast<char>(code)};
+    std::string out;
+    for (int i = 0; i < size - 1; ++i) {
+        out.insert(out.begin(), static_cast<char>(0x80 | (code & 0x3F)));
+        code >>= 6;
+    }
+    const unsigned mark = 0xF00u >> size & 0xFF;  // 110..... 1110.... 11110...
+    out.insert(out.begin(), static_cast<char>(mark | code));
+    return out;
+}
+
+int shortest_size(std::uint32_t code) {
+    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+}
+
+/// The standard's sentences on matching, read without an eye to speed.
+std::vector<std::string> split(const std::string& topic) {
+    std::vector<std::string> levels{""};
+    for (const char c : topic) {
+        if (c == '/')
+            levels.emplace_back();
+        else
+            levels.back() += c;
+    }
+    return levels;
+}
+
+bool naive_match(const std::vector<std::string>& filter, const std::vector<std::string>& topic,
+                 std::size_t at) {
+    if (at < filter.size() && filter[at] == "#") return at <= topic.size();
+    if (at == filter.size() || at == topic.size()) return filter.size() == topic.size();
+    if (filter[at] != "+" && filter[at] != topic[at]) return false;
+    return naive_match(filter, topic, at + 1);
+}
+
+bool naive_match(const std::string& filter, const std::string& topic) {
+    if (topic[0] == '$' && (filter[0] == '+' || filter[0] == '#')) return false;
+    return naive_match(split(filter), split(topic), 0);
+}
+
+/// Short names from a small alphabet, so that they meet often.
+std::string random_levels(std::mt19937& random, const std::vector<std::string>& levels) {
+    std::string out;
+    for (auto left = 1 + random() % 4; left > 0; --left) {
+        if (!out.empty() || left == 1) out += levels[random() % levels.size()];
+        if (left > 1) out += '/';
+    }
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("every code point but U+0000 and the surrogates is UTF-8 in its shortest form only") {
+    for (std::uint32_t code = 0; code <= 0x1FFFFF; ++code) {
+        const bool character = code != 0 && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
+        for (int size = shortest_size(code); size <= 4; ++size) {
+            const bool expected = character && size == shortest_size(code);
+            if (valid_utf8(utf8(code, size)) != expected) {
+                CAPTURE(code);
+                CAPTURE(size);
+                FAIL_CHECK("wrong");
+            }
+        }
+    }
+}
+
+TEST_CASE("text that is cut inside a character is not UTF-8") {
+    for (const std::string whole : {"\u00E9", "\u3042", "\U0001F600", "12345678\u00E9"}) {
+        const std::size_t last = whole.size() - 1;
+        const std::string cut = whole.substr(0, last);
+        const ExactCopy copy(as_bytes(cut));
+        CHECK(valid_utf8(whole));
+        CHECK_FALSE(valid_utf8(as_text(copy.bytes())));
+        CHECK_FALSE(valid_utf8(cut + "a"));
+    }
+}
+
+TEST_CASE("stray bytes are not UTF-8") {
+    for (const char* stray : {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xF5\x80\x80\x80", "\xFE",
+                              "\xFF", "a\x80", "\xE2\x28\xA1", "\xF0\x28\x8C\xBC"})
+        CHECK_FALSE(valid_utf8(stray));
+}
+
+TEST_CASE("a bad byte is found wherever in a long text it is") {
+    const std::string text(40, 'a');
+    CHECK(valid_utf8(text));
+    CHECK(valid_utf8(""));
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        for (const char bad : {'\0', '\x80', '\xFF'}) {
+            std::string broken = text;
+            broken[at] = bad;
+            CHECK_FALSE(valid_utf8(broken));
+        }
+        std::string control = text;
+        control[at] = '\x01';
+        CHECK(valid_utf8(control));
+    }
+}
+
+TEST_CASE("a topic name is text without wildcards") {
+    for (const char* good : {"a", "/", "//", "a/b", "a/b/", "/a", "a b", "$SYS/x", "\u3042"})
+        CHECK(valid_topic_name(good));
+    for (const char* bad : {"", "+", "#", "a/+", "a/#", "a+b", "a#", "\xFF"})
+        CHECK_FALSE(valid_topic_name(bad));
+    CHECK_FALSE(valid_topic_name(nul));
+}
+
+TEST_CASE("a wildcard fills its level and # is the last") {
+    for (const char* good : {"#", "+", "/", "a", "a/#", "a/b/#", "+/a/#", "/#", "/+", "+/+",
+                             "a/+/b", "sport/tennis/+", "$SYS/#", "$", "$share", "$sharex/g/a"})
+        CHECK_MESSAGE(valid_topic_filter(good), std::string_view(good));
+    for (const char* bad : {"", "a#", "a/b#", "a/#/b", "#/a", "##", "++", "a+", "+a", "sport+",
+                            "a/+b/c", "#/", "\xFF"})
+        CHECK_MESSAGE(!valid_topic_filter(bad), std::string_view(bad));
+    CHECK_FALSE(valid_topic_filter(nul));
+}
+
+TEST_CASE("topics and filters have at most 65,535 bytes") {
+    CHECK(valid_topic_name(std::string(65'535, 'a')));
+    CHECK_FALSE(valid_topic_name(std::string(65'536, 'a')));
+    CHECK(valid_topic_filter(std::string(65'535, '/')));
+    CHECK_FALSE(valid_topic_filter(std::string(65'536, '/')));
+}
+
+TEST_CASE("a shared filter has a group and a filter, both valid") {
+    for (const char* good :
+         {"$share/g/a", "$share/g/#", "$share/g/+/b", "$share/g//", "$share/g/$SYS/x"})
+        CHECK_MESSAGE(valid_topic_filter(good), std::string_view(good));
+    for (const char* bad : {"$share/", "$share//a", "$share/g", "$share/g/", "$share/+/a",
+                            "$share/#/a", "$share/g+/a", "$share/g/a#", "$share/g/#/a"})
+        CHECK_MESSAGE(!valid_topic_filter(bad), std::string_view(bad));
+}
+
+TEST_CASE("a shared filter falls into its two parts") {
+    const auto shared = shared_filter("$share/group/a/+/b");
+    REQUIRE(shared.has_value());
+    CHECK(shared->group == "group");
+    CHECK(shared->filter == "a/+/b");
+    CHECK_FALSE(shared_filter("a/b").has_value());
+    CHECK_FALSE(shared_filter("$share").has_value());
+    CHECK_FALSE(shared_filter("$share/group").has_value());
+    CHECK_FALSE(shared_filter("$SHARE/group/a").has_value());
+}
+
+TEST_CASE("the standard's own examples of matching hold") {
+    CHECK(topic_matches("sport/tennis/player1/#", "sport/tennis/player1"));
+    CHECK(topic_matches("sport/tennis/player1/#", "sport/tennis/player1/ranking"));
+    CHECK(topic_matches("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon"));
+    CHECK(topic_matches("sport/#", "sport"));
+    CHECK(topic_matches("#", "sport"));
+    CHECK(topic_matches("sport/tennis/+", "sport/tennis/player1"));
+    CHECK_FALSE(topic_matches("sport/tennis/+", "sport/tennis/player1/ranking"));
+    CHECK_FALSE(topic_matches("sport/+", "sport"));
+    CHECK(topic_matches("sport/+", "sport/"));
+    CHECK(topic_matches("+/+", "/finance"));
+    CHECK(topic_matches("/+", "/finance"));
+    CHECK_FALSE(topic_matches("+", "/finance"));
+}
+
+TEST_CASE("a leading wildcard does not select topics that begin with $") {
+    CHECK_FALSE(topic_matches("#", "$SYS/x"));
+    CHECK_FALSE(topic_matches("+/x", "$SYS/x"));
+    CHECK_FALSE(topic_matches("+", "$SYS"));
+    CHECK(topic_matches("$SYS/#", "$SYS/x"));
+    CHECK(topic_matches("$SYS/+", "$SYS/x"));
+    CHECK(topic_matches("a/#", "a/$SYS"));
+}
+
+TEST_CASE("topics are compared by case and by every slash") {
+    CHECK_FALSE(topic_matches("a/B", "a/b"));
+    CHECK_FALSE(topic_matches("a", "/a"));
+    CHECK_FALSE(topic_matches("a", "a/"));
+    CHECK_FALSE(topic_matches("a/b", "a"));
+    CHECK(topic_matches("/", "/"));
+    CHECK(topic_matches("a//b", "a//b"));
+}
+
+TEST_CASE("matching agrees with a naive model on random topics and filters") {
+    std::mt19937 random(20'240'229);
+    int matches = 0;
+    for (int i = 0; i < 300'000; ++i) {
+        const std::string topic = random_levels(random, {"a", "b", "", "$x", "ab"});
+        const std::string filter = random_levels(random, {"a", "b", "", "$x", "+", "+", "#"});
+        if (!valid_topic_name(topic) || !valid_topic_filter(filter)) continue;
+        const bool expected = naive_match(filter, topic);
+        matches += expected;
+        if (topic_matches(filter, topic) != expected) FAIL(filter << " and " << topic);
+    }
+    CHECK(matches > 10'000);
+}
+
+TEST_CASE("a topic is split at every slash") {
+    TopicLevels levels("a//b/");
+    std::vector<std::string_view> seen;
+    for (std::string_view level; levels.next(level);) seen.push_back(level);
+    CHECK(seen == std::vector<std::string_view>{"a", "", "b", ""});
+}
