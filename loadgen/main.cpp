@@ -90,8 +90,8 @@ int run(const Options& options) {
 
     const auto checks = check(plan, fleet.results());
     fmt::print(report, "{}", table(plan, fleet.results(), checks));
-    if (options.json == "-") fmt::print("{}", json(plan, fleet.results(), checks));
-    if (file.is_open() && !(file << json(plan, fleet.results(), checks) << std::flush))
+    if (options.json == "-") fmt::print("{}", as_json(plan, fleet.results(), checks));
+    if (file.is_open() && !(file << as_json(plan, fleet.results(), checks) << std::flush))
         throw std::runtime_error(fmt::format(
             "--json '{}': could not be written completely; is the disk full?", options.json));
 

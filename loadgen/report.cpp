@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
 #include <cmath>
 
-#include "loadgen/json.h"
-
 namespace pulsegate::load {
+
+namespace json = boost::json;
 
 namespace {
 
@@ -135,116 +139,106 @@ std::vector<std::string> all_notes(const Results& results) {
     return notes;
 }
 
-void add_percentiles(JsonWriter& out, const char* name, const Histogram& times) {
-    out.begin(name)
-        .add("count", times.count())
-        .add("min", seconds(times.min()))
-        .add("mean", seconds(times.mean()))
-        .add("p50", seconds(times.percentile(0.5)))
-        .add("p90", seconds(times.percentile(0.9)))
-        .add("p99", seconds(times.percentile(0.99)))
-        .add("p99_9", seconds(times.percentile(0.999)))
-        .add("max", seconds(times.max()))
-        .end();
+json::object times_of(const Histogram& times) {
+    return {{"count", times.count()},
+            {"min", seconds(times.min())},
+            {"mean", seconds(times.mean())},
+            {"p50", seconds(times.percentile(0.5))},
+            {"p90", seconds(times.percentile(0.9))},
+            {"p99", seconds(times.percentile(0.99))},
+            {"p99_9", seconds(times.percentile(0.999))},
+            {"max", seconds(times.max())}};
 }
 
-void add_settings(JsonWriter& out, const Plan& plan) {
+json::object settings_of(const Plan& plan) {
     const auto& options = plan.options;
-    out.begin("settings")
-        .add("connect", url(options.connect))
-        .add("clients", plan.clients)
-        .add("ramp", options.ramp)
-        .add("keepalive", seconds(options.keepalive))
-        .add("messages", plan.messages)
-        .add("silent", options.silent)
-        .add("duration", seconds(options.duration))
-        .add("qos", static_cast<int>(options.qos))
-        .add("mqtt_version", version_text(options.version))
-        .add("size", options.size)
-        .add("limit", seconds(plan.limit))
-        .add("tick", seconds(server_tick))
-        .add("tolerance", seconds(options.tolerance))
-        .add("silent_after", seconds(options.silent_after))
-        .add("silent_over", seconds(plan.silent_over))
-        .add("drain", seconds(options.drain))
-        .add("in_progress", plan.in_progress)
-        .add("sources", plan.sources)
-        .end();
+    return {{"connect", url(options.connect)},
+            {"clients", plan.clients},
+            {"ramp", options.ramp},
+            {"keepalive", seconds(options.keepalive)},
+            {"messages", plan.messages},
+            {"silent", options.silent},
+            {"duration", seconds(options.duration)},
+            {"qos", static_cast<int>(options.qos)},
+            {"mqtt_version", version_text(options.version)},
+            {"size", options.size},
+            {"limit", seconds(plan.limit)},
+            {"tick", seconds(server_tick)},
+            {"tolerance", seconds(options.tolerance)},
+            {"silent_after", seconds(options.silent_after)},
+            {"silent_over", seconds(plan.silent_over)},
+            {"drain", seconds(options.drain)},
+            {"in_progress", plan.in_progress},
+            {"sources", plan.sources}};
 }
 
-void add_numbers(JsonWriter& out, const Results& results) {
-    const auto& [connected, failed, took, login] = results.connections;
-    out.begin("connections")
-        .add("connected", connected)
-        .add("failed", failed)
-        .add("took", seconds(took))
-        .add("rate", per_second(connected, took));
-    add_percentiles(out, "login", login);
-    out.end();
-
-    const auto& traffic = results.traffic;
-    out.begin("traffic")
-        .add("ran", seconds(traffic.ran))
-        .add("packets_sent", traffic.packets_sent)
-        .add("packets_received", traffic.packets_received)
-        .add("packets_sent_rate", per_second(traffic.packets_sent, traffic.ran))
-        .add("packets_received_rate", per_second(traffic.packets_received, traffic.ran))
-        .end();
-
-    const auto& messages = results.messages;
-    out.begin("messages")
-        .add("planned", messages.planned)
-        .add("sent", messages.sent)
-        .add("received", messages.received)
-        .add("rate", per_second(messages.sent, traffic.ran))
-        .add("unsent", messages.unsent)
-        .add("lost", messages.lost)
-        .add("duplicated", messages.duplicated)
-        .add("misdirected", messages.misdirected)
-        .add("excused", messages.excused)
-        .add("acknowledged", messages.acknowledged)
-        .add("unacknowledged", messages.unacknowledged);
-    add_percentiles(out, "latency", messages.latency);
-    out.end();
-
-    const auto& pings = results.pings;
-    out.begin("pings")
-        .add("sent", pings.sent)
-        .add("answered", pings.answered)
-        .add("overdue", pings.overdue);
-    add_percentiles(out, "answer", pings.time);
-    out.end();
-
-    const auto& silence = results.silence;
-    out.begin("silence")
-        .add("silent", silence.silent)
-        .add("in_time", silence.in_time)
-        .add("early", silence.early)
-        .add("late", silence.late)
-        .add("still_open", silence.still_open)
-        .add("unclear", silence.unclear)
-        .add("unjudged", silence.unjudged);
-    add_percentiles(out, "expiry", silence.expiry);
-    out.begin("farewells");
-    for (const auto& [reason, count] : silence.farewells) out.add(reason, count);
-    out.end().end();
-
-    out.add("false_offline", results.false_offline);
-    out.add("server_keepalive", results.server_keepalive);
-    out.begin("generator")
-        .add("cpu", seconds(traffic.cpu))
-        .add("cpu_share", share_of_core(traffic))
-        .add("stalls", results.stalls)
-        .add("longest_stall", seconds(results.longest_stall))
-        .add("starved", results.starved);
-    add_percentiles(out, "lag", messages.lag);
-    out.end();
+json::object connections_of(const Results::Connections& seen) {
+    return {{"connected", seen.connected},
+            {"failed", seen.failed},
+            {"took", seconds(seen.took)},
+            {"rate", per_second(seen.connected, seen.took)},
+            {"login", times_of(seen.time)}};
 }
 
-void add_texts(JsonWriter& out, const char* name, const std::vector<std::string>& texts) {
-    out.begin_list(name);
-    for (const auto& text : texts) out.add({}, text);
-    out.end();
+json::object traffic_of(const Results::Traffic& seen) {
+    return {{"ran", seconds(seen.ran)},
+            {"packets_sent", seen.packets_sent},
+            {"packets_received", seen.packets_received},
+            {"packets_sent_rate", per_second(seen.packets_sent, seen.ran)},
+            {"packets_received_rate", per_second(seen.packets_received, seen.ran)}};
+}
+
+json::object messages_of(const Results::Messages& seen, Duration ran) {
+    return {{"planned", seen.planned},
+            {"sent", seen.sent},
+            {"received", seen.received},
+            {"rate", per_second(seen.sent, ran)},
+            {"unsent", seen.unsent},
+            {"lost", seen.lost},
+            {"duplicated", seen.duplicated},
+            {"misdirected", seen.misdirected},
+            {"excused", seen.excused},
+            {"acknowledged", seen.acknowledged},
+            {"unacknowledged", seen.unacknowledged},
+            {"latency", times_of(seen.latency)}};
+}
+
+json::object pings_of(const Results::Pings& seen) {
+    return {{"sent", seen.sent},
+            {"answered", seen.answered},
+            {"overdue", seen.overdue},
+            {"answer", times_of(seen.time)}};
+}
+
+json::object silence_of(const Results::Silence& seen) {
+    return {{"silent", seen.silent},
+            {"in_time", seen.in_time},
+            {"early", seen.early},
+            {"late", seen.late},
+            {"still_open", seen.still_open},
+            {"unclear", seen.unclear},
+            {"unjudged", seen.unjudged},
+            {"expiry", times_of(seen.expiry)},
+            {"farewells", json::value_from(seen.farewells)}};
+}
+
+json::object generator_of(const Results& results) {
+    return {{"cpu", seconds(results.traffic.cpu)},
+            {"cpu_share", share_of_core(results.traffic)},
+            {"stalls", results.stalls},
+            {"longest_stall", seconds(results.longest_stall)},
+            {"starved", results.starved},
+            {"lag", times_of(results.messages.lag)}};
+}
+
+json::array checks_of(const std::vector<Check>& checks) {
+    json::array list;
+    for (const auto& check : checks)
+        list.push_back(json::object{{"name", check.name},
+                                    {"promise", check.promise},
+                                    {"outcome", word(check.outcome)},
+                                    {"detail", check.detail}});
+    return list;
 }
 
 }  // namespace
@@ -277,25 +271,25 @@ std::string table(const Plan& plan, const Results& results, const std::vector<Ch
     return std::move(out).take();
 }
 
-std::string json(const Plan& plan, const Results& results, const std::vector<Check>& checks) {
-    JsonWriter out;
-    out.begin().add("version", PULSEGATE_VERSION).add("passed", passed(checks));
-    out.add("interrupted", results.interrupted);
-    add_settings(out, plan);
-    add_numbers(out, results);
-    out.begin_list("checks");
-    for (const auto& check : checks)
-        out.begin()
-            .add("name", check.name)
-            .add("promise", check.promise)
-            .add("outcome", word(check.outcome))
-            .add("detail", check.detail)
-            .end();
-    out.end();
-    add_texts(out, "examples", results.examples);
-    add_texts(out, "notes", all_notes(results));
-    out.end();
-    return std::move(out).take();
+std::string as_json(const Plan& plan, const Results& results, const std::vector<Check>& checks) {
+    return json::serialize(json::object{
+               {"version", PULSEGATE_VERSION},
+               {"passed", passed(checks)},
+               {"interrupted", results.interrupted},
+               {"settings", settings_of(plan)},
+               {"connections", connections_of(results.connections)},
+               {"traffic", traffic_of(results.traffic)},
+               {"messages", messages_of(results.messages, results.traffic.ran)},
+               {"pings", pings_of(results.pings)},
+               {"silence", silence_of(results.silence)},
+               {"false_offline", results.false_offline},
+               {"server_keepalive", results.server_keepalive},
+               {"generator", generator_of(results)},
+               {"checks", checks_of(checks)},
+               {"examples", json::value_from(results.examples)},
+               {"notes", json::value_from(all_notes(results))},
+           }) +
+           "\n";
 }
 
 }  // namespace pulsegate::load

@@ -16,6 +16,6 @@ std::string announce(const Plan& plan);
 std::string table(const Plan& plan, const Results& results, const std::vector<Check>& checks);
 
 /// The same as JSON, with the settings; times in seconds.
-std::string json(const Plan& plan, const Results& results, const std::vector<Check>& checks);
+std::string as_json(const Plan& plan, const Results& results, const std::vector<Check>& checks);
 
 }  // namespace pulsegate::load
