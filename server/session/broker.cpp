@@ -272,8 +272,9 @@ void Broker::handle(Session& session, const Packet& packet) {
         }
         void operator()(const Pingreq&) { broker.send(session, Pingresp{}); }
         void operator()(const Disconnect& disconnect) {
-            // With 0x04 the client leaves and wants its will all the same (MQTT 5.0, 3.14.2.1).
-            if (disconnect.reason == Reason::disconnect_with_will && session.will)
+            // Only the normal disconnection takes the will back (MQTT 5.0, 3.1.2.5): with 0x04 the
+            // client asks for it, with the others it says that something is wrong.
+            if (disconnect.reason != Reason::success && session.will)
                 broker.publish(std::exchange(session.will, nullptr), nullptr);
             session.link->end({Cause::logout, Reason::success, "the client disconnected"});
         }
