@@ -391,12 +391,13 @@ Reason Broker::subscribe(Session& session, const SubscribeFilter& wanted,
 void Broker::on_unsubscribe(Session& session, const Unsubscribe& request) {
     Unsuback unsuback{.packet_id = request.packet_id};
     for (const auto filter : request.filters) {
-        if (!valid_topic_filter(filter))
+        if (!valid_topic_filter(filter)) {
             unsuback.reasons.push_back(Reason::topic_filter_invalid);
-        else
-            unsuback.reasons.push_back(router_.unsubscribe(session.subscriptions, filter)
-                                           ? Reason::success
-                                           : Reason::no_subscription_existed);
+            continue;
+        }
+        const bool existed = router_.unsubscribe(session.subscriptions, filter);
+        if (existed) end_catch_ups(session, filter);
+        unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }
     send(session, unsuback);
 }
@@ -541,10 +542,7 @@ void Broker::continue_catch_up(const PresencePage& page) {
     if (page.next == 0) {
         if (catch_up.shard == catch_up.last_shard) {
             catch_ups_.erase(found);
-            session.catching_up =
-                std::any_of(catch_ups_.begin(), catch_ups_.end(),
-                            [&](auto& entry) { return &entry.second.session == &session; });
-            return;
+            return note_catch_ups(session);
         }
         ++catch_up.shard;
         catch_up.from = SIZE_MAX;
@@ -552,6 +550,21 @@ void Broker::continue_catch_up(const PresencePage& page) {
     if (page.messages.empty()) return ask_on(page.catch_up, catch_up);
     catch_up.waiting = true;
     session.link->tell_when_drained();
+}
+
+/// Who unsubscribes is told no more (MQTT 5.0, 3.10.4).
+void Broker::end_catch_ups(Session& session, std::string_view filter) {
+    if (!session.catching_up) return;
+    std::erase_if(catch_ups_, [&](const auto& entry) {
+        return &entry.second.session == &session && entry.second.filter == filter;
+    });
+    note_catch_ups(session);
+}
+
+void Broker::note_catch_ups(Session& session) {
+    session.catching_up =
+        std::any_of(catch_ups_.begin(), catch_ups_.end(),
+                    [&](const auto& entry) { return &entry.second.session == &session; });
 }
 
 void Broker::drained(Session& session) {
