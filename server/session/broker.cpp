@@ -519,9 +519,14 @@ PresencePage Broker::answer(const PresenceQuestion& question, Millis now) {
         if (user) page.messages.push_back(presence_message(*user, now));
         return page;
     }
+    // Names may be long: the page must not take the subscriber's budget for itself.
+    std::size_t room = settings_.output_budget / 4;
     page.next = presence_.visit(question.from, presence_page_size, [&](const User& user) {
-        if (topic_matches(question.filter, presence_topic(user.name)))
-            page.messages.push_back(presence_message(user, now));
+        if (!topic_matches(question.filter, presence_topic(user.name))) return true;
+        const auto& message = *page.messages.emplace_back(presence_message(user, now));
+        const auto size = message.topic.size() + message.payload.size();
+        room -= std::min(room, size);
+        return room > 0;
     });
     return page;
 }

@@ -169,7 +169,9 @@ void Connection::send(std::string_view packets) {
     }
     out_->append(packets);
     transport_.mark_dirty(*this);
-    if (backlog() > flush_early && !writing_) flush();
+    // Only what the socket does not take counts against the budget.
+    const auto early = std::min(flush_early, transport_.settings_.output_budget);
+    if (backlog() > early && !writing_) flush();
     if (backlog() > transport_.settings_.output_budget) {
         ++transport_.counters_.slow_consumers;
         end({Cause::kicked, Reason::quota_exceeded, "slow consumer: output budget exceeded"});
