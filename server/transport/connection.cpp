@@ -151,10 +151,8 @@ void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     ++transport_.counters_.bad_packets;
     if (state_ == State::login && reason == Reason::unsupported_protocol_version) {
         // The level decides which CONNACK the client understands (MQTT 5.0, 3.1.2.2).
-        constexpr std::size_t level_offset = 8;
-        const bool newer = packet.size() > level_offset && packet[level_offset] > 5;
         Buffer refusal;
-        encode(Connack{.reason = reason}, newer ? Version::v5_0 : Version::v3_1_1, refusal);
+        encode(Connack{.reason = reason}, version_to_answer(packet), refusal);
         send(refusal);
     }
     end({Cause::kicked, reason, cause});
@@ -171,7 +169,9 @@ void Connection::send(std::string_view packets) {
     }
     out_->append(packets);
     transport_.mark_dirty(*this);
-    if (backlog() > flush_early && !writing_) flush();
+    // Only what the socket does not take counts against the budget.
+    const auto early = std::min(flush_early, transport_.settings_.output_budget);
+    if (backlog() > early && !writing_) flush();
     if (backlog() > transport_.settings_.output_budget) {
         ++transport_.counters_.slow_consumers;
         end({Cause::kicked, Reason::quota_exceeded, "slow consumer: output budget exceeded"});
