@@ -1,0 +1,202 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace pulsegate::bench {
+
+// What the benchmarks against other brokers share: a broker in a process of its own, pinned to a
+// CPU, and what the kernel says about its cost.
+
+inline void pin_to(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+[[noreturn]] inline void fail(const std::string& what) { throw std::runtime_error(what); }
+
+inline sockaddr_in loopback(std::uint32_t host, std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(0x7F000000u | host);
+    return address;
+}
+
+/// Connects from 127.0.(1 + from / 250).(1 + from % 250): one address has too few ports for all.
+/// Negative if refused.
+inline int connect_from(std::uint32_t from, std::uint16_t port) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) fail("no more sockets: raise the limit on open files (ulimit -n)");
+    const int on = 1;
+    setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const auto own = loopback((1 + from / 250) << 8 | (1 + from % 250), 0);
+    const auto peer = loopback(1, port);
+    if (bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own) < 0 ||
+        connect(socket, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) < 0) {
+        close(socket);
+        return -1;
+    }
+    return socket;
+}
+
+/// Closes with a reset, so that no port stays behind in TIME_WAIT.
+inline void drop(int socket) {
+    const linger at_once{1, 0};
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(socket);
+}
+
+inline std::uint16_t free_port() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    auto address = loopback(1, 0);
+    socklen_t size = sizeof address;
+    if (bind(socket, reinterpret_cast<sockaddr*>(&address), size) < 0) fail("no free port");
+    getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+    close(socket);
+    return ntohs(address.sin_port);
+}
+
+/// A broker in its own process, which ends with this object.
+class Peer {
+public:
+    /// Runs `serve` in a child that is pinned to `cpu`, and waits until it takes connections.
+    Peer(std::uint16_t port, int cpu, const std::function<void()>& serve) : pid_(fork()) {
+        if (pid_ < 0) fail("fork failed");
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pin_to(cpu);
+            serve();
+            _exit(127);
+        }
+        for (int i = 0; i < 500; ++i) {
+            const int probe = connect_from(0, port);
+            if (probe >= 0) {
+                drop(probe);
+                return;
+            }
+            if (waitpid(pid_, nullptr, WNOHANG) == pid_) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        fail("the peer does not serve");
+    }
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+    ~Peer() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+
+    /// What its threads have spent on a CPU, in the kernel and outside, in seconds.
+    double cpu() const {
+        double nanoseconds = 0;
+        const auto tasks = fmt::format("/proc/{}/task", pid_);
+        for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+            double spent = 0;
+            std::ifstream(task.path() / "schedstat") >> spent;
+            nanoseconds += spent;
+        }
+        return nanoseconds / 1e9;
+    }
+
+    /// Its own memory in bytes: no pages of files.
+    double memory() const {
+        std::ifstream status(fmt::format("/proc/{}/status", pid_));
+        for (std::string word; status >> word;)
+            if (word == "RssAnon:") {
+                double kilobytes = 0;
+                status >> kilobytes;
+                return kilobytes * 1024;
+            }
+        return 0;
+    }
+
+private:
+    pid_t pid_;
+};
+
+/// For `Peer`: replaces the child by a program that says nothing.
+inline void execute(const std::vector<std::string>& command) {
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    std::vector<char*> arguments;
+    for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+}
+
+inline void execute_pulsegate(const std::string& binary, std::uint16_t port) {
+    execute({binary, "--listen", fmt::format("mqtt://127.0.0.1:{}", port), "--shards", "1",
+             "--log-level", "error"});
+}
+
+/// Debian's mosquitto with nothing to slow it down: no log, no persistence, no limits.
+inline void execute_mosquitto(const std::string& binary, std::uint16_t port) {
+    const auto file = fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port);
+    std::ofstream(file) << fmt::format(
+        "listener {} 127.0.0.1\nallow_anonymous true\nlog_dest none\npersistence false\n"
+        "max_connections -1\nmax_inflight_messages 256\nmax_queued_messages 0\n",
+        port);
+    execute({binary, "-c", file});
+}
+
+inline void remove_mosquitto_file(std::uint16_t port) {
+    std::filesystem::remove(fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port));
+}
+
+/// An MQTT 3.1.1 CONNECT with a clean session and a keepalive of ten minutes.
+inline std::string connect_packet(std::string_view client) {
+    std::string packet("\x10\x00\x00\x04MQTT\x04\x02\x02\x58", 12);
+    packet += static_cast<char>(client.size() >> 8);
+    packet += static_cast<char>(client.size());
+    packet += client;
+    packet[1] = static_cast<char>(packet.size() - 2);
+    return packet;
+}
+
+/// Reads exactly `size` bytes from a blocking socket.
+inline std::string read_exactly(int socket, std::size_t size) {
+    std::string bytes(size, '\0');
+    if (recv(socket, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
+        fail("the peer closed a connection");
+    return bytes;
+}
+
+/// Logs a client in.
+inline int log_in(std::uint32_t from, std::uint16_t port, std::string_view client) {
+    const int socket = connect_from(from, port);
+    if (socket < 0) fail("connection refused");
+    const auto connect = connect_packet(client);
+    send(socket, connect.data(), connect.size(), MSG_NOSIGNAL);
+    if (read_exactly(socket, 4) != std::string_view("\x20\x02\x00\x00", 4)) fail("login refused");
+    return socket;
+}
+
+}  // namespace pulsegate::bench
