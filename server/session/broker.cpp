@@ -433,8 +433,10 @@ void Broker::deliver(Session& session, const MessageRef& message, Publication& p
         return;
     }
     outflow.waiting.push_back({message, retain, identifiers});
+    const bool cut = outflow.waiting_bytes > settings_.output_budget;
     outflow.waiting_bytes += message->payload.size() + message->topic.size();
-    if (outflow.waiting_bytes <= settings_.output_budget) return;
+    if (cut || outflow.waiting_bytes <= settings_.output_budget) return;
+    ++counters_.slow_consumers;
     session.link->end({Cause::kicked, Reason::quota_exceeded,
                        "slow consumer: too many messages wait for its acknowledgements"});
 }

@@ -191,6 +191,8 @@ void Connection::flush() {
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
             out_.reset();
+            // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
+            if (errno == EPIPE || errno == ECONNRESET) return;
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
         transport_.counters_.bytes_out += static_cast<std::uint64_t>(taken);
