@@ -1,1 +1,188 @@
+#include "loadgen/options.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+
+#include "loadgen/stamp.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr const char* description =
+    "Loads an MQTT gateway with clients that talk and clients that fall silent, and checks the\n"
+    "truth: nobody who kept talking was closed, everybody who fell silent was closed no earlier\n"
+    "than the limit and at most one tick (1 s) later, and every message arrived exactly once.";
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  pulsegate-loadgen\n"
+    "      what the machine allows, up to 15,000 clients, sending 3,000 packets a second\n"
+    "  pulsegate-loadgen --clients 1000 --keepalive 2s --silent 50% --duration 10s\n"
+    "      a short check of the expiry\n"
+    "  pulsegate-loadgen --clients 100000 --ramp 5000/s --messages 0 --json run.json\n"
+    "      many idle clients; needs a file limit above 100,050 here and at the server\n"
+    "\n"
+    "Exit status: 0 every check passed, 1 a check failed or the run could not start,\n"
+    "130 interrupted.";
+
+template <class Least, class Most>
+std::uint64_t count_between(std::string_view text, Least least, Most most) {
+    const auto count = parse_count(text);
+    if (count < least || count > most)
+        throw std::invalid_argument(fmt::format("write a number from {} to {}", least, most));
+    return count;
+}
+
+std::uint32_t parse_clients(std::string_view text) {
+    return static_cast<std::uint32_t>(count_between(text, 1u, 10'000'000u));
+}
+
+double parse_ramp(std::string_view text) {
+    const double rate = parse_rate(text);
+    if (rate <= 0) throw std::invalid_argument("write a rate above 0, such as 2000/s");
+    return rate;
+}
+
+// On the wire it is a 16-bit number of seconds, and 0 would mean that nobody is ever closed.
+std::chrono::seconds parse_keepalive(std::string_view text) {
+    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(parse_duration(text));
+    if (whole != parse_duration(text) || whole.count() < 1 || whole.count() > 65535)
+        throw std::invalid_argument("write whole seconds from 1s to 65535s");
+    return whole;
+}
+
+Duration parse_positive(std::string_view text) {
+    const auto duration = parse_duration(text);
+    if (duration <= Duration::zero()) throw std::invalid_argument("write a time above 0");
+    return duration;
+}
+
+QoS parse_qos(std::string_view text) {
+    if (text == "0") return QoS::at_most_once;
+    if (text == "1") return QoS::at_least_once;
+    throw std::invalid_argument("write 0 or 1");
+}
+
+Version parse_version(std::string_view text) {
+    if (text == "3.1.1" || text == "4") return Version::v3_1_1;
+    if (text == "5" || text == "5.0") return Version::v5_0;
+    throw std::invalid_argument("write 3.1.1 or 5");
+}
+
+std::uint32_t parse_size(std::string_view text) {
+    return static_cast<std::uint32_t>(count_between(text, Stamp::size, 32'768u));
+}
+
+std::uint32_t parse_in_progress(std::string_view text) {
+    return static_cast<std::uint32_t>(count_between(text, 1u, 100'000u));
+}
+
+std::uint32_t parse_sources(std::string_view text) {
+    return static_cast<std::uint32_t>(count_between(text, 1u, 1'000'000u));
+}
+
+std::string parse_file(std::string_view text) {
+    if (text.empty()) throw std::invalid_argument("write a file name, or - for standard output");
+    return std::string(text);
+}
+
+/// Binds options to where their values go.
+class Binder {
+public:
+    explicit Binder(CLI::App& app) : app_(app) {}
+
+    template <class Target, class Value>
+    void add(const char* name, const char* type, Target& target, Value (*parse)(std::string_view),
+             const char* standard, const char* help) {
+        const auto set = [name, &target, parse](const std::string& text) {
+            try {
+                target = parse(text);
+            } catch (const std::invalid_argument& remedy) {
+                throw std::runtime_error(fmt::format("{} '{}': {}", name, text, remedy.what()));
+            }
+        };
+        auto* option = app_.add_option_function<std::string>(name, set, help);
+        option->type_name(type)->default_str(standard)->group(group_);
+    }
+
+    void group(const char* name) { group_ = name; }
+
+private:
+    CLI::App& app_;
+    std::string group_;
+};
+
+void bind(CLI::App& app, Options& options) {
+    Binder binder(app);
+    binder.group("Load");
+    binder.add("--connect", "URL", options.connect, parse_address, "mqtt://127.0.0.1:1883",
+               "the server; towards a loopback server, clients come from\nmany loopback addresses");
+    binder.add("--clients", "N", options.clients, parse_clients, "15000",
+               "how many; fewer by default when the file limit is lower");
+    binder.add("--ramp", "RATE", options.ramp, parse_ramp, "2000/s", "new connections a second");
+    binder.add("--keepalive", "TIME", options.keepalive, parse_keepalive, "20s",
+               "what clients state; talkers ping after 0.75 to 1.0 of it");
+    binder.add("--messages", "RATE", options.messages, parse_rate, "fill",
+               "one-to-one messages a second between talkers; fill: as many\nas bring what "
+               "clients send to 3,000 packets a second, pings included");
+    binder.add("--silent", "PERCENT", options.silent, parse_percent, "5%",
+               "clients that stop sending without closing");
+    binder.add("--duration", "TIME", options.duration, parse_positive, "45s",
+               "from the end of the ramp; extended if the silent could not be\njudged by then");
+
+    binder.group("Messages");
+    binder.add("--qos", "0|1", options.qos, parse_qos, "0", "of messages and subscriptions");
+    binder.add("--mqtt-version", "3.1.1|5", options.version, parse_version, "3.1.1",
+               "protocol version");
+    binder.add("--size", "BYTES", options.size, parse_size, "64", "payload of a message");
+    binder.add("--drain", "TIME", options.drain, parse_duration, "5s",
+               "how long to wait at the end for what is under way");
+
+    binder.group("Checks");
+    binder.add("--limit", "TIME", options.limit, parse_positive, "1.5 keepalives",
+               "silence after which the server must close; an MQTT 5 Server\nKeep Alive rules "
+               "unless this is given");
+    binder.add("--tolerance", "TIME", options.tolerance, parse_duration, "100ms",
+               "lateness forgiven to the machine, on top of limit and tick");
+    binder.add("--silent-after", "TIME", options.silent_after, parse_duration, "0s",
+               "when the first fall silent, from the end of the ramp");
+    binder.add("--silent-over", "TIME", options.silent_over, parse_duration, "keepalive/2",
+               "time over which the silent fall silent, each at a random moment");
+
+    binder.group("Machine");
+    binder.add("--in-progress", "N", options.in_progress, parse_in_progress, "200",
+               "logins under way at once, at most");
+    binder.add("--sources", "N", options.sources, parse_sources, "auto",
+               "loopback source addresses to spread the clients over");
+    binder.add("--json", "FILE", options.json, parse_file, "",
+               "write settings, numbers and verdicts; - for standard output");
+}
+
+}  // namespace
+
+std::variant<Options, Answer> parse_options(int argc, const char* const* argv) {
+    CLI::App app(description, "pulsegate-loadgen");
+    app.get_formatter()->column_width(30);
+    app.footer(examples);
+    app.set_version_flag("--version", "pulsegate-loadgen " PULSEGATE_VERSION);
+
+    Options options;
+    bind(app, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        return Answer{app.help()};
+    } catch (const CLI::CallForVersion& version) {
+        return Answer{std::string(version.what()) + "\n"};
+    } catch (const CLI::ParseError& error) {
+        throw std::runtime_error(std::string(error.what()) + "; --help lists the options");
+    }
+    return options;
+}
+
+}  // namespace pulsegate::load

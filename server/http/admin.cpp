@@ -227,12 +227,15 @@ struct Admin::Impl {
     asio::awaitable<std::optional<std::vector<std::optional<std::string>>>> describe(
         std::vector<std::string> names) {
         auto shared = std::make_shared<const std::vector<std::string>>(std::move(names));
-        auto answers = co_await ask_shards([shared](Shard& shard) {
+        // Named, because g++ 12 destroys a lambda with captures twice when it is a temporary in a
+        // co_await expression (GCC bug 99576).
+        const auto question = [shared](Shard& shard) {
             std::vector<std::optional<std::string>> found;
             for (const auto& name : *shared)
                 found.push_back(shard.broker().describe(name, monotonic_now()));
             return found;
-        });
+        };
+        auto answers = co_await ask_shards(question);
         std::vector<std::optional<std::string>> described(shared->size());
         for (auto& answer : answers) {
             if (!answer) co_return std::nullopt;
@@ -246,7 +249,8 @@ struct Admin::Impl {
         const auto name = percent_decoded(encoded);
         if (!name)
             co_return failure(request, http::status::bad_request, "a broken %-escape in the path");
-        const auto described = co_await describe(std::vector<std::string>(1, *name));
+        const std::vector<std::string> names(1, *name);
+        const auto described = co_await describe(names);
         if (!described) co_return unavailable(request);
         if (!described->front())
             co_return reply(request, http::status::not_found, unknown_user_json(*name));

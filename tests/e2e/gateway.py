@@ -16,9 +16,6 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# Sanitizers make everything slower; where a test counts what it does, it does less of it.
-SANITIZED = "san" in os.environ.get("PULSEGATE", "")
-
 # What sanitizers print when they find something.
 REPORT = re.compile(r"(ERROR|WARNING|SUMMARY): \w*Sanitizer|runtime error:")
 
@@ -37,6 +34,11 @@ def wait_until(condition, timeout=10, what="the condition"):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {timeout} s")
         time.sleep(0.01)
+
+
+def sanitized():
+    """Is it a sanitizer's build? Everything is slower there, and memory is another."""
+    return re.fullmatch(r"build-(asan|tsan)", binary().parent.name) is not None
 
 
 class Gateway:

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "loadgen/time.h"
+#include "loadgen/units.h"
+#include "protocol/packet.h"
+
+namespace pulsegate::load {
+
+/// The command line. What was not said and depends on the machine or on other options is empty;
+/// `Plan` fills it in.
+struct Options {
+    Address connect{"127.0.0.1", 1883};
+    std::optional<std::uint32_t> clients;
+    double ramp = 2000;
+    std::chrono::seconds keepalive{20};
+    std::optional<double> messages;
+    double silent = 0.05;
+    Duration duration = std::chrono::seconds(45);
+
+    QoS qos = QoS::at_most_once;
+    Version version = Version::v3_1_1;
+    std::uint32_t size = 64;
+
+    std::optional<Duration> limit;
+    Duration tolerance = std::chrono::milliseconds(100);
+    Duration silent_after{};
+    std::optional<Duration> silent_over;
+    Duration drain = std::chrono::seconds(5);
+
+    std::uint32_t in_progress = 200;
+    std::optional<std::uint32_t> sources;
+    std::string json;
+};
+
+/// `--help` or `--version` was asked for: print it and leave.
+struct Answer {
+    std::string text;
+};
+
+/// Throws `std::runtime_error`, one line that names the option and the remedy.
+std::variant<Options, Answer> parse_options(int argc, const char* const* argv);
+
+}  // namespace pulsegate::load

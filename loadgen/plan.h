@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "loadgen/machine.h"
+#include "loadgen/options.h"
+
+namespace pulsegate::load {
+
+/// The server promises to close a silent client within one tick of its wheel after the limit.
+constexpr Duration server_tick = std::chrono::seconds(1);
+
+/// A generator that looks this late saw nothing of what happened in between.
+constexpr Duration stall = std::chrono::milliseconds(100);
+
+/// Talkers ping after a random part of the keepalive between these.
+constexpr double earliest_ping = 0.75;
+constexpr double latest_ping = 1.0;
+
+/// What will be done: the options, after the machine and the other options had their say.
+struct Plan {
+    Options options;
+    bool loopback = true;  ///< the server is in 127.0.0.0/8, so source addresses are free to choose
+    std::uint32_t clients = 0;
+    std::uint32_t sources = 1;
+    std::uint32_t in_progress = 0;
+    double messages = 0;
+    Duration limit{};
+    Duration silent_over{};
+    std::vector<std::string> notes;  ///< what was chosen that the user may not expect
+
+    /// Silent clients are spread evenly among the others.
+    bool falls_silent(std::uint32_t client) const;
+    std::uint32_t silent_clients() const;
+
+    /// How long after the ramp the last silent client can be judged.
+    Duration judged_after() const {
+        return options.silent_after + silent_over + limit + server_tick + options.tolerance;
+    }
+};
+
+/// Throws `std::runtime_error`, one line with the remedy, if the machine can't do what was asked.
+Plan make_plan(const Options& options, bool loopback, const Machine& machine);
+
+}  // namespace pulsegate::load

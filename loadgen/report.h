@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loadgen/plan.h"
+#include "loadgen/results.h"
+#include "loadgen/verdict.h"
+
+namespace pulsegate::load {
+
+/// What is about to happen, in two lines.
+std::string announce(const Plan& plan);
+
+/// The table at the end: numbers, checks, examples of failures, notes.
+std::string table(const Plan& plan, const Results& results, const std::vector<Check>& checks);
+
+/// The same as JSON, with the settings; times in seconds.
+std::string as_json(const Plan& plan, const Results& results, const std::vector<Check>& checks);
+
+}  // namespace pulsegate::load
