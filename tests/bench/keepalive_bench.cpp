@@ -2,12 +2,14 @@
 // mosquitto and beside a bare epoll loop that answers the same bytes, the least any server can do.
 //
 //     keepalive-bench [--clients N] [--rate PINGS/S] [--seconds S] [--rounds N]
-//                     [--pulsegate PATH] [--mosquitto PATH]
+//                     [--pulsegate PATH]... [--mosquitto PATH]
 //
-// The peers take turns on CPU 0, each with one thread that serves; the clients are on CPU 1. Pings
-// leave on schedule, evenly spread, whatever the answers do, from the clients in random order.
-// Times vary with whatever else the machine does, so a round compares the peers right after one
-// another, and the median of the rounds' ratios counts.
+// Several builds of Pulsegate can be compared with one another.
+//
+// All peers are up with all their clients, the servers on CPU 0, the clients on CPU 1, and they
+// take turns: one second each, round after round, because times vary with whatever else the machine
+// does. The median of the rounds' ratios counts. Pings leave on schedule, evenly spread, whatever
+// the answers do, from the clients in random order.
 
 #include <sys/epoll.h>
 
@@ -30,9 +32,9 @@ using Clock = std::chrono::steady_clock;
 struct Options {
     std::uint32_t clients = 15'000;
     double rate = 20'000;
-    double seconds = 5;
-    int rounds = 5;
-    std::string pulsegate = "build/pulsegate";
+    double seconds = 1;
+    int rounds = 20;
+    std::vector<std::string> pulsegate{};
     std::string mosquitto = "/usr/sbin/mosquitto";
 };
 
@@ -43,7 +45,7 @@ Options parse(int argc, char** argv) {
         {"--rate", [&](auto text) { options.rate = std::atof(text); }},
         {"--seconds", [&](auto text) { options.seconds = std::atof(text); }},
         {"--rounds", [&](auto text) { options.rounds = std::atoi(text); }},
-        {"--pulsegate", [&](auto text) { options.pulsegate = text; }},
+        {"--pulsegate", [&](auto text) { options.pulsegate.emplace_back(text); }},
         {"--mosquitto", [&](auto text) { options.mosquitto = text; }},
     };
     for (int i = 1; i < argc; i += 2) {
@@ -51,6 +53,7 @@ Options parse(int argc, char** argv) {
         if (found == known.end() || i + 1 == argc) fail(fmt::format("what is {}?", argv[i]));
         found->second(argv[i + 1]);
     }
+    if (options.pulsegate.empty()) options.pulsegate.emplace_back("build/pulsegate");
     return options;
 }
 
@@ -155,64 +158,131 @@ private:
     std::mt19937 random_{1};
 };
 
-struct Contender {
-    std::string name;
-    std::function<void(std::uint16_t port)> serve;
-    std::vector<double> login{};   ///< µs of CPU per client
-    std::vector<double> memory{};  ///< bytes per client
-    std::vector<double> ping{};    ///< µs of CPU per PINGREQ
-    std::vector<double> ratio{};   ///< of it to the bare loop's in the same round
+/// The clients of one peer, in a process of their own: each has its own limit on open files, so all
+/// peers keep their clients while the others are measured.
+class Driver {
+public:
+    Driver(std::uint32_t clients, std::uint16_t port) {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) fail("socketpair failed");
+        end_ = ends[0];
+        pid_ = fork();
+        if (pid_ == 0) obey(ends[1], clients, port);
+        close(ends[1]);
+        if (await() != clients) fail("not all clients could log in");
+    }
+    Driver(const Driver&) = delete;
+    Driver& operator=(const Driver&) = delete;
+    ~Driver() {
+        close(end_);
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+
+    /// Returns how many pings were answered.
+    std::uint64_t ping(double rate, double seconds) {
+        const Order order{rate, seconds};
+        send(end_, &order, sizeof order, MSG_NOSIGNAL);
+        return await();
+    }
+
+private:
+    struct Order {
+        double rate;
+        double seconds;
+    };
+
+    [[noreturn]] static void obey(int end, std::uint32_t count, std::uint16_t port) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        try {
+            Clients clients(count, port);
+            std::uint64_t done = count;
+            send(end, &done, sizeof done, MSG_NOSIGNAL);
+            Order order;
+            while (recv(end, &order, sizeof order, MSG_WAITALL) == sizeof order) {
+                done = clients.ping(order.rate, order.seconds);
+                send(end, &done, sizeof done, MSG_NOSIGNAL);
+            }
+        } catch (const std::exception& error) {
+            fmt::print(stderr, "keepalive-bench: {}\n", error.what());
+        }
+        _exit(1);
+    }
+
+    std::uint64_t await() const {
+        std::uint64_t done = 0;
+        if (recv(end_, &done, sizeof done, MSG_WAITALL) != sizeof done) fail("a driver gave up");
+        return done;
+    }
+
+    int end_ = -1;
+    pid_t pid_ = -1;
 };
 
-void measure(Contender& contender, const Options& options) {
-    const auto port = free_port();
-    const Peer peer(port, 0, [&] { contender.serve(port); });
-    const double memory = peer.memory();
-    const double before_login = peer.cpu();
-    Clients clients(options.clients, port);
-    contender.login.push_back((peer.cpu() - before_login) / options.clients * 1e6);
-    clients.ping(options.rate, 1);  // every client has been heard of, and every page touched
-    contender.memory.push_back((peer.memory() - memory) / options.clients);
-    const double before = peer.cpu();
-    const auto pings = clients.ping(options.rate, options.seconds);
-    contender.ping.push_back((peer.cpu() - before) / static_cast<double>(pings) * 1e6);
-    remove_mosquitto_file(port);
-}
+/// A broker with all its clients logged in.
+struct Contender {
+    Contender(std::string title, std::uint32_t clients,
+              const std::function<void(std::uint16_t port)>& serve)
+        : name(std::move(title)), port(free_port()), peer(port, 0, [&] { serve(port); }) {
+        const double memory_before = peer.memory();
+        const double cpu_before = peer.cpu();
+        driver = std::make_unique<Driver>(clients, port);
+        login = (peer.cpu() - cpu_before) / clients * 1e6;
+        memory = (peer.memory() - memory_before) / clients;
+    }
+    ~Contender() { remove_mosquitto_file(port); }
 
-double median(std::vector<double> values) {
+    double ping(const Options& options) const {
+        const double before = peer.cpu();
+        const auto pings = driver->ping(options.rate, options.seconds);
+        return (peer.cpu() - before) / static_cast<double>(pings) * 1e6;
+    }
+
+    const std::string name;
+    const std::uint16_t port;
+    Peer peer;
+    std::unique_ptr<Driver> driver;
+    double login = 0;              ///< us of CPU per client
+    double memory = 0;             ///< bytes per client
+    std::vector<double> pings{};   ///< us of CPU per PINGREQ, round by round
+    std::vector<double> ratios{};  ///< of it to the bare loop's in the same round
+};
+
+/// The value that `part` of them do not exceed.
+double quantile(std::vector<double> values, double part) {
     std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
+    return values[static_cast<std::size_t>(static_cast<double>(values.size() - 1) * part + 0.5)];
 }
 
 void run(const Options& options) {
     pin_to(1);
-    std::vector<Contender> contenders{{"bare epoll loop", serve_barely}};
-    contenders.push_back(
-        {"pulsegate", [&](std::uint16_t port) { execute_pulsegate(options.pulsegate, port); }});
+    std::vector<std::unique_ptr<Contender>> contenders;
+    const auto enter = [&](const std::string& name, const auto& serve) {
+        contenders.push_back(std::make_unique<Contender>(name, options.clients, serve));
+    };
+    enter("bare epoll loop", serve_barely);
+    for (const auto& binary : options.pulsegate)
+        enter(binary, [&](std::uint16_t port) { execute_pulsegate(binary, port); });
     if (access(options.mosquitto.c_str(), X_OK) == 0)
-        contenders.push_back(
-            {"mosquitto", [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); }});
+        enter("mosquitto", [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); });
     else
         fmt::print("{} is not here: without it\n", options.mosquitto);
 
-    fmt::print("{} clients, {:.0f} pings a second for {:.0f} s, {} rounds\n", options.clients,
-               options.rate, options.seconds, options.rounds);
+    fmt::print("{} clients each, {:.0f} pings a second, {} rounds of {} s\n", options.clients,
+               options.rate, options.rounds, options.seconds);
+    for (auto& contender : contenders) contender->ping(options);  // what is to grow has grown
     for (int round = 0; round < options.rounds; ++round) {
-        for (Contender& contender : contenders) {
-            measure(contender, options);
-            contender.ratio.push_back(contender.ping.back() / contenders.front().ping.back());
-            fmt::print("  {:<16}{:6.2f} us a ping, {:.2f} of the bare loop\n", contender.name,
-                       contender.ping.back(), contender.ratio.back());
-            std::fflush(stdout);
-        }
+        for (auto& contender : contenders) contender->pings.push_back(contender->ping(options));
+        for (auto& contender : contenders)
+            contender->ratios.push_back(contender->pings.back() / contenders[0]->pings.back());
     }
-    fmt::print("\n{:<18}{:>12}{:>10}{:>9}{:>16}{:>14}\n", "median", "us per ping", "of bare",
-               "(worst)", "us per login", "bytes idle");
-    for (const Contender& contender : contenders)
-        fmt::print("{:<18}{:>12.2f}{:>10.2f}{:>9.2f}{:>16.1f}{:>14.0f}\n", contender.name,
-                   median(contender.ping), median(contender.ratio),
-                   *std::max_element(contender.ratio.begin(), contender.ratio.end()),
-                   median(contender.login), median(contender.memory));
+    fmt::print("\n{:<24}{:>12}{:>10}{:>14}{:>15}{:>13}\n", "median", "us per ping", "of bare",
+               "(quartiles)", "us per login", "bytes idle");
+    for (const auto& contender : contenders)
+        fmt::print("{:<24}{:>12.2f}{:>10.2f}{:>8.2f}, {:.2f}{:>15.1f}{:>13.0f}\n", contender->name,
+                   quantile(contender->pings, 0.5), quantile(contender->ratios, 0.5),
+                   quantile(contender->ratios, 0.25), quantile(contender->ratios, 0.75),
+                   contender->login, contender->memory);
 }
 
 }  // namespace
