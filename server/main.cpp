@@ -38,21 +38,30 @@ void say_ready(const Server& server, const Config& config) {
             spdlog::warn("{}: anybody may come in", url.text());
 }
 
-void wait_for_signal() {
-    boost::asio::io_context io;
-    boost::asio::signal_set signals(io, SIGTERM, SIGINT);
-    signals.async_wait([](boost::system::error_code, int signal) {
-        spdlog::info("{}: taking leave of the clients", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-    });
-    io.run();
-}
+/// Takes SIGTERM and SIGINT from its construction on.
+class Signals {
+public:
+    Signals() : signals_(io_, SIGTERM, SIGINT) {
+        signals_.async_wait([](boost::system::error_code, int signal) {
+            spdlog::info("{}: taking leave of the clients",
+                         signal == SIGTERM ? "SIGTERM" : "SIGINT");
+        });
+    }
+
+    void wait() { io_.run(); }
+
+private:
+    boost::asio::io_context io_;
+    boost::asio::signal_set signals_;
+};
 
 void serve(const Config& config) {
     set_up_log(config.log_level);
+    Signals signals;  // first, so that none that comes early kills the process
     Server server(config);
     server.start();
     say_ready(server, config);
-    wait_for_signal();
+    signals.wait();
     std::thread([] {
         std::this_thread::sleep_for(longest_leave);
         spdlog::error("some connections would not end: leaving without goodbye");

@@ -131,7 +131,11 @@ void Shard::open_mail() {
 void Shard::receive(Arrival& arrival) { transport_.adopt(std::move(arrival)); }
 void Shard::receive(const MessageRef& message) { broker_.deliver(message); }
 void Shard::receive(const PresenceQuestion& question) {
-    shards_[question.asker]->send(broker_.answer(question, monotonic_now()));
+    PresencePage page = broker_.answer(question, monotonic_now());
+    // Our own subscriber gets it at once: what changed while it lay in the mailbox would reach the
+    // client first, and the page would then tell it the older state as the last word.
+    if (question.asker == index_) return broker_.continue_catch_up(page);
+    shards_[question.asker]->send(std::move(page));
 }
 void Shard::receive(const PresencePage& page) { broker_.continue_catch_up(page); }
 void Shard::receive(const Task& task) { task(*this); }

@@ -53,8 +53,8 @@ Response reply(const Request& request, http::status status, std::string body,
     response.set(http::field::content_type, type);
     response.set(http::field::cache_control, "no-store");
     response.keep_alive(request.keep_alive());
-    response.body() = request.method() == http::verb::head ? std::string() : std::move(body);
-    response.prepare_payload();
+    response.content_length(body.size());  // for HEAD too: what GET would send (RFC 9110, 8.6)
+    if (request.method() != http::verb::head) response.body() = std::move(body);
     return response;
 }
 

@@ -176,7 +176,7 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      "Connections closed for a malformed or illegal packet.",
                      count(&Counters::bad_packets));
     families.counter("pulsegate_slow_consumers_total",
-                     "Connections cut because their output budget was exceeded.",
+                     "Connections cut because more waited for them than the output budget.",
                      count(&Counters::slow_consumers));
 
     families.packets("pulsegate_packets_received_total", "MQTT packets received.",

@@ -272,8 +272,9 @@ void Broker::handle(Session& session, const Packet& packet) {
         }
         void operator()(const Pingreq&) { broker.send(session, Pingresp{}); }
         void operator()(const Disconnect& disconnect) {
-            // With 0x04 the client leaves and wants its will all the same (MQTT 5.0, 3.14.2.1).
-            if (disconnect.reason == Reason::disconnect_with_will && session.will)
+            // Only the normal disconnection takes the will back (MQTT 5.0, 3.1.2.5): with 0x04 the
+            // client asks for it, with the others it says that something is wrong.
+            if (disconnect.reason != Reason::success && session.will)
                 broker.publish(std::exchange(session.will, nullptr), nullptr);
             session.link->end({Cause::logout, Reason::success, "the client disconnected"});
         }
@@ -390,12 +391,13 @@ Reason Broker::subscribe(Session& session, const SubscribeFilter& wanted,
 void Broker::on_unsubscribe(Session& session, const Unsubscribe& request) {
     Unsuback unsuback{.packet_id = request.packet_id};
     for (const auto filter : request.filters) {
-        if (!valid_topic_filter(filter))
+        if (!valid_topic_filter(filter)) {
             unsuback.reasons.push_back(Reason::topic_filter_invalid);
-        else
-            unsuback.reasons.push_back(router_.unsubscribe(session.subscriptions, filter)
-                                           ? Reason::success
-                                           : Reason::no_subscription_existed);
+            continue;
+        }
+        const bool existed = router_.unsubscribe(session.subscriptions, filter);
+        if (existed) end_catch_ups(session, filter);
+        unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }
     send(session, unsuback);
 }
@@ -431,8 +433,10 @@ void Broker::deliver(Session& session, const MessageRef& message, Publication& p
         return;
     }
     outflow.waiting.push_back({message, retain, identifiers});
+    const bool cut = outflow.waiting_bytes > settings_.output_budget;
     outflow.waiting_bytes += message->payload.size() + message->topic.size();
-    if (outflow.waiting_bytes <= settings_.output_budget) return;
+    if (cut || outflow.waiting_bytes <= settings_.output_budget) return;
+    ++counters_.slow_consumers;
     session.link->end({Cause::kicked, Reason::quota_exceeded,
                        "slow consumer: too many messages wait for its acknowledgements"});
 }
@@ -517,9 +521,14 @@ PresencePage Broker::answer(const PresenceQuestion& question, Millis now) {
         if (user) page.messages.push_back(presence_message(*user, now));
         return page;
     }
+    // Names may be long: the page must not take the subscriber's budget for itself.
+    std::size_t room = settings_.output_budget / 4;
     page.next = presence_.visit(question.from, presence_page_size, [&](const User& user) {
-        if (topic_matches(question.filter, presence_topic(user.name)))
-            page.messages.push_back(presence_message(user, now));
+        if (!topic_matches(question.filter, presence_topic(user.name))) return true;
+        const auto& message = *page.messages.emplace_back(presence_message(user, now));
+        const auto size = message.topic.size() + message.payload.size();
+        room -= std::min(room, size);
+        return room > 0;
     });
     return page;
 }
@@ -540,10 +549,7 @@ void Broker::continue_catch_up(const PresencePage& page) {
     if (page.next == 0) {
         if (catch_up.shard == catch_up.last_shard) {
             catch_ups_.erase(found);
-            session.catching_up =
-                std::any_of(catch_ups_.begin(), catch_ups_.end(),
-                            [&](auto& entry) { return &entry.second.session == &session; });
-            return;
+            return note_catch_ups(session);
         }
         ++catch_up.shard;
         catch_up.from = SIZE_MAX;
@@ -551,6 +557,21 @@ void Broker::continue_catch_up(const PresencePage& page) {
     if (page.messages.empty()) return ask_on(page.catch_up, catch_up);
     catch_up.waiting = true;
     session.link->tell_when_drained();
+}
+
+/// Who unsubscribes is told no more (MQTT 5.0, 3.10.4).
+void Broker::end_catch_ups(Session& session, std::string_view filter) {
+    if (!session.catching_up) return;
+    std::erase_if(catch_ups_, [&](const auto& entry) {
+        return &entry.second.session == &session && entry.second.filter == filter;
+    });
+    note_catch_ups(session);
+}
+
+void Broker::note_catch_ups(Session& session) {
+    session.catching_up =
+        std::any_of(catch_ups_.begin(), catch_ups_.end(),
+                    [&](const auto& entry) { return &entry.second.session == &session; });
 }
 
 void Broker::drained(Session& session) {

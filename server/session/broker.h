@@ -169,6 +169,8 @@ private:
     void start_catch_up(Session& session, const SubscribeFilter& wanted, QoS qos,
                         std::uint32_t identifier);
     void ask_on(std::uint64_t id, CatchUp& catch_up);
+    void end_catch_ups(Session& session, std::string_view filter);
+    void note_catch_ups(Session& session);
 
     template <class AnyPacket>
     void send(Session& session, const AnyPacket& packet);

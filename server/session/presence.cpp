@@ -80,11 +80,12 @@ void Presence::change(User& user, Cause cause, WallMillis now) {
 }
 
 std::size_t Presence::visit(std::size_t from, std::size_t most,
-                            const std::function<void(const User&)>& visitor) const {
+                            const std::function<bool(const User&)>& visitor) const {
     // Downwards: newcomers are appended and whoever fills a gap comes from the end, so that all who
     // were not visited yet stay below `from`.
     from = std::min(from, roll_.size());
-    for (; from > 0 && most > 0; --most) visitor(*roll_[--from]);
+    for (; from > 0 && most > 0; --most)
+        if (!visitor(*roll_[--from])) break;
     return from;
 }
 

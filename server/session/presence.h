@@ -94,10 +94,11 @@ public:
     /// packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
-    /// Visits users one by one from position `from` downwards, and returns the position to go on
-    /// from, 0 at the end. Users who come or are forgotten in between disturb no one else's turn.
+    /// Visits users one by one from position `from` downwards, `most` of them or until the visitor
+    /// says false, and returns the position to go on from, 0 at the end. Users who come or are
+    /// forgotten in between disturb no one else's turn.
     std::size_t visit(std::size_t from, std::size_t most,
-                      const std::function<void(const User&)>&) const;
+                      const std::function<bool(const User&)>&) const;
 
     /// Forgets users who have been offline since before `limit`, looking at a sixtieth of them.
     void forget_some(WallMillis limit);

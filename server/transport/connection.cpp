@@ -167,10 +167,8 @@ void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     ++transport_.counters_.bad_packets;
     if (state_ == State::login && reason == Reason::unsupported_protocol_version) {
         // The level decides which CONNACK the client understands (MQTT 5.0, 3.1.2.2).
-        constexpr std::size_t level_offset = 8;
-        const bool newer = packet.size() > level_offset && packet[level_offset] > 5;
         Buffer refusal;
-        encode(Connack{.reason = reason}, newer ? Version::v5_0 : Version::v3_1_1, refusal);
+        encode(Connack{.reason = reason}, version_to_answer(packet), refusal);
         send(refusal);
     }
     end({Cause::kicked, reason, cause});
@@ -187,7 +185,9 @@ void Connection::send(std::string_view packets) {
     }
     out_->append(packets);
     transport_.mark_dirty(*this);
-    if (backlog() > flush_early && !writing_) flush();
+    // Only what the socket does not take counts against the budget.
+    const auto early = std::min(flush_early, transport_.settings_.output_budget);
+    if (backlog() > early && !writing_) flush();
     if (backlog() > transport_.settings_.output_budget) {
         ++transport_.counters_.slow_consumers;
         end({Cause::kicked, Reason::quota_exceeded, "slow consumer: output budget exceeded"});
@@ -207,6 +207,8 @@ void Connection::flush() {
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
             out_.reset();
+            // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
+            if (errno == EPIPE || errno == ECONNRESET) return;
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
         transport_.counters_.bytes_out += static_cast<std::uint64_t>(taken);

@@ -46,10 +46,11 @@ class Gateway:
 
     `arguments` are added to the command line. `events=True` writes presence changes to a file that
     `events()` reads. `file_limit` is set as the process's hard limit on open files. `prefix` is put
-    before the command (strace, taskset). Leaving the context stops it and checks how it ended.
+    before the command (strace, taskset), `stdout` is where its standard output goes. Leaving the context stops it and checks how it ended.
     """
 
-    def __init__(self, *arguments, events=False, file_limit=None, prefix=(), listen=True):
+    def __init__(self, *arguments, events=False, file_limit=None, prefix=(), listen=True,
+                 stdout=None):
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-")
         self.events_file = Path(self.folder.name) / "events.jsonl"
         self.command = [*map(str, prefix), str(binary())]
@@ -59,6 +60,8 @@ class Gateway:
             self.command += ["--events", str(self.events_file)]
         self.command += map(str, arguments)
         self.file_limit = file_limit
+        self.stdout = stdout
+        self._clients = []
         self.process = None
         self.host = "127.0.0.1"
         self.port = self.http_port = None
@@ -70,17 +73,21 @@ class Gateway:
         return self.start()
 
     def __exit__(self, kind, error, trace):
-        if kind is None:
-            self.stop()
-        else:
+        try:
+            if kind is None:
+                self.stop()
+            else:
+                print(f"--- log of {' '.join(self.command)}\n{self.log[-6000:]}---", flush=True)
+        finally:
             self.kill()
-            print(f"--- log of {' '.join(self.command)}\n{self.log[-6000:]}---", flush=True)
-        self.folder.cleanup()
+            for client in self._clients:
+                client.close()
+            self.folder.cleanup()
 
     def start(self, timeout=20):
         started = time.monotonic()
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            self.command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE,
             preexec_fn=self._limit_files if self.file_limit else None)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
@@ -145,8 +152,9 @@ class Gateway:
         return wait_until(lambda: re.search(pattern, self.log), timeout, f"log line /{pattern}/")
 
     def connect(self, client="", **options):
-        """A raw client that is logged in."""
-        return Client(self.port).login(client, **options)
+        """A raw client that is logged in; it is closed with the gateway, if not before."""
+        self._clients.append(Client(self.port))
+        return self._clients[-1].login(client, **options)
 
     def get(self, path):
         """Status and body of an HTTP request."""

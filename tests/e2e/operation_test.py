@@ -1,0 +1,307 @@
+"""Starting, stopping, settings: what whoever runs a gateway sees."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from gateway import REPOSITORY, Client, Gateway, binary, sanitized, wait_until
+
+SETTINGS = ["config", "listen", "allow-anonymous", "shards", "idle-timeout", "strict-idle-timeout",
+            "login-timeout", "forget-after", "user-from", "max-packet-size", "output-budget", "events",
+            "log-level"]
+CROWD = 500
+SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
+
+
+def run(*arguments, timeout=20):
+    return subprocess.run([str(binary()), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=timeout)
+
+
+class StartAndStopTest(unittest.TestCase):
+    @unittest.skipIf(sanitized(), "sanitizers take their time to start")
+    def test_it_is_ready_within_two_seconds(self):
+        with Gateway() as gateway:
+            self.assertLess(gateway.ready_after, 2)
+            gateway.connect("first").ping()
+            self.assertEqual(gateway.get_json("/healthz")[1]["status"], "ok")
+
+    def test_a_signal_stops_it_in_order_with_500_clients(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(signal=number), Gateway(events=True) as gateway:
+                crowd = [gateway.connect(f"c{i}", version=5 if i % 2 else 4) for i in range(CROWD)]
+                started = time.monotonic()
+                gateway.stop(number)  # within 10 s, status 0
+                self.assertLess(time.monotonic() - started, 10)
+                self.assertIn("taking leave", gateway.log)
+                for client in crowd:
+                    said = client.receive_until_closed()
+                    self.assertEqual([(first, body[0]) for first, body in said],
+                                     [(0xE0, 0x8B)] if client.version == 5 else [])
+                    client.close()
+                gone = [event["user"] for event in gateway.events() if event["cause"] == "shutdown"]
+                self.assertEqual(sorted(gone), sorted(f"c{i}" for i in range(CROWD)))
+
+    def test_a_client_that_does_not_read_does_not_delay_the_end(self):
+        with Gateway("--output-budget", "64MiB") as gateway:
+            deaf = Client(gateway.port, receive_buffer=4096).login("deaf")
+            deaf.subscribe("flood")
+            talker = gateway.connect("talker")
+            for _ in range(100):
+                talker.publish("flood", bytes(100_000))
+            talker.ping()
+            gateway.stop()
+            deaf.close()
+
+    def test_a_signal_that_comes_early_is_obeyed(self):
+        for _ in range(5):
+            with Gateway() as gateway:
+                gateway.stop()
+
+    def test_onlookers_see_everybody_leave(self):
+        with Gateway() as gateway:
+            watcher = gateway.connect("watcher", version=5)
+            watcher.subscribe("presence/friend")
+            gateway.connect("friend").ping()
+            while json.loads(watcher.receive_publish()[1])["state"] != "online":
+                pass
+            gateway.stop()
+            last = json.loads(watcher.receive_publish()[1])
+            self.assertEqual((last["state"], last["cause"]), ("offline", "shutdown"))
+            self.assertEqual(watcher.receive_until_closed()[0][1][0], 0x8B)
+
+    def test_the_port_is_free_again_at_once(self):
+        with Gateway() as gateway:
+            port = gateway.port
+            client = gateway.connect("stays")
+        with Gateway("--listen", f"mqtt://127.0.0.1:{port}", "--listen", "http://127.0.0.1:0",
+                     listen=False) as gateway:
+            self.assertEqual(gateway.port, port)
+        client.close()
+
+
+class WrongSettingsTest(unittest.TestCase):
+    def refused(self, *arguments, says=()):
+        """Exit 1 and one line that contains all of `says`; a remedy comes after its semicolon."""
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, r"^pulsegate: .+; .+$")
+        for words in says:
+            self.assertIn(words, done.stderr)
+
+    def test_a_wrong_value_is_named_with_its_remedy(self):
+        for setting, value in (("shards", "0"), ("shards", "many"), ("idle-timeout", "30"),
+                               ("idle-timeout", "0s"), ("login-timeout", "soon"), ("forget-after", "-1s"),
+                               ("user-from", "moon"), ("max-packet-size", "12XB"),
+                               ("max-packet-size", "1"), ("output-budget", "1GB"), ("log-level", "loud"),
+                               ("listen", "127.0.0.1:1883"), ("listen", "ftp://127.0.0.1"),
+                               ("listen", "mqtt://127.0.0.1:99999"), ("listen", "mqtt://:1883"),
+                               ("listen", "mqtt://no.such.host.invalid:1883"),
+                               ("events", "/no/such/folder/events")):
+            with self.subTest(setting=setting, value=value):
+                self.refused(f"--{setting}={value}", says=[setting])
+
+    def test_an_unknown_flag_is_named(self):
+        self.refused("--colour", says=["--colour", "--help"])
+        self.refused("--shards", says=["--shards", "--help"])
+
+    def test_settings_that_contradict_each_other_are_named(self):
+        self.refused("--max-packet-size", "2MiB", says=["output-budget", "max-packet-size"])
+
+    def test_an_unknown_key_in_the_file_is_named(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('shards = 1\nidel-timeout = "30s"\n')
+            file.flush()
+            self.refused("--config", file.name, says=["idel-timeout"])
+
+    def test_a_wrong_value_in_the_file_is_named(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('idle-timeout = "soon"\n')
+            file.flush()
+            self.refused("--config", file.name, says=["idle-timeout", "soon"])
+
+    def test_a_missing_file_is_named(self):
+        self.refused("--config", "/no/such/file.toml", says=["/no/such/file.toml"])
+
+    def test_a_taken_port_is_named(self):
+        for scheme in ("mqtt", "http"):
+            with self.subTest(scheme=scheme), socket.create_server(("127.0.0.1", 0)) as taken:
+                url = f"{scheme}://127.0.0.1:{taken.getsockname()[1]}"
+                other = "http" if scheme == "mqtt" else "mqtt"
+                self.refused("--listen", url, "--listen", f"{other}://127.0.0.1:0", says=[url, "--listen"])
+
+    def test_a_port_taken_by_another_gateway_is_named(self):
+        with Gateway() as gateway:
+            self.refused("--listen", f"mqtt://127.0.0.1:{gateway.port}", "--listen", "http://127.0.0.1:0",
+                         says=[str(gateway.port)])
+            self.refused("--listen", "mqtt://127.0.0.1:0", "--listen", f"http://127.0.0.1:{gateway.http_port}",
+                         says=[str(gateway.http_port)])
+
+    def test_a_public_listener_wants_to_be_told_that_anybody_may_come(self):
+        for url in ("mqtt://0.0.0.0:0", "http://0.0.0.0:0"):
+            self.refused("--listen", url, *SOME_PORTS, says=["--allow-anonymous"])
+        with Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", "--allow-anonymous",
+                     listen=False) as gateway:
+            gateway.connect("anybody").ping()
+            gateway.wait_for_log("anybody may come in")
+
+
+class SettingsTest(unittest.TestCase):
+    def test_help_lists_every_setting(self):
+        done = run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(sorted(set(re.findall(r"^ +--([a-z-]+)", done.stdout, re.M)) - {"version"}),
+                         sorted(SETTINGS))
+        self.assertEqual(run("--version").returncode, 0)
+
+    def test_the_readme_lists_every_setting(self):
+        readme = (REPOSITORY / "README.md").read_text()
+        for name in SETTINGS:
+            self.assertIn(f"| `{name}` |", readme)
+
+    def test_a_file_may_hold_every_setting(self):
+        with tempfile.TemporaryDirectory() as folder:
+            events = Path(folder) / "events.jsonl"
+            file = Path(folder) / "pulsegate.toml"
+            file.write_text(f"""
+                # every setting
+                listen = ["mqtt://127.0.0.1:0", "http://127.0.0.1:0"]
+                allow-anonymous = true
+                shards = 1
+                idle-timeout = "15s"
+                strict-idle-timeout = true
+                login-timeout = "1s"
+                forget-after = "1h"
+                user-from = "client-id"
+                max-packet-size = "2KiB"
+                output-budget = "100KiB"
+                events = "{events}"
+                log-level = "debug"
+            """)
+            with Gateway("--config", file, listen=False) as gateway:
+                gateway.wait_for_log(r"\b1 shards")
+                client = Client(gateway.port)
+                client.version = 5
+                client.send(bytes.fromhex("10 12 0004 4d515454 05 82 0000 00 0002 6964 0003 626f62"
+                                          .replace("10 12", "10 14")))
+                connack = client.receive()[1]
+                self.assertIn(bytes([0x13, 0, 10]), connack)  # Server Keep Alive: 15 s / 1.5
+                self.assertIn(bytes([0x27]) + (2048).to_bytes(4, "big"), connack)  # Maximum Packet Size
+                wait_until(lambda: events.exists() and events.read_text(), what="an event")
+                self.assertEqual(json.loads(events.read_text().splitlines()[0])["user"], "id")
+                client.close()
+                gateway.wait_for_log(r" debug .*connection_lost")
+                late = Client(gateway.port)  # never logs in: the login timeout is 1 s
+                self.assertIsNone(late.receive())
+                late.close()
+
+    def test_the_command_line_wins_over_the_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("shards = 1\n")
+            file.flush()
+            with Gateway("--config", file.name, "--shards", "3") as gateway:
+                gateway.wait_for_log(r"\b3 shards")
+
+    def test_events_on_standard_output_are_pure_json_lines(self):
+        with tempfile.TemporaryFile("w+") as out:
+            with Gateway("--events", "-", "--log-level", "debug", stdout=out) as gateway:
+                gateway.connect("one").disconnect()
+                gateway.connect("two").ping()
+                wait_until(lambda: gateway.metric("pulsegate_users_online") == 1, what="one has left")
+            out.seek(0)
+            events = [json.loads(line) for line in out.read().splitlines()]
+            self.assertEqual(sorted((event["user"], event["cause"]) for event in events),
+                             [("one", "login"), ("one", "logout"), ("two", "login"), ("two", "shutdown")])
+
+    def test_events_are_appended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "events.jsonl"
+            for _ in range(2):
+                with Gateway("--events", file) as gateway:
+                    gateway.connect("again").disconnect()
+            versions = [json.loads(line)["version"] for line in file.read_text().splitlines()]
+            self.assertEqual(len(versions), 4)
+            self.assertEqual(versions, sorted(set(versions)))
+
+    def test_a_strict_idle_timeout_holds_old_clients_to_it(self):
+        with Gateway("--idle-timeout", "2s", "--strict-idle-timeout") as gateway:
+            self.assertIsNone(gateway.connect("asks-for-an-hour", keepalive=3600).receive())
+        with Gateway("--idle-timeout", "2s") as gateway:
+            patient = gateway.connect("asks-for-an-hour", keepalive=3600)
+            states_none = gateway.connect("states-none", keepalive=0)
+            self.assertIsNone(states_none.receive())
+            patient.ping()
+
+
+class AdminTest(unittest.TestCase):
+    def test_the_wheel_shows_where_connections_wait(self):
+        with Gateway("--shards", "2") as gateway:
+            crowd = [gateway.connect(f"c{i}") for i in range(50)]
+            status, wheel = gateway.get_json("/api/v1/wheel")
+            self.assertEqual((status, len(wheel["shards"])), (200, 2))
+            self.assertEqual([len(shard["slots"]) for shard in wheel["shards"]], [30, 30])
+            self.assertEqual(sum(sum(shard["slots"]) for shard in wheel["shards"]), 50)
+            self.assertTrue(all(shard["connections"] > 5 for shard in wheel["shards"]))
+            for client in crowd:
+                client.disconnect()
+            wait_until(lambda: gateway.metric("pulsegate_connections") == 0, what="no connections")
+            self.assertEqual(gateway.metric("pulsegate_wheel_slot_nodes"), 0)
+
+    def test_metrics_count_what_happened(self):
+        with Gateway() as gateway:
+            client = gateway.connect("one")
+            client.ping()
+            client.subscribe("t")
+            client.publish("t", b"x")
+            client.receive_publish()
+            for name, labels, value in (
+                    ("connections", {}, 1), ("logins_total", {}, 1), ("users_online", {}, 1),
+                    ("packets_received_total", {"type": "pingreq"}, 1),
+                    ("packets_received_total", {"type": "connect"}, 1),
+                    ("packets_sent_total", {"type": "publish"}, 1),
+                    ("messages_received_total", {}, 1), ("messages_sent_total", {}, 1),
+                    ("expiries_total", {}, 0), ("rescues_total", {}, 0)):
+                self.assertEqual(gateway.metric("pulsegate_" + name, **labels), value, name)
+            self.assertGreater(gateway.metric("pulsegate_open_files_headroom"), 0)
+            client.close()
+
+    def test_what_is_no_resource_is_404_and_what_is_no_http_is_400(self):
+        with Gateway() as gateway:
+            self.assertEqual(gateway.get("/nothing")[0], 404)
+            self.assertEqual(gateway.get("/api/v1/users")[0], 400)
+            with socket.create_connection(("127.0.0.1", gateway.http_port)) as raw:
+                raw.sendall(b"\x10\x0e\0\4MQTT\4\2\0<\0\2zz\r\n\r\n")
+                self.assertIn(b"400", raw.recv(100))
+            with socket.create_connection(("127.0.0.1", gateway.http_port)) as raw:
+                raw.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+                self.assertIn(b"405", raw.recv(100))
+            self.assertEqual(gateway.get_json("/healthz")[1]["status"], "ok")
+
+
+class RunScriptsTest(unittest.TestCase):
+    """The script builds the default build, so it is only told to help here."""
+
+    def start(self):
+        with tempfile.TemporaryDirectory() as elsewhere:
+            return subprocess.run([str(REPOSITORY / "server" / "run"), "--help"], cwd=elsewhere,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
+
+    @unittest.skipIf(binary() != REPOSITORY / "build" / "pulsegate", "another build is tested")
+    def test_server_run_works_from_another_directory_and_is_quick_the_second_time(self):
+        self.assertIn("--idle-timeout", self.start().stdout)
+        started = time.monotonic()
+        again = self.start()
+        self.assertLess(time.monotonic() - started, 5)
+        self.assertEqual((again.returncode, again.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

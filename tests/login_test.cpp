@@ -1,0 +1,244 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "protocol/decode.h"
+#include "tests/support/gateway.h"
+#include "tests/support/wire.h"
+
+using namespace pulsegate;
+
+namespace {
+
+const std::string all = promises;
+
+/// The CONNACK of a packet's bytes. The result views them.
+Connack accepted(const std::string& packet, Version version = Version::v5_0) {
+    const Decoded decoded = decode(as_bytes(packet), version, Sender::server);
+    const auto* value = std::get_if<Packet>(&decoded);
+    const auto* connack = value ? std::get_if<Connack>(value) : nullptr;
+    REQUIRE_MESSAGE(connack, "no CONNACK: ", hex(packet));
+    return *connack;
+}
+
+}  // namespace
+
+TEST_CASE("a client of either version logs in, on whichever shard its user is at home") {
+    Gateway gateway;
+    for (const unsigned shard : {0u, 1u})
+        for (int i = 0; i < 8; ++i) {  // the kernel chooses the shard that accepts
+            const auto name = at_home(shard, "alice" + std::to_string(i));
+            Conversation(gateway).login(name, Version::v3_1_1).send("e0 00").expect_close();
+            Conversation(gateway).login(name, Version::v5_0).send("e0 00").expect_close();
+        }
+}
+
+TEST_CASE("packets that arrive together with CONNECT are answered in order") {
+    Gateway gateway;
+    for (const unsigned shard : {0u, 1u})
+        for (int i = 0; i < 8; ++i) {
+            const auto name = at_home(shard, "eager" + std::to_string(i));
+            Conversation(gateway)
+                .send("10 r s'MQTT' 04 02 k10 s'" + name +
+                      "' | 82 r k7 s'x' 01 | 32 r s'x' k9 'hi' | c0 00 | c0 00")
+                .expect("20 02 00 00 | 90 03 k7 01 | 32 r s'x' k1 'hi' | 40 02 k9 | d0 00 | d0 00");
+        }
+}
+
+TEST_CASE("an empty client id is accepted with a clean session, and refused in 3.1.1 without") {
+    Gateway gateway;
+    Conversation(gateway).send("10 r s'MQTT' 04 02 k10 s''").expect("20 02 00 00").expect_nothing();
+    Conversation(gateway).send("10 r s'MQTT' 04 00 k10 s''").expect("20 02 00 02").expect_close();
+}
+
+TEST_CASE("a 5.0 client without a client id is told the one that it got") {
+    Gateway gateway;
+    std::string ids[2];
+    for (auto& id : ids) {
+        Conversation c(gateway);
+        c.send("10 r s'MQTT' 05 02 k10 [ ] s''");
+        const auto packet = c.packet();
+        const auto connack = accepted(packet);
+        CHECK(connack.reason == Reason::success);
+        id = connack.properties.text(Property::assigned_client_identifier).value_or("");
+        CHECK(!id.empty());
+        c.expect_nothing();
+    }
+    CHECK(ids[0] != ids[1]);
+}
+
+TEST_CASE("without a client id, a username decides where the client is at home") {
+    Gateway gateway;
+    for (const unsigned shard : {0u, 1u})
+        for (int i = 0; i < 4; ++i)
+            Conversation(gateway)
+                .send("10 r s'MQTT' 04 82 k10 s'' s'" + at_home(shard, "bob") + "'")
+                .expect("20 02 00 00")
+                .expect_nothing();
+}
+
+TEST_CASE("a 5.0 client is promised no session that outlives its connection") {
+    Gateway gateway;
+    Conversation c(gateway);
+    c.send("10 r s'MQTT' 05 00 k10 [ 11 w3600 ] s'p'")
+        .expect("20 r 00 00 [ " + all + " 11 w0 ]")
+        .expect_nothing();
+}
+
+TEST_CASE("an unknown protocol level gets the CONNACK that such a client understands") {
+    Gateway gateway;
+    Conversation(gateway).send("10 r s'MQTT' 03 02 k10 s'p'").expect("20 02 00 01").expect_close();
+    Conversation(gateway)
+        .send("10 r s'MQTT' 06 02 k10 00 s'p'")
+        .expect("20 03 00 84 00")
+        .expect_close();
+    Conversation(gateway)
+        .send("10 r s'MQTT' 03 02 k10 s'" + std::string(200, 'p') + "'")
+        .expect("20 02 00 01")
+        .expect_close();
+    Conversation(gateway)
+        .send("10 r s'MQIsdp' 03 02 k10 s'p'")
+        .expect("20 02 00 01")
+        .expect_close();
+}
+
+TEST_CASE("whoever does not begin with a CONNECT is closed without an answer") {
+    Gateway gateway;
+    for (const char* first : {"c0 00", "e0 00", "30 r s'x' 'hi'", "82 r k1 s'x' 00", "20 02 00 00",
+                              "00 00", "ff ff ff ff ff", "'GET / HTTP/1.1' 0d0a 0d0a",
+                              "16 03 01 02 00 01 00", "10 r s'HTTP' 04 02 k10 s'p'"}) {
+        CAPTURE(first);
+        Conversation(gateway).send(first).expect_close();
+    }
+}
+
+TEST_CASE("a second CONNECT on one connection is a protocol error") {
+    Gateway gateway;
+    Conversation(gateway).login("p").send("10 r s'MQTT' 04 02 k10 s'p'").expect_close();
+    Conversation(gateway)
+        .login("q", Version::v5_0)
+        .send("10 r s'MQTT' 05 02 k10 [ ] s'q'")
+        .expect_close(Reason::protocol_error);
+}
+
+TEST_CASE("enhanced authentication is refused with 0x8C") {
+    Gateway gateway;
+    Conversation c(gateway);
+    c.send("10 r s'MQTT' 05 02 k10 [ 15 s'SCRAM' ] s'p'");
+    const auto packet = c.packet();
+    CHECK(accepted(packet).reason == Reason::bad_authentication_method);
+    c.expect_close();
+}
+
+TEST_CASE("a will that can't be kept is refused at once") {
+    Gateway gateway;
+    const auto reason_for = [&](const char* connect) {
+        Conversation c(gateway);
+        c.send(connect);
+        const auto packet = c.packet();
+        c.expect_close();
+        return accepted(packet).reason;
+    };
+    CHECK(reason_for("10 r s'MQTT' 05 16 k10 [ ] s'p' [ ] s'will' s'gone'") ==
+          Reason::qos_not_supported);
+    CHECK(reason_for("10 r s'MQTT' 05 26 k10 [ ] s'p' [ ] s'will' s'gone'") ==
+          Reason::retain_not_supported);
+    CHECK(reason_for("10 r s'MQTT' 05 06 k10 [ ] s'p' [ ] s'presence/x' s'gone'") ==
+          Reason::not_authorized);
+    CHECK(reason_for("10 r s'MQTT' 05 06 k10 [ ] s'p' [ ] s'$SYS/x' s'gone'") ==
+          Reason::not_authorized);
+    Conversation(gateway)
+        .send("10 r s'MQTT' 04 06 k10 s'p' s'presence/x' s'gone'")
+        .expect("20 02 00 05")
+        .expect_close();
+}
+
+TEST_CASE("a 5.0 client that states no keepalive, or one too long, is told the server's") {
+    Gateway gateway;
+    const auto connect = [&](const char* keepalive) {
+        Conversation c(gateway);
+        return std::move(c.send("10 r s'MQTT' 05 02 " + std::string(keepalive) + " [ ] s'p'"));
+    };
+    connect("k0").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
+    connect("k21").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
+    connect("k65535").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
+    connect("k20").expect("20 r 00 00 [ " + all + " ]").expect_nothing();
+    connect("k1").expect("20 r 00 00 [ " + all + " ]").expect_nothing();
+}
+
+TEST_CASE("the server keepalive is two thirds of the idle timeout, and never 0") {
+    const auto told_at = [](Millis idle_timeout) {
+        Gateway gateway([=](Config& config) { config.idle_timeout = idle_timeout; });
+        Conversation c(gateway);
+        c.send("10 r s'MQTT' 05 02 k0 [ ] s'p'");
+        const auto packet = c.packet();
+        return accepted(packet).properties.number(Property::server_keep_alive).value_or(0);
+    };
+    CHECK(told_at(60'000) == 40);
+    CHECK(told_at(98'303'000) == 65'535);
+    CHECK(told_at(1000) == 1);
+}
+
+TEST_CASE("the largest packet that the gateway takes is told to 5.0 clients") {
+    Gateway gateway([](Config& config) { config.max_packet_size = 5000; });
+    Conversation c(gateway);
+    c.send("10 r s'MQTT' 05 02 k10 [ ] s'p'").expect("20 r 00 00 [ 24 01 25 00 2a 00 27 w5000 ]");
+}
+
+TEST_CASE("DISCONNECT by the client ends the connection without an answer") {
+    Gateway gateway;
+    Conversation(gateway).login("p").send("e0 00").expect_close();
+    Conversation(gateway).login("q", Version::v5_0).send("e0 00").expect_close();
+    Conversation(gateway).login("r", Version::v5_0).send("e0 01 00").expect_close();
+    Conversation(gateway).login("s", Version::v5_0).send("e0 r 00 [ 1f s'bye' ]").expect_close();
+}
+
+TEST_CASE("what a client sends after its DISCONNECT has no effect") {
+    Gateway gateway;
+    Conversation watcher(gateway);
+    watcher.login("watcher").send("82 r k1 s'x' 00").expect("90 03 k1 00");
+    Conversation(gateway).login("p").send("e0 00 | 30 r s'x' 'late'").expect_close();
+    watcher.expect_nothing();
+}
+
+TEST_CASE("packets that no client may send end the connection") {
+    Gateway gateway;
+    for (const char* packet : {"20 03 00 00 00", "90 r k1 00 00", "b0 r k1 00 00", "d0 00",
+                               "50 02 k1", "62 02 k1", "70 02 k1"}) {
+        CAPTURE(packet);
+        Conversation(gateway)
+            .login("p", Version::v5_0)
+            .send(packet)
+            .expect_close(Reason::protocol_error);
+        Conversation(gateway).login("q").send("d0 00").expect_close();
+    }
+    Conversation(gateway)
+        .login("p", Version::v5_0)
+        .send("f0 r 18 [ 15 s'x' ]")
+        .expect_close(Reason::protocol_error);
+}
+
+TEST_CASE("a malformed packet ends the connection with 0x81, and is logged with its cause") {
+    Gateway gateway;
+    Conversation(gateway)
+        .login("mallory", Version::v5_0)
+        .send("83 r k1 s'x' 00")
+        .expect_close(Reason::malformed_packet);
+    CHECK(Gateway::logged("client 'mallory': kicked: "));
+    Conversation(gateway).login("mallory").send("c1 00").expect_close();
+    Conversation(gateway)
+        .login("mallory", Version::v5_0)
+        .send("30 r s9 'x' [ ]")
+        .expect_close(Reason::malformed_packet);
+}
+
+TEST_CASE("when the gateway stops, everyone is told") {
+    Gateway gateway;
+    Conversation newer(gateway);
+    Conversation older(gateway);
+    newer.login("p", Version::v5_0);
+    older.login("q");
+    gateway.stop();
+    newer.expect_close(Reason::server_shutting_down);
+    older.expect_close();
+}

@@ -1,0 +1,207 @@
+#include "tests/support/gateway.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/tcp.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+#include <utility>
+
+#include "protocol/decode.h"
+#include "server/server.h"
+#include "server/session/broker.h"
+#include "tests/support/wire.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// How long a conversation waits for what must come. Generous: machines stall.
+constexpr int patience = 20;
+
+auto log_lines() {
+    static const auto lines = [] {
+        auto sink = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(1000);
+        spdlog::set_default_logger(std::make_shared<spdlog::logger>("tests", sink));
+        spdlog::set_level(spdlog::level::debug);
+        return sink;
+    }();
+    return lines;
+}
+
+}  // namespace
+
+Gateway::Gateway(const std::function<void(Config&)>& adjust) {
+    log_lines();
+    Config config;
+    config.listen = {{ListenUrl::Scheme::mqtt, "127.0.0.1", 0},
+                     {ListenUrl::Scheme::http, "127.0.0.1", 0}};
+    config.shards = 2;
+    if (adjust) adjust(config);
+    server_ = std::make_unique<Server>(config);
+    for (const ListenUrl& url : server_->listening())
+        (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_ : http_port_) = url.port;
+    server_->start();
+}
+
+Gateway::~Gateway() = default;
+
+void Gateway::stop() { server_->stop(); }
+
+bool Gateway::logged(std::string_view text) {
+    const auto lines = log_lines()->last_formatted();
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+        return line.find(text) != std::string::npos;
+    });
+}
+
+std::string at_home(unsigned shard, std::string_view stem) {
+    std::string name(stem);
+    for (int i = 2; Broker::home(name, 2) != shard; ++i)
+        name = std::string(stem) + std::to_string(i);
+    return name;
+}
+
+Conversation::Conversation(std::uint16_t port, int receive_buffer)
+    : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    REQUIRE(socket_ >= 0);
+    const timeval limit{.tv_sec = patience, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    const int on = 1;
+    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (receive_buffer > 0)
+        setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+}
+
+Conversation::Conversation(Conversation&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)) {}
+
+Conversation::~Conversation() { close(); }
+
+void Conversation::close() {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+}
+
+void Conversation::reset() {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close();
+}
+
+void Conversation::close_writing() { ::shutdown(socket_, SHUT_WR); }
+
+Conversation& Conversation::send(std::string_view notation) { return send_bytes(wire(notation)); }
+
+Conversation& Conversation::send_bytes(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        REQUIRE_MESSAGE(sent > 0, "the gateway takes no more bytes");
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return *this;
+}
+
+/// Fewer bytes than asked for mean that the gateway closed, or that no more came in time.
+std::string Conversation::read(std::size_t size) {
+    std::string bytes(size, '\0');
+    std::size_t got = 0;
+    while (got < size) {
+        const auto more = ::recv(socket_, bytes.data() + got, size - got, 0);
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) break;
+        got += static_cast<std::size_t>(more);
+    }
+    bytes.resize(got);
+    return bytes;
+}
+
+Conversation& Conversation::expect(std::string_view notation) {
+    const std::string expected = wire(notation);
+    const std::string got = read(expected.size());
+    REQUIRE_MESSAGE(got == expected, "expected: ", std::string(notation),
+                    "\n      that is: ", hex(expected), "\n          got: ", hex(got));
+    return *this;
+}
+
+std::string Conversation::rest() {
+    std::string bytes;
+    char buffer[16 * 1024];
+    while (true) {
+        const auto more = ::recv(socket_, buffer, sizeof buffer, 0);
+        if (more < 0 && errno == EINTR) continue;
+        REQUIRE_MESSAGE((more >= 0 || errno == ECONNRESET), "the gateway does not close");
+        if (more <= 0) return bytes;
+        bytes.append(buffer, static_cast<std::size_t>(more));
+    }
+}
+
+Conversation& Conversation::expect_close() {
+    const std::string bytes = rest();
+    REQUIRE_MESSAGE(bytes.empty(), "before the close: ", hex(bytes));
+    return *this;
+}
+
+Conversation& Conversation::expect_close(Reason reason) {
+    const std::string bytes = rest();
+    const Decoded decoded = decode(as_bytes(bytes), Version::v5_0, Sender::server);
+    const auto* packet = std::get_if<Packet>(&decoded);
+    const auto* disconnect = packet ? std::get_if<Disconnect>(packet) : nullptr;
+    REQUIRE_MESSAGE(disconnect, "no DISCONNECT before the close: ", hex(bytes));
+    REQUIRE_MESSAGE(disconnect->reason == reason, "expected DISCONNECT: ", name(reason),
+                    "; got: ", hex(bytes));
+    CHECK(disconnect->properties.text(Property::reason_string));
+    return *this;
+}
+
+Conversation& Conversation::expect_nothing() { return send("c0 00").expect("d0 00"); }
+
+Conversation& Conversation::login(std::string_view client, Version version,
+                                  std::uint16_t keepalive) {
+    const auto id = "s'" + std::string(client) + "'";
+    const auto alive = " k" + std::to_string(keepalive) + " ";
+    if (version == Version::v3_1_1)
+        return send("10 r s'MQTT' 04 02" + alive + id).expect("20 r 00 00");
+    return send("10 r s'MQTT' 05 02" + alive + "[ ] " + id)
+        .expect("20 r 00 00 [ " + std::string(promises) + " ]");
+}
+
+std::string Conversation::packet() {
+    std::string bytes = read(2);
+    while (true) {
+        const Frame frame = next_frame(as_bytes(bytes), std::size_t{1} << 28);
+        REQUIRE(frame.status != Frame::Status::bad);
+        if (frame.status == Frame::Status::complete) return bytes;
+        const auto wanted = frame.size > bytes.size() ? frame.size - bytes.size() : 1;
+        const std::string more = read(wanted);
+        REQUIRE_MESSAGE(more.size() == wanted, "no whole packet: ", hex(bytes + more));
+        bytes += more;
+    }
+}
+
+Publish published(const std::string& packet, Version version) {
+    const Decoded decoded = decode(as_bytes(packet), version, Sender::server);
+    const auto* value = std::get_if<Packet>(&decoded);
+    const auto* publish = value ? std::get_if<Publish>(value) : nullptr;
+    REQUIRE_MESSAGE(publish, "no PUBLISH: ", hex(packet));
+    return *publish;
+}
+
+void at_once(const std::vector<std::function<void()>>& scenes) {
+    std::vector<std::future<void>> running;
+    for (const auto& scene : scenes) running.push_back(std::async(std::launch::async, scene));
+    for (auto& scene : running) scene.get();
+}
+
+}  // namespace pulsegate
