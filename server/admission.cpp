@@ -8,15 +8,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Event loops, listeners, logs, admin connections, and some air.
-constexpr std::size_t own_files = 128;
-
 /// No process has more connections; keeps the sum below in range when the limit is "unlimited".
 constexpr rlim_t most_files = 100'000'000;
 
 }  // namespace
 
-Admission::Admission() {
+Admission::Admission(std::size_t own_files) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;

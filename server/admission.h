@@ -9,8 +9,9 @@ namespace pulsegate {
 /// descriptors is kept for those who are turned away politely, for files and for the admin API.
 class Admission {
 public:
-    /// Raises the soft limit on open files to the hard one.
-    Admission();
+    /// Raises the soft limit on open files to the hard one, and keeps `own_files` descriptors for
+    /// the process itself.
+    explicit Admission(std::size_t own_files);
 
     /// Is there a descriptor for one more connection, if only to turn it away?
     bool can_accept() const { return open_.load(std::memory_order_relaxed) < capacity_ + courtesy; }

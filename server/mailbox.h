@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -15,15 +16,24 @@ class Mailbox {
 public:
     explicit Mailbox(boost::asio::io_context& io) : io_(io) {}
 
-    /// From any thread. `drain` runs on the owner's thread and must call `take`.
+    /// From any thread. `drain` runs on the owner's thread and must call `take`. Returns how much
+    /// waits now.
     template <class Drain>
-    void send(Mail mail, Drain drain) {
+    std::size_t send(Mail mail, Drain drain) {
+        std::size_t size = 0;
         {
             std::lock_guard lock(mutex_);
             waiting_.push_back(std::move(mail));
-            if (waiting_.size() > 1) return;
+            size = waiting_.size();
         }
-        boost::asio::post(io_, std::move(drain));
+        if (size == 1) boost::asio::post(io_, std::move(drain));
+        return size;
+    }
+
+    /// From any thread.
+    std::size_t size() const {
+        std::lock_guard lock(mutex_);
+        return waiting_.size();
     }
 
     /// All that has arrived, in order; for the owner's thread.
@@ -36,7 +46,7 @@ public:
 
 private:
     boost::asio::io_context& io_;
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::vector<Mail> waiting_;
 };
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <future>
 #include <system_error>
+#include <type_traits>
 
 #include "server/log.h"
 
@@ -27,6 +29,11 @@ tcp::endpoint resolve(const ListenUrl& url) {
     return *found.begin();
 }
 
+/// Event loops with their listeners, admin connections, files, and some air.
+std::size_t own_files(const Config& config) {
+    return 128 + config.shards * (4 + config.listen.size());
+}
+
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {
     const char* remedy = "choose another with --listen";
     if (error == boost::asio::error::address_in_use)
@@ -38,7 +45,7 @@ tcp::endpoint resolve(const ListenUrl& url) {
 
 }  // namespace
 
-Server::Server(const Config& config) : config_(config) {
+Server::Server(const Config& config) : config_(config), admission_(own_files(config)) {
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<EventLog>(config_.events);
@@ -77,7 +84,8 @@ void Server::listen(const ListenUrl& url) {
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());
     }
-    listening_.push_back({url.scheme, url.host, endpoint.port()});
+    listening_.push_back(
+        {{url.scheme, url.host, endpoint.port()}, !endpoint.address().is_loopback()});
 }
 
 void Server::start() {
@@ -85,24 +93,39 @@ void Server::start() {
     admin_->start();
 }
 
-void Server::on_every_shard(void (Shard::*action)()) {
-    std::vector<std::future<void>> done;
-    for (auto& shard : shards_) {
-        auto promise = std::make_shared<std::promise<void>>();
-        done.push_back(promise->get_future());
-        shard->send(Shard::Task([promise, action](Shard& self) {
-            (self.*action)();
-            promise->set_value();
-        }));
+template <class Action>
+auto Server::on_every_shard(Action action) {
+    using Answer = std::invoke_result_t<Action, Shard&>;
+    std::vector<std::future<Answer>> answers;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+        const auto task = std::make_shared<std::packaged_task<Answer(Shard&)>>(action);
+        answers.push_back(task->get_future());
+        shards_[i]->send(Shard::Task([task](Shard& shard) { (*task)(shard); }));
     }
-    for (auto& future : done) future.wait();
+    for (auto& answer : answers) answer.wait();
+    return answers;
+}
+
+/// Waits, within reason, until those who watch presence have been told that everybody went.
+void Server::let_watchers_hear() {
+    constexpr auto within_reason = std::chrono::seconds(3);
+    const auto end = std::chrono::steady_clock::now() + within_reason;
+    while (std::chrono::steady_clock::now() < end) {
+        std::size_t behind = 0;
+        for (auto& answer :
+             on_every_shard([](Shard& shard) { return shard.broker().catching_up(); }))
+            behind += answer.get();
+        if (behind == 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
 }
 
 void Server::stop() {
     if (threads_.empty()) return;
     // First everyone goes offline, and those who watch are told; only then are they sent home.
-    on_every_shard(&Shard::announce_shutdown);
-    on_every_shard(&Shard::stop);
+    on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
+    let_watchers_hear();
+    on_every_shard([](Shard& shard) { shard.stop(); });
     for (auto& thread : threads_) thread.join();
     threads_.clear();
     admin_->stop();

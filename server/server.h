@@ -25,20 +25,27 @@ public:
     /// Takes leave: no newcomers, everybody offline, goodbye, and the threads end.
     void stop();
 
-    /// The listeners with their real ports, in the order of the configuration.
-    const std::vector<ListenUrl>& listening() const { return listening_; }
+    struct Listening {
+        ListenUrl url;        ///< with its real port
+        bool open_to_others;  ///< than this machine
+    };
+    /// In the order of the configuration.
+    const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
 
 private:
     void listen(const ListenUrl& url);
-    void on_every_shard(void (Shard::*action)());
+    /// Runs `action(Shard&)` on each shard's thread and returns the futures, all ready.
+    template <class Action>
+    auto on_every_shard(Action action);
+    void let_watchers_hear();
 
     const Config config_;
     Admission admission_;
     std::unique_ptr<EventLog> events_;
     std::unique_ptr<Admin> admin_;  // outlives the shards, whose mail may hold its questions
     std::vector<std::unique_ptr<Shard>> shards_;
-    std::vector<ListenUrl> listening_;
+    std::vector<Listening> listening_;
     std::vector<std::thread> threads_;
 };
 

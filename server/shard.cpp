@@ -9,6 +9,16 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Messages that may wait for another shard before we read no more from those who send them.
+constexpr std::size_t most_mail = 8192;
+
+/// How long clients have to read that the server stops.
+constexpr auto farewell = std::chrono::milliseconds(300);
+
+}  // namespace
+
 Shard::Shard(const Config& config, unsigned index, Admission& admission, EventLog* events)
     : index_(index),
       admission_(admission),
@@ -38,9 +48,11 @@ void Shard::announce_shutdown() {
 }
 
 void Shard::stop() {
+    stopping_ = true;
     transport_.end_all(
         {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
-    io_.stop();
+    timer_.expires_after(farewell);
+    timer_.async_wait([this](boost::system::error_code) { io_.stop(); });
 }
 
 ShardStatus Shard::status() const {
@@ -70,7 +82,10 @@ void Shard::on_connect(Connection& connection, const Connect& connect, Millis no
         return broker_.refuse(connection, connect, Reason::server_busy,
                               "no descriptor is left: the limit on open files is reached");
     const unsigned home = broker_.home(connect);
-    if (home != index_) return shards_[home]->send(connection.release());
+    if (home != index_) {
+        shards_[home]->send(connection.release());
+        return;
+    }
     broker_.login(connection, connect, now);
     if (const Session* session = connection.session;
         session && spdlog::should_log(spdlog::level::debug))
@@ -94,6 +109,7 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
                     session ? "client " + quoted(session->client) : std::string("without login"),
                     name(ending.cause), ending.why);
     if (!session) return;
+    if (ending.reason == Reason::quota_exceeded) ++counters_.slow_consumers;
     if (expired) ++counters_.expiries;
     broker_.end(*session, ending, now);
 }
@@ -103,7 +119,13 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
 
 void Shard::forward(const MessageRef& message) {
     for (Shard* shard : shards_)
-        if (shard != this) shard->send(message);
+        if (shard != this && shard->send(message) > most_mail) congested_ = true;
+}
+
+bool Shard::congested() {
+    const auto behind = [](const Shard* shard) { return shard->mailbox_.size() > most_mail; };
+    if (congested_) congested_ = std::any_of(shards_.begin(), shards_.end(), behind);
+    return congested_;
 }
 
 void Shard::record(PresenceChange change) {
@@ -118,8 +140,8 @@ void Shard::ask(PresenceQuestion question) {
 // -- mail
 // --------------------------------------------------------------------------------------------
 
-void Shard::send(Mail mail) {
-    mailbox_.send(std::move(mail), [this] { open_mail(); });
+std::size_t Shard::send(Mail mail) {
+    return mailbox_.send(std::move(mail), [this] { open_mail(); });
 }
 
 void Shard::open_mail() {
@@ -147,7 +169,7 @@ void Shard::wait_for_tick() {
     const Millis now = monotonic_now();
     timer_.expires_after(std::chrono::milliseconds((now / tick_length + 1) * tick_length - now));
     timer_.async_wait([this](boost::system::error_code error) {
-        if (error) return;
+        if (error || stopping_) return;
         tick();
         wait_for_tick();
     });
@@ -158,7 +180,7 @@ void Shard::tick() {
     const Millis now =
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
-    transport_.tick();
+    transport_.expire_due();
     broker_.tick();
     for (auto& listener : listeners_) listener->tick();
 }

@@ -51,15 +51,15 @@ public:
     /// Serves until `stop`.
     void run();
 
-    /// From any thread.
-    void send(Mail mail);
+    /// From any thread. Returns how much mail waits now.
+    std::size_t send(Mail mail);
 
     /// For tasks, on the shard's own thread:
     ShardStatus status() const;
     Broker& broker() { return broker_; }
     /// No more newcomers; all users go offline, and whoever watches hears it.
     void announce_shutdown();
-    /// Says goodbye to everyone and ends the loop.
+    /// Says goodbye to everyone; the loop ends when they have had time to read it.
     void stop();
 
 private:
@@ -67,6 +67,7 @@ private:
     void on_connect(Connection& connection, const Connect& connect, Millis now);
     void on_drained(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    bool congested() override;
 
     void forward(const MessageRef& message) override;
     void record(PresenceChange change) override;
@@ -95,6 +96,8 @@ private:
     Transport transport_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::vector<Shard*> shards_;
+    bool congested_ = false;  ///< a shard that we sent messages to has too many of them waiting
+    bool stopping_ = false;
 };
 
 }  // namespace pulsegate

@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "protocol/topic.h"
 #include "server/http/metrics.h"
 #include "server/log.h"
 
@@ -106,7 +107,7 @@ std::string users_json(const std::vector<std::string>& names,
     return json::serialize(body);
 }
 
-/// `%41` is "A" (RFC 3986, 2.1); nothing if an escape is broken.
+/// `%41` is "A" (RFC 3986, 2.1); nothing if an escape is broken or the whole is no UTF-8.
 std::optional<std::string> percent_decoded(std::string_view text) {
     const auto hex = [](char c) {
         if (c >= '0' && c <= '9') return c - '0';
@@ -125,6 +126,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
         out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
         i += 2;
     }
+    if (!valid_utf8(out)) return std::nullopt;
     return out;
 }
 
@@ -146,9 +148,11 @@ struct Admin::Impl {
     Impl(std::vector<Shard*> all, const Admission& admitted)
         : shards(std::move(all)), admission(admitted) {}
 
-    /// What each shard answers to `question(Shard&)`; an empty place for one that did not in time.
+    /// What each of the shards answers to `question(Shard&)`; an empty place for one that did not
+    /// in time.
     template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
-    asio::awaitable<std::vector<std::optional<Answer>>> ask_shards(Question question) {
+    asio::awaitable<std::vector<std::optional<Answer>>> ask(std::vector<Shard*> asked,
+                                                            Question question) {
         struct Gathering {
             Gathering(asio::io_context& context, std::size_t count)
                 : timer(context, shard_patience), answers(count), left(count) {}
@@ -156,9 +160,9 @@ struct Admin::Impl {
             std::vector<std::optional<Answer>> answers;
             std::size_t left;
         };
-        const auto gathering = std::make_shared<Gathering>(io, shards.size());
-        for (std::size_t i = 0; i < shards.size(); ++i)
-            shards[i]->send(Shard::Task([this, gathering, question, i](Shard& shard) {
+        const auto gathering = std::make_shared<Gathering>(io, asked.size());
+        for (std::size_t i = 0; i < asked.size(); ++i)
+            asked[i]->send(Shard::Task([this, gathering, question, i](Shard& shard) {
                 asio::post(io, [gathering, i, answer = question(shard)]() mutable {
                     gathering->answers[i] = std::move(answer);
                     if (--gathering->left == 0) gathering->timer.cancel();
@@ -166,12 +170,13 @@ struct Admin::Impl {
             }));
         boost::system::error_code cancelled;
         co_await gathering->timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-        co_return std::move(gathering->answers);
+        co_return gathering
+            ->answers;  // a copy: an answer that comes too late still finds its place
     }
 
     /// The status of all shards; nothing if one does not answer.
     asio::awaitable<std::optional<std::vector<ShardStatus>>> all_status() {
-        auto answers = co_await ask_shards([](Shard& shard) { return shard.status(); });
+        auto answers = co_await ask(shards, [](Shard& shard) { return shard.status(); });
         std::vector<ShardStatus> all;
         for (auto& answer : answers) {
             if (!answer) co_return std::nullopt;
@@ -202,7 +207,7 @@ struct Admin::Impl {
     }
 
     asio::awaitable<Response> health(const Request& request) {
-        const auto answers = co_await ask_shards([](Shard&) { return true; });
+        const auto answers = co_await ask(shards, [](Shard&) { return true; });
         json::array stalled;
         for (std::size_t i = 0; i < answers.size(); ++i)
             if (!answers[i]) stalled.push_back(i);
@@ -223,38 +228,42 @@ struct Admin::Impl {
         co_return reply(request, http::status::ok, wheel_json(*all));
     }
 
+    asio::awaitable<Response> user(const Request& request, std::string_view encoded) {
+        const auto name = percent_decoded(encoded);
+        if (!name)
+            co_return failure(request, http::status::bad_request,
+                              "the path is no percent-encoded UTF-8");
+        // Named, because g++ 12 destroys a lambda with captures twice when it is a temporary in a
+        // co_await expression (GCC bug 99576).
+        const auto question = [user = *name](Shard& shard) {
+            return shard.broker().describe(user, monotonic_now());
+        };
+        Shard* const home = shards[Broker::home(*name, static_cast<unsigned>(shards.size()))];
+        const auto answers = co_await ask(std::vector<Shard*>(1, home), question);
+        if (!answers.front()) co_return unavailable(request);
+        const auto& described = *answers.front();
+        if (!described) co_return reply(request, http::status::not_found, unknown_user_json(*name));
+        co_return reply(request, http::status::ok, *described);
+    }
+
     /// The users of these names as JSON, in their order; an empty place for an unknown one.
     asio::awaitable<std::optional<std::vector<std::optional<std::string>>>> describe(
         std::vector<std::string> names) {
-        auto shared = std::make_shared<const std::vector<std::string>>(std::move(names));
-        // Named, because g++ 12 destroys a lambda with captures twice when it is a temporary in a
-        // co_await expression (GCC bug 99576).
+        const auto shared = std::make_shared<const std::vector<std::string>>(std::move(names));
         const auto question = [shared](Shard& shard) {
             std::vector<std::optional<std::string>> found;
             for (const auto& name : *shared)
                 found.push_back(shard.broker().describe(name, monotonic_now()));
             return found;
         };
-        auto answers = co_await ask_shards(question);
+        const auto answers = co_await ask(shards, question);
         std::vector<std::optional<std::string>> described(shared->size());
-        for (auto& answer : answers) {
+        for (const auto& answer : answers) {
             if (!answer) co_return std::nullopt;
             for (std::size_t i = 0; i < described.size(); ++i)
-                if ((*answer)[i]) described[i] = std::move((*answer)[i]);
+                if ((*answer)[i]) described[i] = (*answer)[i];
         }
         co_return described;
-    }
-
-    asio::awaitable<Response> user(const Request& request, std::string_view encoded) {
-        const auto name = percent_decoded(encoded);
-        if (!name)
-            co_return failure(request, http::status::bad_request, "a broken %-escape in the path");
-        const std::vector<std::string> names(1, *name);
-        const auto described = co_await describe(names);
-        if (!described) co_return unavailable(request);
-        if (!described->front())
-            co_return reply(request, http::status::not_found, unknown_user_json(*name));
-        co_return reply(request, http::status::ok, *described->front());
     }
 
     asio::awaitable<Response> users(const Request& request, std::string_view query) {
@@ -267,7 +276,8 @@ struct Admin::Impl {
             const auto comma = rest.find(',');
             const auto name = percent_decoded(rest.substr(0, comma));
             if (!name)
-                co_return failure(request, http::status::bad_request, "a broken %-escape in ids");
+                co_return failure(request, http::status::bad_request,
+                                  "ids are no percent-encoded UTF-8");
             names.push_back(*name);
             if (comma == std::string_view::npos) break;
             rest.remove_prefix(comma + 1);
@@ -290,7 +300,7 @@ struct Admin::Impl {
         boost::system::error_code error;
         while (!error) {
             http::request_parser<http::string_body> parser;
-            parser.header_limit(16 * 1024);
+            parser.header_limit(128 * 1024);  // a thousand names
             parser.body_limit(16 * 1024);
             stream.expires_after(client_patience);
             co_await http::async_read(stream, buffer, parser,

@@ -14,6 +14,9 @@ namespace pulsegate {
 
 namespace {
 
+/// QoS 1 messages that one client may leave unacknowledged, whatever its Receive Maximum.
+constexpr std::uint16_t max_inflight = 256;
+
 /// Above so many known users, those who are offline are forgotten after a minute: a stream of
 /// clients with names of the moment must not fill the memory.
 constexpr std::size_t most_known = 1'000'000;
@@ -148,6 +151,7 @@ void Broker::accept(Session& session, const Connect& connect, bool assigned) {
     session.max_packet_size = stated.number(Property::maximum_packet_size).value_or(0);
     session.receive_maximum = static_cast<std::uint16_t>(std::min<std::uint32_t>(
         stated.number(Property::receive_maximum).value_or(max_inflight), max_inflight));
+    session.link->set_largest_packet(session.max_packet_size);
     session.will = make_will(connect);
 
     PropertyList told;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "protocol/packet.h"
@@ -14,9 +15,9 @@ class Session;
 /// Why a connection ends: the cause for presence, the code for an MQTT 5.0 DISCONNECT, and words
 /// for the log. `Reason::success` sends no DISCONNECT.
 struct Ending {
-    Cause cause;
-    Reason reason;
-    const char* why;
+    Cause cause{};
+    Reason reason{};
+    const char* why = "";
 };
 
 /// The session's end of a connection. Nothing it does calls back into the session: bytes leave and
@@ -39,6 +40,9 @@ public:
 
     /// The silence, in milliseconds, after which the connection is due.
     virtual void set_limit(Millis limit) = 0;
+
+    /// The largest packet that the client takes, in bytes; 0: any.
+    virtual void set_largest_packet(std::uint32_t size) = 0;
 
     Session* session = nullptr;  ///< who speaks through it; null before login and after the end
 

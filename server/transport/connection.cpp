@@ -26,14 +26,17 @@ constexpr std::string_view pingresp("\xD0\x00", 2);
 
 }  // namespace
 
-Connection::Connection(Transport& transport, int socket)
-    : transport_(transport), socket_(transport.io_) {
+Connection::Connection(Transport& transport) : transport_(transport), socket_(transport.io_) {}
+
+boost::system::error_code Connection::take(int socket) {
     sockaddr_storage local{};
     socklen_t size = sizeof local;
     getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size);
     const auto protocol =
         local.ss_family == AF_INET6 ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4();
-    socket_.assign(protocol, socket);
+    boost::system::error_code error;
+    socket_.assign(protocol, socket, error);
+    return error;
 }
 
 void Connection::start(std::string_view unread) {
@@ -43,9 +46,7 @@ void Connection::start(std::string_view unread) {
     transport_.wheel_.schedule(*this,
                                tick_after(last_packet_ + transport_.settings_.login_timeout));
     if (!unread.empty()) {
-        transport_.current_ = this;
         consume(as_bytes(unread), last_packet_);
-        transport_.current_ = nullptr;
         settle();
     }
     wait_readable();
@@ -63,32 +64,47 @@ Arrival Connection::release() {
 
 void Connection::wait_readable() {
     if (state_ == State::closed) return;
+    if (parked_) return transport_.park(*this);
     socket_.async_wait(Socket::wait_read,
                        [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           if (error || self->state_ == State::closed) return;
-                           self->receive(monotonic_now());
+                           if (self->state_ == State::closed) return;
+                           if (error)
+                               self->end({Cause::connection_lost, Reason::success, "wait error"});
+                           else
+                               self->receive();
                            self->settle();
                            self->wait_readable();
                        });
 }
 
-/// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard.
-void Connection::receive(Millis now) {
+/// Goes on with what was left when the shard had too much to do.
+void Connection::resume() {
+    parked_ = false;
+    consume({}, monotonic_now());
+    settle();
+    wait_readable();
+}
+
+/// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
+/// if there may be more.
+bool Connection::receive() {
     auto& buffer = transport_.received_;
     const auto size = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (state_ == State::lingering && size <= 0) return close();
-    if (!reads()) return;
-    if (size == 0)
-        return end({Cause::connection_lost, Reason::success, "the peer closed without DISCONNECT"});
-    if (size < 0)
-        return end({Cause::connection_lost, Reason::success,
-                    errno == ECONNRESET ? "reset by the peer" : "read error"});
-
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (state_ == State::lingering && size <= 0) close();
+    if (!reads()) return false;
+    if (size <= 0) {
+        end({Cause::connection_lost, Reason::success,
+             size == 0             ? "the peer closed without DISCONNECT"
+             : errno == ECONNRESET ? "reset by the peer"
+                                   : "read error"});
+        return false;
+    }
     transport_.counters_.bytes_in += static_cast<std::uint64_t>(size);
-    transport_.current_ = this;
-    consume(Bytes(buffer.data(), static_cast<std::size_t>(size)), now);
-    transport_.current_ = nullptr;
+    // The clock is read after the bytes, never before: had the thread been held up in between, they
+    // would count as older than they are, and the deadline would come early.
+    consume(Bytes(buffer.data(), static_cast<std::size_t>(size)), monotonic_now());
+    return static_cast<std::size_t>(size) == buffer.size() && reads() && !parked_;
 }
 
 void Connection::consume(Bytes input, Millis now) {
@@ -99,17 +115,23 @@ void Connection::consume(Bytes input, Millis now) {
         input = as_bytes(*partial);
     }
 
+    transport_.begin_work(*this);
     bool alive = false;
-    while (!input.empty()) {
+    while (!input.empty() && !parked_) {
         const Frame frame = next_frame(input, transport_.settings_.max_packet_size);
         if (frame.status == Frame::Status::incomplete) break;
-        if (frame.status == Frame::Status::bad)
-            return refuse_packet(input, frame.error.reason, frame.error.cause);
+        if (frame.status == Frame::Status::bad) {
+            refuse_packet(input, frame.error.reason, frame.error.cause);
+            break;
+        }
         transport_.unread_ = input;
-        if (!handle(input.first(frame.size), now)) return;
+        if (!handle(input.first(frame.size), now)) break;
         input = input.subspan(frame.size);
         alive = true;
+        parked_ = transport_.overworked();
     }
+    transport_.end_work();
+    if (!reads()) return;
 
     if (!input.empty()) {
         if (partial)
@@ -189,7 +211,6 @@ void Connection::send(std::string_view packets) {
     const auto early = std::min(flush_early, transport_.settings_.output_budget);
     if (backlog() > early && !writing_) flush();
     if (backlog() > transport_.settings_.output_budget) {
-        ++transport_.counters_.slow_consumers;
         end({Cause::kicked, Reason::quota_exceeded, "slow consumer: output budget exceeded"});
     }
 }
@@ -215,8 +236,6 @@ void Connection::flush() {
         sent_ += static_cast<std::uint32_t>(taken);
     }
     if (out_) transport_.give_back(std::move(out_));
-    if (std::exchange(tell_drained_, false) && state_ == State::open)
-        transport_.owner_.on_drained(*this);
 }
 
 void Connection::wait_writable() {
@@ -242,9 +261,8 @@ void Connection::end(const Ending& ending) {
     // A connection that has not logged in has no version to send a DISCONNECT in.
     const bool told = state_ == State::open || session;
     state_ = State::ending;
-    cause_ = ending.cause;
-    reason_ = told ? ending.reason : Reason::success;
-    why_ = ending.why;
+    ending_ = ending;
+    if (!told) ending_.reason = Reason::success;
     transport_.mark_dirty(*this);
 }
 
@@ -252,30 +270,35 @@ void Connection::end(const Ending& ending) {
 void Connection::settle() {
     if (state_ == State::closed) return;
     if (!writing_) flush();
-    if (state_ == State::ending) finish();
+    if (state_ == State::ending) return finish();
+    if (backlog() == 0 && state_ == State::open && std::exchange(tell_drained_, false))
+        transport_.owner_.on_drained(*this);
 }
 
 void Connection::finish() {
     const boost::intrusive_ptr alive(this);
-    const Ending ending{cause_, reason_, why_};
     Wheel::cancel(*this);
-    transport_.owner_.on_end(*this, ending, monotonic_now());
-    say_goodbye(ending);
+    transport_.owner_.on_end(*this, ending_, monotonic_now());
+    say_goodbye();
 }
 
-void Connection::say_goodbye(const Ending& ending) {
-    if (backlog() == 0 && version_ == Version::v5_0 && ending.reason != Reason::success) {
-        PropertyList properties;
-        properties.add(Property::reason_string, ending.why);
+void Connection::say_goodbye() {
+    if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
+        PropertyList words;
+        words.add(Property::reason_string, ending_.why);
         Buffer packet;
-        encode(Disconnect{.reason = ending.reason, .properties = properties.view()}, version_,
-               packet);
+        encode(Disconnect{.reason = ending_.reason, .properties = words.view()}, version_, packet);
+        if (largest_packet_ != 0 && packet.size() > largest_packet_) {
+            packet.clear();
+            encode(Disconnect{.reason = ending_.reason}, version_, packet);
+        }
         transport_.counters_.count_out(PacketType::disconnect);
         ::send(socket_.native_handle(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
-    const bool may_send = ending.cause == Cause::kicked || ending.cause == Cause::taken_over;
+    const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
+                          ending_.cause == Cause::shutdown;
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.native_handle(), SHUT_WR);
     state_ = State::lingering;

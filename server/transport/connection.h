@@ -23,7 +23,10 @@ namespace pulsegate {
 /// that Asio has under way.
 class Connection final : public Wheel::Node, public Link {
 public:
-    Connection(Transport& transport, int socket);
+    explicit Connection(Transport& transport);
+
+    /// Takes a connected, non-blocking socket; on an error it stays the caller's.
+    boost::system::error_code take(int socket);
 
     /// Begins to read, with what was read elsewhere first.
     void start(std::string_view unread);
@@ -37,6 +40,7 @@ public:
     void tell_when_drained() override;
     Millis last_packet() const override { return last_packet_; }
     void set_limit(Millis limit) override { limit_ = static_cast<std::uint32_t>(limit); }
+    void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
     /// Address and port of the peer, for the log.
     std::string peer() const;
@@ -63,7 +67,8 @@ private:
 
     void wait_readable();
     void wait_writable();
-    void receive(Millis now);
+    void resume();
+    bool receive();
     void consume(Bytes input, Millis now);
     bool handle(Bytes packet, Millis now);
     void answer_ping(Millis now);
@@ -71,7 +76,7 @@ private:
     void settle();
     void flush();
     void finish();
-    void say_goodbye(const Ending& ending);
+    void say_goodbye();
     void close();
     bool reads() const { return state_ == State::login || state_ == State::open; }
 
@@ -80,17 +85,17 @@ private:
     std::unique_ptr<Buffer> partial_;  ///< the beginning of a packet
     std::unique_ptr<Buffer> out_;      ///< what the socket has not taken yet
     Millis last_packet_ = 0;
-    const char* why_ = nullptr;  ///< with `cause_` and `reason_` the ending, once there is one
+    Ending ending_{};  ///< from State::ending on
     std::uint32_t limit_ = 0;
-    std::uint32_t sent_ = 0;  ///< bytes of `out_` that the socket has taken
+    std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has taken
+    std::uint32_t largest_packet_ = 0;  ///< that the client takes; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
     Version version_ = Version::v3_1_1;
-    Cause cause_{};
-    Reason reason_{};
     bool dirty_ = false;
     bool writing_ = false;  ///< waits for the socket to take more
     bool tell_drained_ = false;
+    bool parked_ = false;  ///< reads on when the shard has caught up
 };
 
 static_assert(sizeof(Connection) <= 192);

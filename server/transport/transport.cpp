@@ -1,8 +1,12 @@
 #include "server/transport/transport.h"
 
+#include <unistd.h>
+
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <utility>
 
+#include "server/log.h"
 #include "server/transport/connection.h"
 
 namespace pulsegate {
@@ -18,6 +22,11 @@ constexpr std::size_t expiries_a_turn = 64;
 constexpr std::size_t largest_spare = 16 * 1024;
 constexpr std::size_t most_spares = 256;
 
+/// Messages that one connection's packets may send before others get their turn again, and how long
+/// it is then left alone.
+constexpr std::uint64_t messages_a_turn = 4096;
+constexpr auto parking_time = std::chrono::milliseconds(1);
+
 }  // namespace
 
 Transport::Transport(boost::asio::io_context& io, const TransportSettings& settings,
@@ -28,34 +37,45 @@ Transport::Transport(boost::asio::io_context& io, const TransportSettings& setti
       counters_(counters),
       owner_(owner),
       wheel_(tick_at(monotonic_now())),
-      received_(read_size) {}
+      received_(read_size),
+      parking_(io) {}
 
 Transport::~Transport() = default;
 
 void Transport::adopt(Arrival arrival) {
-    const boost::intrusive_ptr connection(new Connection(*this, arrival.socket));
+    const boost::intrusive_ptr connection(new Connection(*this));
+    if (const auto error = connection->take(arrival.socket)) {
+        ::close(arrival.socket);
+        admission_.closed();
+        return log_limited(spdlog::level::err, "a new connection was lost: {}", error.message());
+    }
     connection->start(arrival.unread);
 }
 
-void Transport::tick() { expire_due(); }
-
 void Transport::expire_due() {
+    if (expiring_) return;
     const Tick now = tick_at(monotonic_now());
     const auto expire = [this](Wheel::Node& node) { last_look(static_cast<Connection&>(node)); };
-    const bool more = wheel_.advance(now, expire, expiries_a_turn);
+    expiring_ = wheel_.advance(now, expire, expiries_a_turn);
     end_turn();
-    if (more) boost::asio::post(io_, [this] { expire_due(); });
+    if (!expiring_) return;
+    boost::asio::post(io_, [this] {
+        expiring_ = false;
+        expire_due();
+    });
 }
 
 /// The loop may have been late rather than the client silent: what waits in the socket is read
 /// before the connection is given up.
 void Transport::last_look(Connection& connection) {
     const boost::intrusive_ptr alive(&connection);
-    const Millis now = monotonic_now();
-    if (connection.reads()) connection.receive(now);
+    if (connection.parked_)  // we do not listen to it, so its silence means nothing
+        return wheel_.schedule(connection, wheel_.now() + 1);
+    while (connection.reads() && !connection.scheduled() && connection.receive()) {
+    }
     connection.settle();
-    if (connection.scheduled() && connection.reads()) {
-        ++counters_.rescues;
+    if (connection.scheduled()) {
+        if (connection.reads()) ++counters_.rescues;
         return;
     }
     switch (connection.state_) {
@@ -65,12 +85,41 @@ void Transport::last_look(Connection& connection) {
             ++counters_.login_timeouts;
             return connection.end(
                 {Cause::timeout, Reason::success, "no CONNECT within the login timeout"});
-        case Connection::State::lingering:
-            if (!connection.scheduled()) connection.close();
-            return;
+        case Connection::State::lingering: return connection.close();
         case Connection::State::ending:
         case Connection::State::closed: return;
     }
+}
+
+void Transport::begin_work(const Connection& connection) {
+    current_ = &connection;
+    work_began_at_ = counters_.messages_out;
+}
+
+bool Transport::overworked() {
+    return counters_.messages_out - work_began_at_ > messages_a_turn || owner_.congested();
+}
+
+void Transport::park(Connection& connection) {
+    parked_.emplace_back(&connection);
+    if (parked_.size() > 1) return;
+    parking_.expires_after(parking_time);
+    parking_.async_wait([this](boost::system::error_code error) {
+        if (!error) resume_parked();
+    });
+}
+
+void Transport::resume_parked() {
+    const auto parked = std::exchange(parked_, {});
+    const bool still = owner_.congested();
+    for (const auto& connection : parked) {
+        if (connection->state_ == Connection::State::closed) continue;
+        if (still)
+            park(*connection);
+        else
+            connection->resume();
+    }
+    end_turn();
 }
 
 void Transport::end_turn() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,9 @@ public:
     virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
     virtual void on_drained(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
+
+    /// Do others lag so far behind what this shard sends them that it should read no more?
+    virtual bool congested() = 0;
 
 protected:
     ~ConnectionOwner() = default;
@@ -58,7 +62,7 @@ public:
     void adopt(Arrival arrival);
 
     /// Ends who has been silent too long; call it at every tick.
-    void tick();
+    void expire_due();
 
     void end_turn();
 
@@ -71,8 +75,17 @@ public:
 private:
     friend class Connection;
 
-    void expire_due();
     void last_look(Connection& connection);
+
+    /// While packets of this connection are handled: it flushes itself, and its work is counted.
+    void begin_work(const Connection& connection);
+    void end_work() { current_ = nullptr; }
+
+    /// Has the packet at hand been more than enough for one turn?
+    bool overworked();
+    void park(Connection& connection);
+    void resume_parked();
+
     void mark_dirty(Connection& connection);
     std::unique_ptr<Buffer> take_buffer();
     void give_back(std::unique_ptr<Buffer> buffer);
@@ -90,6 +103,10 @@ private:
     const Connection* current_ = nullptr;  ///< whose input is being read: it flushes itself
     std::vector<boost::intrusive_ptr<Connection>> dirty_;  ///< to be flushed at the end of the turn
     bool turn_end_posted_ = false;
+    bool expiring_ = false;            ///< more are due, and a turn for them is posted
+    std::uint64_t work_began_at_ = 0;  ///< messages sent before the work at hand
+    std::vector<boost::intrusive_ptr<Connection>> parked_;
+    boost::asio::steady_timer parking_;
     std::vector<std::unique_ptr<Buffer>> spare_;
 };
 
