@@ -60,6 +60,16 @@ std::size_t parse_size(const std::string& name, const std::string& text, std::si
     return *value;
 }
 
+unsigned parse_count(const std::string& name, const std::string& text, unsigned least,
+                     unsigned most) {
+    unsigned count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size() || count < least || count > most)
+        throw ConfigError(
+            fmt::format("{}: '{}' is out of range; choose {} to {}", name, text, least, most));
+    return count;
+}
+
 ListenUrl parse_url(const std::string& text) {
     const auto fail = [&](std::string_view why) {
         return ConfigError(fmt::format(
@@ -124,6 +134,7 @@ BrokerSettings Config::broker() const {
             .user_from = user_from,
             .max_packet_size = max_packet_size,
             .output_budget = output_budget,
+            .max_subscriptions = max_subscriptions,
             .forget_after = forget_after};
 }
 
@@ -160,14 +171,7 @@ Config parse_config(int argc, const char* const* argv) {
     app.add_flag("--allow-anonymous", config.allow_anonymous,
                  "Let anybody in on listeners that are reachable from outside this machine");
     setting(app, "shards", "N", "one per core", "Event loops, each with a thread of its own",
-            [&](const std::string& name, const std::string& text) {
-                const auto [end, error] =
-                    std::from_chars(text.data(), text.data() + text.size(), config.shards);
-                if (error != std::errc() || end != text.data() + text.size() || config.shards < 1 ||
-                    config.shards > 256)
-                    throw ConfigError(fmt::format(
-                        "{}: '{}' is no number of shards; choose 1 to 256", name, text));
-            });
+            [&](auto& name, auto& text) { config.shards = parse_count(name, text, 1, 256); });
     setting(app, "idle-timeout", "DURATION", "30s",
             "The silence after which a client is offline, when it states no keepalive (MQTT 5.0: "
             "or a longer one)",
@@ -205,6 +209,10 @@ Config parse_config(int argc, const char* const* argv) {
             "What may wait to be sent to one client; a slower one is cut",
             [&](auto& name, auto& text) {
                 config.output_budget = parse_size(name, text, 16 * 1024, 1 << 30);
+            });
+    setting(app, "max-subscriptions", "N", "1000", "How many subscriptions one client may have",
+            [&](auto& name, auto& text) {
+                config.max_subscriptions = parse_count(name, text, 1, 10'000'000);
             });
     setting(app, "events", "FILE", "",
             "Append every change of presence to this file as a line of JSON; - is standard output",

@@ -34,6 +34,7 @@ struct Config {
     UserFrom user_from = UserFrom::username;
     std::size_t max_packet_size = 256 * 1024;
     std::size_t output_budget = 1024 * 1024;
+    std::size_t max_subscriptions = 1000;
     bool allow_anonymous = false;
     std::string events;
     spdlog::level::level_enum log_level = spdlog::level::info;

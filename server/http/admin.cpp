@@ -300,7 +300,8 @@ struct Admin::Impl {
                 error.category() == http::make_error_code(http::error::bad_method).category() &&
                 error != http::error::end_of_stream && error != http::error::partial_message;
             if (error && !bad) break;
-            // No conditional expression here: g++ 12 copies the operand of a co_await in one bytewise.
+            // No conditional expression here: g++ 12 copies the operand of a co_await in one
+            // bytewise.
             Response response;
             if (bad)
                 response = failure(parser.get(), http::status::bad_request, error.message());

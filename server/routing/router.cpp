@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "protocol/topic.h"
@@ -11,7 +12,7 @@ namespace pulsegate {
 /// One level of the wildcard tree. `here` is the filter that ends at this level, `rest` the one
 /// that goes on with `#`.
 struct Router::Level {
-    boost::unordered_flat_map<std::string, std::unique_ptr<Level>, Hash, std::equal_to<>> children;
+    std::map<std::string, std::unique_ptr<Level>, std::less<>> children;
     std::unique_ptr<Level> any;  ///< `+`
     Filter* here = nullptr;
     Filter* rest = nullptr;
@@ -82,6 +83,11 @@ bool Router::subscribe(Session& session, SubscriptionList& own, std::string_view
     subscription->options = options;
     subscription->identifier = identifier;
     return is_new;
+}
+
+bool Router::subscribed(SubscriptionList& own, std::string_view text) const {
+    const auto filter = filters_.find(text);
+    return filter != filters_.end() && find(**filter, own);
 }
 
 bool Router::unsubscribe(SubscriptionList& own, std::string_view text) {

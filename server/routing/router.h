@@ -57,6 +57,9 @@ public:
     bool subscribe(Session& session, SubscriptionList& own, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
 
+    /// Is the filter among the session's own?
+    bool subscribed(SubscriptionList& own, std::string_view filter) const;
+
     /// False if there was none.
     bool unsubscribe(SubscriptionList& own, std::string_view filter);
     void unsubscribe_all(SubscriptionList& own);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -7,14 +8,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "protocol/encode.h"
 #include "protocol/packet.h"
 #include "server/clock.h"
 #include "server/counters.h"
 #include "server/message.h"
 #include "server/routing/router.h"
+#include "server/session/catch_up.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
 #include "server/session/publication.h"
@@ -32,23 +34,8 @@ struct BrokerSettings {
     UserFrom user_from = UserFrom::username;
     std::size_t max_packet_size = 256 * 1024;
     std::size_t output_budget = 1024 * 1024;
+    std::size_t max_subscriptions = 1000;
     Millis forget_after = 24 * 3600 * 1000;
-};
-
-/// A question to the shard `asked`: the next presence messages that `filter` selects there. It
-/// answers with a PresencePage. Pages keep a subscriber to everybody's presence within its budget.
-struct PresenceQuestion {
-    unsigned asker;
-    unsigned asked;
-    std::uint64_t catch_up;
-    std::string filter;
-    std::size_t from;
-};
-
-struct PresencePage {
-    std::uint64_t catch_up;
-    std::size_t next;  ///< where the next page begins; 0: that was all
-    std::vector<MessageRef> messages;
 };
 
 /// What a broker needs of the world around it.
@@ -94,7 +81,8 @@ public:
     /// A message published on another shard.
     void deliver(const MessageRef& message);
 
-    PresencePage answer(const PresenceQuestion& question, Millis now);
+    /// One page of presence for a subscriber of this or another shard.
+    PresencePage answer(const PresenceQuestion& question, Millis now) const;
     void continue_catch_up(const PresencePage& page);
 
     /// The user as JSON, if known here.
@@ -108,6 +96,7 @@ public:
     void announce_shutdown(Millis now);
 
     const Presence& presence() const { return presence_; }
+    std::size_t catching_up() const { return catching_up_.size(); }
     std::size_t sessions() const { return sessions_.size(); }
     std::size_t subscriptions() const { return router_.subscriptions(); }
 
@@ -130,21 +119,9 @@ private:
         }
     };
 
-    /// A new subscriber to presence, who is told page by page, shard by shard, how things stand.
-    struct CatchUp {
-        Session& session;
-        std::string filter;
-        QoS qos;
-        std::uint32_t identifier;
-        unsigned shard;
-        unsigned last_shard;
-        std::size_t from;
-        bool waiting = false;  ///< for the client to take the last page
-    };
-
     std::string_view user_name(const Connect& connect, std::string_view client) const;
     std::string assign_client_id(const Connect& connect) const;
-    Session& take_over(Session& session, Link& link, Millis now);
+    void take_over(Session& session, Link& link, Millis now);
     void accept(Session& session, const Connect& connect, bool assigned);
     Millis agree_on_silence(const Connect& connect, PropertyList& told) const;
     MessageRef make_will(const Connect& connect) const;
@@ -160,20 +137,28 @@ private:
     void deliver_here(const MessageRef& message, const Session* publisher);
     void deliver(Session& session, const MessageRef& message, Publication& publication, QoS qos,
                  bool retain, const std::vector<std::uint32_t>& identifiers);
-    bool transmit(Session& session, const MessageRef& message, Publication& publication, QoS qos,
+    void transmit(Session& session, const MessageRef& message, Publication& publication, QoS qos,
                   bool retain, const std::vector<std::uint32_t>& identifiers);
     void refill_window(Session& session);
 
     void announce(const User& user, Millis now, const Device& device);
+    /// Null if the user's name is too long for a topic.
     MessageRef presence_message(const User& user, Millis now) const;
-    void start_catch_up(Session& session, const SubscribeFilter& wanted, QoS qos,
+
+    void start_catch_up(Session& session, std::string_view filter, QoS qos,
                         std::uint32_t identifier);
-    void ask_on(std::uint64_t id, CatchUp& catch_up);
-    void end_catch_ups(Session& session, std::string_view filter);
-    void note_catch_ups(Session& session);
+    bool keeps_up(const Session& session) const;
+    void fall_behind(Session& session, std::uint64_t version);
+    void add_wish(Session& session, CatchUp::Wish wish);
+    void begin_wish(Session& session);
+    void end_wish(Session& session);
+    void ask(Session& session);
+    void tell(Session& session, const MessageRef& message);
+    void end_catch_up(Session& session, std::string_view filter);
+    void end_catch_up(Session& session);
 
     template <class AnyPacket>
-    void send(Session& session, const AnyPacket& packet);
+    void send(Session& session, AnyPacket packet);
 
     const BrokerSettings& settings_;
     const unsigned shard_;
@@ -184,8 +169,22 @@ private:
     Presence presence_;
     Router router_;
     boost::unordered_flat_set<Session*, Hash, Equal> sessions_;
-    std::unordered_map<std::uint64_t, CatchUp> catch_ups_;
-    std::uint64_t next_catch_up_ = 1;
+    boost::unordered_flat_map<std::uint64_t, Session*> catching_up_;  ///< by their question
+    std::uint64_t next_question_ = 1;
 };
+
+template <class AnyPacket>
+void Broker::send(Session& session, AnyPacket packet) {
+    Buffer bytes;
+    encode(packet, session.version, bytes);
+    if (session.max_packet_size != 0 && bytes.size() > session.max_packet_size) {
+        // Words may be left out where the client has no room for them (MQTT 5.0, 3.1.2.11.4).
+        packet.properties = {};
+        bytes.clear();
+        encode(packet, session.version, bytes);
+    }
+    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(bytes[0]) >> 4));
+    session.link->send(bytes);
+}
 
 }  // namespace pulsegate

@@ -17,9 +17,11 @@ namespace json = boost::json;
 
 namespace {
 
-const char* state_name(bool online) { return online ? "online" : "offline"; }
+/// A name that a whole fleet shares has thousands of devices: a message tells the first of them.
+constexpr std::size_t devices_listed = 20;
+constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
-constexpr std::string_view presence_prefix = "presence/";
+const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
@@ -122,10 +124,13 @@ std::string to_json(const PresenceChange& change) {
 
 std::string to_json(const User& user, Millis now, WallMillis wall) {
     json::array devices;
+    std::size_t room = names_listed;
     WallMillis last_seen = user.last_seen;
     for (const Device& device : user.devices) {
         const WallMillis seen = wall - (now - device.last_packet());
         last_seen = std::max(last_seen, seen);
+        if (devices.size() == devices_listed || device.client.size() > room) break;
+        room -= device.client.size();
         devices.push_back(json::object{
             {"client", device.client},
             {"since", rfc3339(device.since)},
@@ -154,10 +159,17 @@ std::string presence_topic(std::string_view user) {
     return topic;
 }
 
-std::optional<std::string> presence_user(std::string_view topic) {
-    if (!topic.starts_with(presence_prefix)) return std::nullopt;
-    const auto whole = topic;
-    topic.remove_prefix(presence_prefix.size());
+std::optional<std::string> presence_user(std::string_view filter) {
+    // "+/bob" selects bob's presence too, and among all topics of presence nothing else.
+    constexpr std::string_view any_prefix = "+/";
+    std::string_view topic = filter;
+    if (filter.starts_with(presence_prefix))
+        topic.remove_prefix(presence_prefix.size());
+    else if (filter.starts_with(any_prefix))
+        topic.remove_prefix(any_prefix.size());
+    else
+        return std::nullopt;
+    const auto encoded = topic;
     std::string user;
     for (std::size_t i = 0; i < topic.size(); ++i) {
         if (topic[i] == '/' || topic[i] == '+' || topic[i] == '#') return std::nullopt;
@@ -171,7 +183,8 @@ std::optional<std::string> presence_user(std::string_view topic) {
             user += topic[i];
         }
     }
-    if (presence_topic(user) != whole) return std::nullopt;  // "%41" is nobody's name for "A"
+    if (presence_topic(user).substr(presence_prefix.size()) != encoded)
+        return std::nullopt;  // "%41" is nobody's name for "A"
     return user;
 }
 

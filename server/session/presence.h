@@ -137,12 +137,14 @@ private:
 /// What is asked about a user and told in answer, over HTTP and in `presence/{user}` alike.
 std::string to_json(const User& user, Millis now, WallMillis wall);
 
+inline constexpr std::string_view presence_prefix = "presence/";
+
 /// `presence/{user}`. `/`, `+`, `#` and `%` in a name are percent-encoded, so that every user has
 /// one topic of two levels.
 std::string presence_topic(std::string_view user);
 
-/// The user whose presence exactly this topic tells, if it is such a topic.
-std::optional<std::string> presence_user(std::string_view topic);
+/// The one user whose presence this filter selects, if it is such a filter.
+std::optional<std::string> presence_user(std::string_view filter);
 
 /// May this filter with wildcards select presence topics?
 bool selects_presence(std::string_view filter);

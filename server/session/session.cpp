@@ -6,8 +6,8 @@ namespace pulsegate {
 
 std::uint16_t Session::next_packet_id() {
     const auto in_flight = [this](std::uint16_t id) {
-        return outflow && std::any_of(outflow->sent.begin(), outflow->sent.end(),
-                                      [id](const auto& sent) { return sent.packet_id == id; });
+        return outflow &&
+               std::find(outflow->sent.begin(), outflow->sent.end(), id) != outflow->sent.end();
     };
     do {
         if (++last_packet_id == 0) last_packet_id = 1;

@@ -9,6 +9,7 @@
 #include "protocol/packet.h"
 #include "server/message.h"
 #include "server/routing/router.h"
+#include "server/session/catch_up.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
 
@@ -17,17 +18,13 @@ namespace pulsegate {
 /// The QoS 1 messages of one session that are on their way to the client, or wait for a place in
 /// its window. Most sessions have none, and then no Outflow either.
 struct Outflow {
-    struct Sent {
-        std::uint16_t packet_id;
-        MessageRef message;
-    };
     struct Waiting {
         MessageRef message;
         bool retain;
         std::vector<std::uint32_t> identifiers;
     };
 
-    std::deque<Sent> sent;
+    std::deque<std::uint16_t> sent;  ///< packet identifiers, the oldest first
     std::deque<Waiting> waiting;
     std::size_t waiting_bytes = 0;
 };
@@ -49,12 +46,13 @@ public:
     SubscriptionList subscriptions;
     std::unique_ptr<Outflow> outflow;
     MessageRef will;
+    std::unique_ptr<CatchUp> catch_up;
 
+    std::uint32_t subscription_count = 0;
     std::uint32_t max_packet_size = 0;  ///< the client's; 0: no limit
     std::uint16_t receive_maximum = 0;  ///< QoS 1 messages in flight at once
     std::uint16_t last_packet_id = 0;
     Version version = Version::v3_1_1;
-    bool catching_up = false;  ///< has a CatchUp in the broker
 };
 
 static_assert(sizeof(Session) <= 160);

@@ -66,6 +66,7 @@ private:
     void receive(Millis now);
     void consume(Bytes input, Millis now);
     bool handle(Bytes packet, Millis now);
+    void answer_ping(Millis now);
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
     void settle();
     void flush();
