@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from gateway import (PINGREQ, REPORT, Client, Gateway, connect_packet, packet, publish_packet, sanitized,
+from gateway import (PINGREQ, REPORT, Client, Gateway, connect_packet, packet, publish_packet, SANITIZED,
                      subscribe_packet, wait_until)
 
 LOGIN_TIMEOUT = 2.0
@@ -60,7 +60,7 @@ class Bystander:
         self.thread.join(15)
         assert not self.error, f"the bystander was hurt: {self.error!r}"
         assert self.pings > 0
-        assert self.slowest < 1 + 2 * sanitized(), f"the bystander waited {self.slowest:.3f} s"
+        assert self.slowest < 1 + 2 * SANITIZED, f"the bystander waited {self.slowest:.3f} s"
 
 
 def throw_random_bytes(gateway, count, seed):
@@ -227,7 +227,7 @@ class AbuseTest(unittest.TestCase):
         self.assertEqual(self.gateway.wait_for_event(user="deaf", state="offline")["cause"], "kicked")
         self.assertEqual(self.gateway.metric("pulsegate_slow_consumers_total"), 1)
         deaf.close()
-        if not sanitized():
+        if not SANITIZED:
             self.assertLess(highest - before, 24 * MEBIBYTE)
 
     def test_a_client_that_never_acknowledges_is_cut(self):
@@ -248,7 +248,7 @@ class AbuseTest(unittest.TestCase):
         for one in idle:
             one.close()
 
-    @unittest.skipIf(sanitized(), "sanitizers keep memory to themselves")
+    @unittest.skipIf(SANITIZED, "sanitizers keep memory to themselves")
     def test_memory_comes_back_after_all_of_it(self):
         def storm(seed):
             throw_random_bytes(self.gateway, 200, seed)
@@ -301,7 +301,7 @@ class FileLimitTest(unittest.TestCase):
             for client in self.crowd:
                 client.ping()
             time.sleep(0.1)
-        self.assertLess(self.gateway.cpu_seconds() - before, 0.5 + 1.5 * sanitized())
+        self.assertLess(self.gateway.cpu_seconds() - before, 0.5 + 1.5 * SANITIZED)
         self.assertEqual(self.gateway.get_json("/healthz")[1]["status"], "ok")
         waiting = Client(self.gateway.port)  # connected by the kernel, served when others have left
         waiting.send(connect_packet("patient"))

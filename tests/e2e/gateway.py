@@ -24,6 +24,10 @@ def binary():
     return Path(os.environ.get("PULSEGATE", REPOSITORY / "build" / "pulsegate")).resolve()
 
 
+# Everything is slower in a sanitizer's build, and memory is another.
+SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
+
+
 def wait_until(condition, timeout=10, what="the condition"):
     """Returns the first true value of `condition()`; fails after `timeout` seconds."""
     deadline = time.monotonic() + timeout
@@ -34,11 +38,6 @@ def wait_until(condition, timeout=10, what="the condition"):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {timeout} s")
         time.sleep(0.01)
-
-
-def sanitized():
-    """Is it a sanitizer's build? Everything is slower there, and memory is another."""
-    return re.fullmatch(r"build-(asan|tsan)", binary().parent.name) is not None
 
 
 class Gateway:

@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from gateway import REPOSITORY, Client, Gateway, binary, sanitized, wait_until
+from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 
 SETTINGS = ["config", "listen", "allow-anonymous", "shards", "idle-timeout", "strict-idle-timeout",
             "login-timeout", "forget-after", "user-from", "max-packet-size", "output-budget", "events",
@@ -25,7 +25,7 @@ def run(*arguments, timeout=20):
 
 
 class StartAndStopTest(unittest.TestCase):
-    @unittest.skipIf(sanitized(), "sanitizers take their time to start")
+    @unittest.skipIf(SANITIZED, "sanitizers take their time to start")
     def test_it_is_ready_within_two_seconds(self):
         with Gateway() as gateway:
             self.assertLess(gateway.ready_after, 2)
