@@ -567,9 +567,9 @@ void Broker::end_catch_ups(Session& session, std::string_view filter) {
 }
 
 void Broker::note_catch_ups(Session& session) {
-    session.catching_up =
-        std::any_of(catch_ups_.begin(), catch_ups_.end(),
-                    [&](const auto& entry) { return &entry.second.session == &session; });
+    session.catching_up = std::any_of(catch_ups_.begin(), catch_ups_.end(), [&](const auto& entry) {
+        return &entry.second.session == &session;
+    });
 }
 
 void Broker::drained(Session& session) {
