@@ -93,7 +93,7 @@ TEST_CASE("a new subscriber to everybody's presence is told of every user, withi
                 REQUIRE(user != told.end());
                 CHECK(user->second.state == "online");
             }
-            c.send("e0 00");
+            c.send("e0 00").rest();  // the others hear of it before the close
         }
 }
 
