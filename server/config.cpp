@@ -240,7 +240,8 @@ Config parse_config(int argc, const char* const* argv) {
     } catch (const CLI::CallForVersion& version) {
         throw Informed{std::string(version.what()) + "\n"};
     } catch (const CLI::ConfigError& error) {
-        const std::string_view what = error.what();
+        std::string_view what = error.what();
+        if (what.ends_with(".++")) what.remove_suffix(3);  // CLI11's mark of a section's beginning
         throw ConfigError(fmt::format("config: unknown setting '{}'; --help lists the settings",
                                       what.substr(what.rfind(' ') + 1)));
     } catch (const CLI::ParseError& error) {

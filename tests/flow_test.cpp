@@ -88,9 +88,9 @@ TEST_CASE("a message that is larger than a client takes is not sent to it") {
     sender.login("sender");
     auto small = stating(gateway, "small", "27 w100");
     small.send("82 r k1 [ ] s'x' 01").expect("90 r k1 [ ] 01");
-    sender.send("32 r s'x' k1 'x'*92 | 32 r s'x' k2 'x'*91 | 30 r s'x' 'x'*95 | 30 r s'x' 'fits'")
+    sender.send("32 r s'x' k1 'x'*93 | 32 r s'x' k2 'x'*92 | 30 r s'x' 'x'*95 | 30 r s'x' 'fits'")
         .expect("40 02 k1 | 40 02 k2");
-    small.expect("32 r s'x' k2 [ ] 'x'*91 | 30 r s'x' [ ] 'fits'").expect_nothing();
+    small.expect("32 r s'x' k2 [ ] 'x'*92 | 30 r s'x' [ ] 'fits'").expect_nothing();
 }
 
 TEST_CASE("packets may come byte by byte") {

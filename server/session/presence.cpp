@@ -47,6 +47,7 @@ User& Presence::find_or_create(std::string_view name) {
     if (User* known = find(name)) return *known;
     auto& user = *roll_.emplace_back(std::make_unique<User>(name));
     user.place = static_cast<std::uint32_t>(roll_.size() - 1);
+    user.version = forgotten_version_;
     by_name_.insert(&user);
     return user;
 }
@@ -103,6 +104,7 @@ void Presence::forget_some(WallMillis limit) {
 }
 
 void Presence::forget(User& user) {
+    forgotten_version_ = std::max(forgotten_version_, user.version);
     by_name_.erase(&user);
     const auto gap = user.place;
     std::swap(roll_[gap], roll_.back());

@@ -132,6 +132,7 @@ private:
     std::vector<std::unique_ptr<User>> roll_;  ///< dense; the last one fills a gap
     std::size_t online_ = 0;
     std::size_t sweep_ = 0;
+    std::uint64_t forgotten_version_ = 0;  ///< the greatest of all who were forgotten
 };
 
 /// What is asked about a user and told in answer, over HTTP and in `presence/{user}` alike.

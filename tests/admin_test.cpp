@@ -1,0 +1,312 @@
+#include <doctest/doctest.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/gateway.h"
+#include "tests/support/wire.h"
+
+using namespace pulsegate;
+
+namespace json = boost::json;
+
+namespace {
+
+struct Answer {
+    int status;
+    std::string head;
+    std::string body;
+
+    json::object object() const { return json::parse(body).as_object(); }
+};
+
+/// Sends raw bytes to the admin API and reads to the end.
+Answer ask(const Gateway& gateway, const std::string& request) {
+    Conversation c(gateway.http_port());
+    c.send_bytes(request);
+    const std::string all = c.rest();
+    const auto end = all.find("\r\n\r\n");
+    REQUIRE_MESSAGE((all.starts_with("HTTP/1.1 ") && end != std::string::npos), all);
+    return {std::stoi(all.substr(9)), all.substr(0, end + 2), all.substr(end + 4)};
+}
+
+Answer get(const Gateway& gateway, const std::string& target, const std::string& verb = "GET") {
+    return ask(gateway, verb + " " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// The sum of one metric over all shards, or of those lines that have `label` too.
+double sum(const std::string& metrics, const std::string& name, const std::string& label = {}) {
+    double total = 0;
+    bool found = false;
+    for (std::size_t at = 0; at < metrics.size();) {
+        const auto line = metrics.substr(at, metrics.find('\n', at) - at);
+        at += line.size() + 1;
+        if (!line.starts_with(name + "{") && !line.starts_with(name + " ")) continue;
+        if (!has(line, label)) continue;
+        total += std::stod(line.substr(line.rfind(' ')));
+        found = true;
+    }
+    CHECK_MESSAGE(found, "no metric ", name, " ", label);
+    return total;
+}
+
+}  // namespace
+
+TEST_CASE("/healthz says that all shards answer") {
+    const Gateway gateway;
+    const auto answer = get(gateway, "/healthz");
+    CHECK(answer.status == 200);
+    CHECK(has(answer.head, "Content-Type: application/json"));
+    CHECK(answer.object().at("status").as_string() == "ok");
+    CHECK(answer.object().at("shards").to_number<int>() == 2);
+    CHECK(answer.object().at("stalled").as_array().empty());
+}
+
+TEST_CASE("/metrics counts what happened") {
+    Gateway gateway;
+    Conversation alice(gateway);
+    Conversation bob(gateway);
+    alice.login(at_home(0, "alice")).send("82 r k1 s'x' 01").expect("90 03 k1 01");
+    bob.login(at_home(1, "bob")).send("32 r s'x' k1 'hi' | 30 r s'presence/x' 'no'");
+    bob.expect("40 02 k1").expect_nothing();
+    alice.expect("32 r s'x' k1 'hi'").send("40 02 k1").expect_nothing();
+    Conversation(gateway).send("10 r s'MQTT' 04 00 k10 s''").expect("20 02 00 02").expect_close();
+    Conversation(gateway).send("c0 00").expect_close();
+    Conversation(gateway).login("carol").send("e0 00").expect_close();
+    Conversation again(gateway);
+    again.login(at_home(0, "alice"));
+    alice.expect_close();
+
+    const auto answer = get(gateway, "/metrics");
+    CHECK(answer.status == 200);
+    CHECK(has(answer.head, "Content-Type: text/plain; version=0.0.4"));
+    const auto& text = answer.body;
+    CHECK(sum(text, "pulsegate_connections_accepted_total") == 6);
+    CHECK(sum(text, "pulsegate_logins_total") == 4);
+    CHECK(sum(text, "pulsegate_logins_refused_total") == 1);
+    CHECK(sum(text, "pulsegate_takeovers_total") == 1);
+    CHECK(sum(text, "pulsegate_bad_packets_total") == 1);
+    CHECK(sum(text, "pulsegate_sessions") == 2);
+    CHECK(sum(text, "pulsegate_subscriptions") == 0);
+    CHECK(sum(text, "pulsegate_users_online") == 2);
+    CHECK(sum(text, "pulsegate_users_known") == 3);
+    CHECK(sum(text, "pulsegate_messages_received_total") == 2);
+    CHECK(sum(text, "pulsegate_messages_sent_total") == 1);
+    CHECK(sum(text, "pulsegate_messages_dropped_total", "reason=\"forbidden_topic\"") == 1);
+    CHECK(sum(text, "pulsegate_packets_received_total", "type=\"connect\"") == 5);
+    CHECK(sum(text, "pulsegate_packets_received_total", "type=\"pingreq\"") == 2);
+    CHECK(sum(text, "pulsegate_packets_sent_total", "type=\"connack\"") == 5);
+    CHECK(sum(text, "pulsegate_packets_sent_total", "type=\"pingresp\"") == 2);
+    CHECK(sum(text, "pulsegate_bytes_received_total") > 50);
+    CHECK(sum(text, "pulsegate_bytes_sent_total") > 20);
+    CHECK(sum(text, "pulsegate_expiries_total") == 0);
+    CHECK(sum(text, "pulsegate_rescues_total") == 0);
+    CHECK(sum(text, "pulsegate_login_timeouts_total") == 0);
+    CHECK(sum(text, "pulsegate_slow_consumers_total") == 0);
+    CHECK(sum(text, "pulsegate_open_files_limit") > 0);
+    CHECK(sum(text, "pulsegate_open_files_headroom") > 0);
+    CHECK(sum(text, "pulsegate_wheel_slot_nodes") == sum(text, "pulsegate_connections"));
+    CHECK(sum(text, "pulsegate_loop_lag_seconds_count") >= 0);
+    CHECK(has(text, "# TYPE pulsegate_loop_lag_seconds histogram"));
+    CHECK(has(text, "# HELP pulsegate_logins_total "));
+}
+
+TEST_CASE("/api/v1/wheel shows 30 slots of each shard, and their counts add up") {
+    Gateway gateway;
+    std::vector<Conversation> clients;
+    for (int i = 0; i < 50; ++i) {
+        clients.emplace_back(gateway);
+        clients.back().login("client" + std::to_string(i), Version::v3_1_1,
+                             static_cast<std::uint16_t>(1 + i * 7));
+    }
+    const auto answer = get(gateway, "/api/v1/wheel");
+    CHECK(answer.status == 200);
+    const auto object = answer.object();
+    CHECK(object.at("tick_ms").to_number<int>() == 1000);
+    const auto& shards = object.at("shards").as_array();
+    REQUIRE(shards.size() == 2);
+    int total = 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+        const auto& shard = shards[i].as_object();
+        CHECK(shard.at("shard").to_number<std::size_t>() == i);
+        const auto& slots = shard.at("slots").as_array();
+        CHECK(slots.size() == 30);
+        int here = 0;
+        for (const auto& slot : slots) here += slot.to_number<int>();
+        CHECK(here == shard.at("connections").to_number<int>());
+        CHECK(here > 0);
+        CHECK(shard.at("current").to_number<int>() == shard.at("tick").to_number<int>() % 30);
+        total += here;
+    }
+    CHECK(total == 50);
+}
+
+TEST_CASE("a user is told as JSON, whichever shard is home") {
+    Gateway gateway;
+    for (const unsigned shard : {0u, 1u}) {
+        const auto name = at_home(shard, "alice");
+        Conversation phone(gateway);
+        phone.send("10 r s'MQTT' 04 82 k10 s'phone' s'" + name + "'").expect("20 02 00 00");
+        Conversation desk(gateway);
+        desk.send("10 r s'MQTT' 04 82 k10 s'desk' s'" + name + "'").expect("20 02 00 00");
+        const auto online = get(gateway, "/api/v1/users/" + name);
+        CHECK(online.status == 200);
+        CHECK(online.object().at("user").as_string() == name);
+        CHECK(online.object().at("state").as_string() == "online");
+        CHECK(online.object().at("devices").as_array().size() == 2);
+        const auto version = online.object().at("version").to_number<std::uint64_t>();
+
+        Conversation watcher(gateway);
+        watcher.login("watcher").send("82 r k1 s'presence/" + name + "' 00").expect("90 03 k1 00");
+        const auto told = watcher.packet();
+        phone.send("e0 00").expect_close();
+        desk.send("e0 00").expect_close();
+        const auto gone = watcher.packet();
+        const auto offline = get(gateway, "/api/v1/users/" + name);
+        CHECK(offline.object().at("state").as_string() == "offline");
+        CHECK(offline.object().at("cause").as_string() == "logout");
+        CHECK(offline.object().at("devices").as_array().empty());
+        CHECK(offline.object().at("version").to_number<std::uint64_t>() > version);
+        CHECK(offline.body == published(gone).payload);  // the same words both ways
+    }
+}
+
+TEST_CASE("an unknown user is a 404 with JSON") {
+    const Gateway gateway;
+    const auto answer = get(gateway, "/api/v1/users/nobody");
+    CHECK(answer.status == 404);
+    CHECK(answer.object().at("error").as_string() == "unknown user");
+    CHECK(answer.object().at("user").as_string() == "nobody");
+}
+
+TEST_CASE("a user's name in a URL is percent-encoded") {
+    Gateway gateway;
+    Conversation c(gateway);
+    c.login("a/b c,d%\xC3\xA9");
+    for (const char* target :
+         {"/api/v1/users/a%2Fb%20c%2Cd%25%C3%A9", "/api/v1/users/a/b%20c,d%25%c3%a9?x=y"}) {
+        const auto answer = get(gateway, target);
+        CHECK(answer.status == 200);
+        CHECK(answer.object().at("user").as_string() == "a/b c,d%\xC3\xA9");
+    }
+    const auto answer = get(gateway, "/api/v1/users?ids=a%2Fb%20c%2Cd%25%C3%A9");
+    CHECK(answer.object().at("users").as_array().size() == 1);
+    for (const char* broken : {"/api/v1/users/%", "/api/v1/users/%4", "/api/v1/users/%zz",
+                               "/api/v1/users?ids=%", "/api/v1/users?ids=a,%4"}) {
+        CAPTURE(broken);
+        CHECK(get(gateway, broken).status == 400);
+    }
+}
+
+TEST_CASE("many users are asked about at once, and answered in their order") {
+    Gateway gateway;
+    Conversation alice(gateway);
+    Conversation bob(gateway);
+    alice.login("alice");
+    bob.login("bob");
+    const auto answer = get(gateway, "/api/v1/users?ids=bob,nobody,alice");
+    CHECK(answer.status == 200);
+    const auto object = answer.object();
+    const auto& users = object.at("users").as_array();
+    REQUIRE(users.size() == 2);
+    CHECK(users[0].as_object().at("user").as_string() == "bob");
+    CHECK(users[1].as_object().at("user").as_string() == "alice");
+    CHECK(object.at("unknown").as_array() == json::array{"nobody"});
+
+    const auto unknown = get(gateway, "/api/v1/users?ids=x,y");
+    CHECK(unknown.status == 404);
+    CHECK(unknown.object().at("unknown").as_array() == json::array{"x", "y"});
+}
+
+TEST_CASE("a question about users without users, or with too many, is a 400") {
+    const Gateway gateway;
+    std::string ids = "u";
+    for (int i = 1; i < 1000; ++i) ids += ",u";
+    CHECK(get(gateway, "/api/v1/users?ids=" + ids).status == 404);
+    for (const std::string& target :
+         {std::string("/api/v1/users"), std::string("/api/v1/users?"),
+          std::string("/api/v1/users?ids="), std::string("/api/v1/users?id=alice"),
+          "/api/v1/users?ids=" + ids + ",u"}) {
+        const auto answer = get(gateway, target);
+        CHECK(answer.status == 400);
+        CHECK(answer.object().contains("error"));
+    }
+}
+
+TEST_CASE("what is not there is a 404, and what is not asked is a 405") {
+    const Gateway gateway;
+    for (const char* target : {"/", "/healthz/", "/api", "/api/v1/users/", "/api/v2/wheel", "*"})
+        CHECK(get(gateway, target).status == 404);
+    for (const char* verb : {"POST", "PUT", "DELETE", "OPTIONS"}) {
+        const auto answer = get(gateway, "/healthz", verb);
+        CHECK(answer.status == 405);
+        CHECK(has(answer.head, "Allow: GET, HEAD\r\n"));
+    }
+}
+
+TEST_CASE("HEAD is GET without the body") {
+    const Gateway gateway;
+    for (const char* target : {"/healthz", "/api/v1/users/nobody"}) {
+        const auto with = get(gateway, target);
+        const auto without = get(gateway, target, "HEAD");
+        CHECK(without.status == with.status);
+        CHECK(without.body.empty());
+        CHECK(without.head == with.head);
+        CHECK(has(with.head, "Content-Length: " + std::to_string(with.body.size()) + "\r\n"));
+    }
+}
+
+TEST_CASE("several requests go over one HTTP connection") {
+    const Gateway gateway;
+    const std::string one = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    const auto answer =
+        ask(gateway, one + "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + one +
+                         "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    std::size_t ok = 0;
+    const auto all = answer.head + answer.body;
+    for (std::size_t at = 0; (at = all.find("HTTP/1.1 ", at)) != std::string::npos; ++at) ++ok;
+    CHECK(ok == 4);
+    CHECK(has(all, "HTTP/1.1 404"));
+}
+
+TEST_CASE("garbage instead of HTTP is a 400, and harms nobody") {
+    const Gateway gateway;
+    for (const char* garbage : {"garbage\r\n\r\n", "GET\r\n\r\n", "GET /healthz FTP/1.1\r\n\r\n",
+                                "GET /healthz HTTP/1.1\r\nno colon\r\n\r\n", "\x10\x0c\r\n\r\n"}) {
+        CAPTURE(garbage);
+        CHECK(ask(gateway, garbage).status == 400);
+    }
+    CHECK(ask(gateway, "GET /" + std::string(20'000, 'x') + " HTTP/1.1\r\n\r\n").status == 400);
+    Conversation half(gateway.http_port());
+    half.send_bytes("GET /healthz HT").close();
+    Conversation rude(gateway.http_port());
+    rude.send_bytes("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").reset();
+    CHECK(get(gateway, "/healthz").status == 200);
+}
+
+TEST_CASE("only so many HTTP connections are served at once, and places become free again") {
+    const Gateway gateway;
+    {
+        std::vector<Conversation> idle;
+        for (int i = 0; i < 64; ++i) idle.emplace_back(gateway.http_port());
+        for (auto& c : idle) c.send_bytes("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        for (auto& c : idle) c.expect("'HTTP/1.1 200 OK'");
+        Conversation(gateway.http_port()).expect_close();
+    }
+    int status = 0;
+    for (int i = 0; i < 1000 && status != 200; ++i) {
+        Conversation c(gateway.http_port());
+        c.send_bytes("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        const auto all = c.rest();
+        if (all.starts_with("HTTP/1.1 200")) status = 200;
+    }
+    CHECK(status == 200);
+}

@@ -1,0 +1,232 @@
+#include "server/config.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+Config parsed(std::vector<std::string> arguments) {
+    std::vector<const char*> argv{"pulsegate"};
+    for (const auto& argument : arguments) argv.push_back(argument.c_str());
+    return parse_config(static_cast<int>(argv.size()), argv.data());
+}
+
+/// What is said about arguments that can't be used; empty if they can.
+std::string complaint(std::vector<std::string> arguments) {
+    try {
+        parsed(std::move(arguments));
+        return {};
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+}
+
+std::string told(const char* flag) {
+    try {
+        parsed({flag});
+        return {};
+    } catch (const Informed& informed) {
+        return informed.text;
+    }
+}
+
+/// A config file for the time of a test.
+class File {
+public:
+    explicit File(const std::string& text)
+        : path_("/tmp/pulsegate-config-test-" + std::to_string(::getpid())) {
+        std::ofstream(path_) << text;
+    }
+    ~File() { std::remove(path_.c_str()); }
+
+    std::vector<std::string> arguments() const { return {"--config", path_}; }
+
+private:
+    std::string path_;
+};
+
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// Every setting, with a value that is not the usual one.
+const std::vector<std::pair<std::string, std::string>> settings{
+    {"listen", "mqtt://127.0.0.1:2883"},
+    {"allow-anonymous", "true"},
+    {"shards", "3"},
+    {"idle-timeout", "90s"},
+    {"strict-idle-timeout", "true"},
+    {"login-timeout", "2m"},
+    {"forget-after", "7d"},
+    {"user-from", "client-id"},
+    {"max-packet-size", "64KiB"},
+    {"output-budget", "2MiB"},
+    {"events", "changes.jsonl"},
+    {"log-level", "debug"},
+};
+
+void check_unusual(const Config& config) {
+    REQUIRE(config.listen.size() == 2);
+    CHECK(config.listen[0].text() == "mqtt://127.0.0.1:2883");
+    CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
+    CHECK(config.allow_anonymous);
+    CHECK(config.shards == 3);
+    CHECK(config.idle_timeout == 90'000);
+    CHECK(config.strict_idle_timeout);
+    CHECK(config.login_timeout == 120'000);
+    CHECK(config.forget_after == 7ll * 24 * 3600 * 1000);
+    CHECK(config.user_from == UserFrom::client_id);
+    CHECK(config.max_packet_size == 64 * 1024);
+    CHECK(config.output_budget == 2 * 1024 * 1024);
+    CHECK(config.events == "changes.jsonl");
+    CHECK(config.log_level == spdlog::level::debug);
+}
+
+}  // namespace
+
+TEST_CASE("without arguments the gateway serves this machine only") {
+    const Config config = parsed({});
+    REQUIRE(config.listen.size() == 2);
+    CHECK(config.listen[0].text() == "mqtt://127.0.0.1:1883");
+    CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
+    CHECK(config.shards >= 1);
+    CHECK(config.idle_timeout == 30'000);
+    CHECK_FALSE(config.strict_idle_timeout);
+    CHECK(config.login_timeout == 10'000);
+    CHECK(config.user_from == UserFrom::username);
+    CHECK(config.max_packet_size == 256 * 1024);
+    CHECK_FALSE(config.allow_anonymous);
+    CHECK(config.events.empty());
+}
+
+TEST_CASE("every setting is a flag") {
+    std::vector<std::string> arguments;
+    for (const auto& [name, value] : settings)
+        arguments.push_back("--" + name + (value == "true" ? "" : "=" + value));
+    check_unusual(parsed(arguments));
+}
+
+TEST_CASE("every setting is a line of the config file, under the same name") {
+    std::string text = "# a comment\n";
+    for (const auto& [name, value] : settings)
+        text +=
+            name + " = " + (value == "true" || name == "shards" ? value : '"' + value + '"') + "\n";
+    const File file(text);
+    check_unusual(parsed(file.arguments()));
+}
+
+TEST_CASE("a flag overrules the config file") {
+    const File file("idle-timeout = \"90s\"\nshards = 7\n");
+    auto arguments = file.arguments();
+    arguments.insert(arguments.end(), {"--shards", "2"});
+    const Config config = parsed(arguments);
+    CHECK(config.shards == 2);
+    CHECK(config.idle_timeout == 90'000);
+}
+
+TEST_CASE("several listeners are several flags, or a list in the file") {
+    const File file(
+        "listen = [\"mqtt://127.0.0.1:1\", \"mqtt://[::1]:2\", \"http://localhost:3\"]\n");
+    for (const Config& config : {parsed({"--listen", "mqtt://127.0.0.1:1", "--listen",
+                                         "mqtt://[::1]:2", "--listen", "http://localhost:3"}),
+                                 parsed(file.arguments())}) {
+        REQUIRE(config.listen.size() == 3);
+        CHECK(config.listen[0].text() == "mqtt://127.0.0.1:1");
+        CHECK(config.listen[1].text() == "mqtt://[::1]:2");
+        CHECK(config.listen[1].host == "::1");
+        CHECK(config.listen[2].text() == "http://localhost:3");
+    }
+}
+
+TEST_CASE("a listener without a port has the usual one") {
+    const Config config = parsed({"--listen", "http://127.0.0.1", "--listen", "mqtt://[::1]/"});
+    CHECK(config.listen[0].text() == "http://127.0.0.1:8080");
+    CHECK(config.listen[1].text() == "mqtt://[::1]:1883");
+}
+
+TEST_CASE("--help mentions every setting and how to write it") {
+    const auto help = told("--help");
+    for (const auto& [name, value] : settings) {
+        CAPTURE(name);
+        CHECK(has(help, "--" + name));
+    }
+    for (const char* text : {"--config", "--version", "DURATION", "SIZE", "30s", "256KiB"}) {
+        CAPTURE(text);
+        CHECK(has(help, text));
+    }
+    CHECK(told("-h") == help);
+    CHECK(told("--version") == "pulsegate " PULSEGATE_VERSION "\n");
+}
+
+TEST_CASE("a wrong setting is answered with one line that names it and the remedy") {
+    struct {
+        std::vector<std::string> arguments;
+        const char* name;
+        const char* remedy;
+    } const wrong[] = {
+        {{"--idle-timeout", "30"}, "idle-timeout", "30s"},
+        {{"--idle-timeout", "soon"}, "idle-timeout", "30s"},
+        {{"--idle-timeout", "-5s"}, "idle-timeout", "30s"},
+        {{"--idle-timeout", "1ms"}, "idle-timeout", "choose 1s to 98303s"},
+        {{"--idle-timeout", "99999999999999999999s"}, "idle-timeout", "30s"},
+        {{"--idle-timeout", "18446744073709551615d"}, "idle-timeout", "30s"},
+        {{"--login-timeout", "28h"}, "login-timeout", "choose 1s to 98303s"},
+        {{"--forget-after", "0s"}, "forget-after", "choose 1s to"},
+        {{"--shards", "0"}, "shards", "choose 1 to 256"},
+        {{"--shards", "257"}, "shards", "choose 1 to 256"},
+        {{"--shards", "two"}, "shards", "choose 1 to 256"},
+        {{"--user-from", "cookie"}, "user-from", "choose username or client-id"},
+        {{"--max-packet-size", "1"}, "max-packet-size", "choose 1024 to"},
+        {{"--max-packet-size", "1MB"}, "max-packet-size", "1MiB"},
+        {{"--max-packet-size", "2MiB"}, "output-budget", "a packet must fit"},
+        {{"--output-budget", "x"}, "output-budget", "1MiB"},
+        {{"--log-level", "loud"}, "log-level", "choose debug, info, warn or error"},
+        {{"--listen", "127.0.0.1:1883"}, "listen", "write mqtt://"},
+        {{"--listen", "gopher://127.0.0.1"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://:1883"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://[::1"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://[::1]x"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://h:"}, "listen", "write mqtt://"},
+        {{"--listen", "mqtt://h:65536"}, "listen", "0 to 65535"},
+        {{"--listen", "mqtt://h:1883x"}, "listen", "0 to 65535"},
+        {{"--no-such-thing"}, "no-such-thing", "--help"},
+        {{"--shards"}, "shards", "--help"},
+        {{"surplus"}, "surplus", "--help"},
+        {{"--config", "/no/such/file"}, "/no/such/file", "--help"},
+    };
+    for (const auto& [arguments, name, remedy] : wrong) {
+        const auto said = complaint(arguments);
+        CAPTURE(arguments.front());
+        CAPTURE(arguments.back());
+        CAPTURE(said);
+        CHECK(has(said, name));
+        CHECK(has(said, remedy));
+        CHECK_FALSE(has(said, "\n"));
+    }
+}
+
+TEST_CASE("a wrong line of the config file is answered the same way") {
+    const auto said = [](const std::string& text) {
+        const File file(text);
+        return complaint(file.arguments());
+    };
+    CHECK(has(said("idle_timeout = \"30s\"\n"), "idle_timeout"));
+    CHECK(has(said("colour = 3\n"), "colour"));
+    CHECK(has(said("[server]\nshards = 3\n"), "'server'"));
+    CHECK(has(said("idle-timeout = \"never\"\n"), "idle-timeout: 'never' is no duration"));
+    CHECK(has(said("shards = 1000\n"), "shards: '1000'"));
+    for (const char* text :
+         {"colour = 3\n", "idle-timeout = \"never\"\n", "strict-idle-timeout = maybe\n"}) {
+        CAPTURE(text);
+        CHECK(!said(text).empty());
+        CHECK_FALSE(has(said(text), "\n"));
+    }
+}

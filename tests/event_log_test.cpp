@@ -1,0 +1,71 @@
+#include "server/event_log.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+struct TemporaryPath {
+    std::string path = "/tmp/pulsegate-event-log-test-" + std::to_string(::getpid());
+    TemporaryPath() { std::remove(path.c_str()); }
+    ~TemporaryPath() { std::remove(path.c_str()); }
+
+    std::string text() const {
+        std::ostringstream out;
+        out << std::ifstream(path).rdbuf();
+        return out.str();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("the end of an event log writes what is left, and the next one appends") {
+    const TemporaryPath file;
+    {
+        EventLog log(file.path);
+        log.write("one");
+        log.write("two");
+    }
+    CHECK(file.text() == "one\ntwo\n");
+    { EventLog log(file.path); }
+    EventLog(file.path).write("three");
+    CHECK(file.text() == "one\ntwo\nthree\n");
+}
+
+TEST_CASE("lines of several threads stay whole, and in order for each") {
+    const TemporaryPath file;
+    constexpr int writers = 4;
+    constexpr int lines = 5000;
+    {
+        EventLog log(file.path);
+        std::vector<std::thread> threads;
+        for (int writer = 0; writer < writers; ++writer)
+            threads.emplace_back([&log, writer] {
+                for (int i = 0; i < lines; ++i)
+                    log.write(std::to_string(writer) + " " + std::to_string(i));
+            });
+        for (auto& thread : threads) thread.join();
+    }
+    std::ifstream in(file.path);
+    std::vector<int> next(writers, 0);
+    bool ordered = true;
+    for (int writer = 0, number = 0; in >> writer >> number;)
+        ordered &= number == next.at(static_cast<std::size_t>(writer))++;
+    CHECK(ordered);
+    CHECK(next == std::vector<int>(writers, lines));
+}
+
+TEST_CASE("a path that can't be written is an error at once") {
+    CHECK_THROWS_AS(EventLog("/no/such/folder/events"), std::system_error);
+    CHECK_THROWS_AS(EventLog("/tmp"), std::system_error);
+}

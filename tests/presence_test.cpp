@@ -1,0 +1,309 @@
+#include "server/session/presence.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/json/parse.hpp>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace json = boost::json;
+
+namespace {
+
+class Phone : public Device {
+public:
+    explicit Phone(std::string client = "phone", WallMillis since = 0)
+        : Device(std::move(client), since) {}
+    Millis last_packet() const override { return last; }
+
+    Millis last = 0;
+};
+
+std::string text(const json::value& value) { return std::string(value.as_string()); }
+
+}  // namespace
+
+TEST_CASE("a user is online from the first device's coming to the last one's going") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    CHECK_FALSE(user.online());
+    Phone phone;
+    Phone desk("desk");
+    CHECK(presence.arrive(user, phone, 1000));
+    CHECK(user.cause == Cause::login);
+    CHECK_FALSE(presence.arrive(user, desk, 2000));
+    CHECK(presence.online() == 1);
+    CHECK(user.since == 1000);
+    CHECK_FALSE(presence.depart(user, phone, Cause::timeout, 3000, 2900));
+    CHECK(user.online());
+    CHECK(user.cause == Cause::login);
+    CHECK(presence.depart(user, desk, Cause::logout, 4000, 3900));
+    CHECK_FALSE(user.online());
+    CHECK(user.cause == Cause::logout);
+    CHECK(user.since == 4000);
+    CHECK(user.last_seen == 3900);
+    CHECK(presence.online() == 0);
+}
+
+TEST_CASE("last seen is that of the device that spoke last, whichever went last") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    Phone desk("desk");
+    presence.arrive(user, phone, 1000);
+    presence.arrive(user, desk, 1000);
+    presence.depart(user, phone, Cause::logout, 5000, 5000);
+    presence.depart(user, desk, Cause::timeout, 9000, 3000);
+    CHECK(user.last_seen == 5000);
+}
+
+TEST_CASE("a device departs once") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    presence.arrive(user, phone, 1000);
+    CHECK(presence.depart(user, phone, Cause::shutdown, 2000, 2000));
+    const auto version = user.version;
+    CHECK_FALSE(presence.depart(user, phone, Cause::connection_lost, 3000, 3000));
+    CHECK(user.version == version);
+    CHECK(user.cause == Cause::shutdown);
+    CHECK(presence.online() == 0);
+}
+
+TEST_CASE("a takeover keeps the user online and since when, and has a version of its own") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    presence.arrive(user, phone, 1000);
+    const auto version = user.version;
+    presence.taken_over(user, 2000);
+    CHECK(user.online());
+    CHECK(user.since == 1000);
+    CHECK(user.cause == Cause::taken_over);
+    CHECK(user.version > version);
+}
+
+TEST_CASE("a version only grows, even when changes share a millisecond or the clock steps back") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    std::uint64_t last = 0;
+    const auto grows = [&] {
+        CHECK(user.version > last);
+        last = user.version;
+    };
+    for (const WallMillis now : {5000, 5000, 1, 4999, 6000, 0}) {
+        presence.arrive(user, phone, now);
+        grows();
+        presence.taken_over(user, now);
+        grows();
+        presence.depart(user, phone, Cause::timeout, now, now);
+        grows();
+    }
+}
+
+TEST_CASE("a user who was forgotten comes back with a greater version, whatever the clock says") {
+    Presence presence;
+    std::uint64_t last = 0;
+    for (const WallMillis now : {7000, 7001, 9000, 20, 10}) {
+        User& user = presence.find_or_create("alice");
+        Phone phone;
+        presence.arrive(user, phone, now);
+        CHECK(user.version > last);
+        presence.depart(user, phone, Cause::logout, now, now);
+        last = user.version;
+        presence.forget_some(now + 1);
+        CHECK(presence.find("alice") == nullptr);
+    }
+}
+
+TEST_CASE("only users who have been offline for long are forgotten") {
+    Presence presence;
+    Phone phone;
+    presence.arrive(presence.find_or_create("online"), phone, 1000);
+    for (const char* name : {"long ago", "just now"}) {
+        Phone gone;
+        User& user = presence.find_or_create(name);
+        presence.arrive(user, gone, 1000);
+        presence.depart(user, gone, Cause::logout, name[0] == 'l' ? 2000 : 9000, 1000);
+    }
+    for (int second = 0; second < 61; ++second) presence.forget_some(5000);
+    CHECK(presence.users() == 2);
+    CHECK(presence.find("long ago") == nullptr);
+    CHECK(presence.find("just now") != nullptr);
+    CHECK(presence.find("online")->online());
+    CHECK(presence.online() == 1);
+}
+
+TEST_CASE("every user who is due is forgotten in time") {
+    Presence presence;
+    std::mt19937 random(7);
+    std::set<std::string> stay;
+    std::vector<std::unique_ptr<Phone>> phones;
+    for (int i = 0; i < 5000; ++i) {
+        const auto name = "u" + std::to_string(i);
+        User& user = presence.find_or_create(name);
+        phones.push_back(std::make_unique<Phone>());
+        presence.arrive(user, *phones.back(), 1000);
+        if (random() % 3)
+            presence.depart(user, *phones.back(), Cause::logout, 1000, 1000);
+        else
+            stay.insert(name);
+    }
+    for (int second = 0; second < 600; ++second) presence.forget_some(2000);
+    CHECK(presence.users() == stay.size());
+    for (const auto& name : stay) CHECK(presence.find(name) != nullptr);
+    phones.clear();
+    // No device is left, so all are offline, since 1000.
+    for (int second = 0; second < 600; ++second) presence.forget_some(2000);
+    CHECK(presence.users() == 0);
+    presence.forget_some(2000);
+}
+
+TEST_CASE("whoever stays is visited, however many come and are forgotten in between") {
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random(seed);
+        Presence presence;
+        std::map<std::string, std::unique_ptr<Phone>> staying;
+        int next = 0;
+        const auto stay = [&] {
+            const auto name = "s" + std::to_string(next++);
+            auto phone = std::make_unique<Phone>();
+            presence.arrive(presence.find_or_create(name), *phone, 1);
+            staying.emplace(name, std::move(phone));
+        };
+        const auto pass = [&] { presence.find_or_create("p" + std::to_string(next++)); };
+        const auto some = random() % 200;
+        for (std::size_t i = 0; i < some; ++i) random() % 2 ? stay() : pass();
+
+        std::set<std::string> expected;
+        for (const auto& [name, phone] : staying) expected.insert(name);
+        std::size_t from = SIZE_MAX;
+        do {
+            const auto most = 1 + random() % 20;
+            std::size_t visited = 0;
+            const auto before = from;
+            from = presence.visit(from, most, [&](const User& user) {
+                expected.erase(user.name);
+                ++visited;
+                return true;
+            });
+            CHECK(visited <= most);
+            CHECK(from < before);
+            for (auto changes = random() % 30; changes > 0; --changes) switch (random() % 3) {
+                    case 0: stay(); break;
+                    case 1: pass(); break;
+                    default: presence.forget_some(1);
+                }
+        } while (from > 0);
+        CHECK(expected.empty());
+    }
+}
+
+TEST_CASE("a visitor that has enough ends the page there") {
+    Presence presence;
+    for (const char* name : {"a", "b", "c"}) presence.find_or_create(name);
+    std::string seen;
+    const auto visit = [&](std::size_t from) {
+        return presence.visit(from, 10, [&](const User& user) {
+            seen += user.name;
+            return false;
+        });
+    };
+    CHECK(visit(visit(visit(SIZE_MAX))) == 0);
+    CHECK(seen == "cba");
+    Presence nobody;
+    CHECK(nobody.visit(SIZE_MAX, 10, [](const User&) { return true; }) == 0);
+}
+
+TEST_CASE("every user has one presence topic of two levels, and it leads back to the user") {
+    CHECK(presence_topic("alice") == "presence/alice");
+    CHECK(presence_topic("a/b+c#d%e") == "presence/a%2Fb%2Bc%23d%25e");
+    CHECK(presence_topic("") == "presence/");
+    for (const std::string name : {"alice", "a/b", "+", "#", "%", "%2F", "/", "//", "%%", "100%",
+                                   "a b", "$SYS", "\xC3\xA9"}) {
+        CAPTURE(name);
+        CHECK(presence_user(presence_topic(name)) == name);
+    }
+    std::mt19937 random(3);
+    for (int i = 0; i < 1000; ++i) {
+        std::string name;
+        for (auto size = random() % 12; size > 0; --size) name += "/+#%2Fab"[random() % 8];
+        const auto topic = presence_topic(name);
+        CHECK(presence_user(topic) == name);
+        CHECK(topic.find('/', 9) == std::string::npos);
+    }
+}
+
+TEST_CASE("other spellings of a presence topic are nobody's") {
+    for (const char* topic :
+         {"presence", "presence/+", "presence/#", "presence/a/b", "presence/%41", "presence/%2f",
+          "Presence/alice", "presence/%", "presence/%zz", "x"}) {
+        CAPTURE(topic);
+        CHECK_FALSE(presence_user(topic));
+    }
+}
+
+TEST_CASE("filters that may select presence are known") {
+    for (const char* filter : {"presence/+", "presence/#", "+/alice", "#", "+/+", "+/#"})
+        CHECK(selects_presence(filter));
+    for (const char* filter :
+         {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+"})
+        CHECK_FALSE(selects_presence(filter));
+}
+
+TEST_CASE("a user as JSON has the documented fields") {
+    Presence presence;
+    User& user = presence.find_or_create("al\"ice");
+    Phone phone("phone", 1'600'000'000'500);
+    phone.last = 4000;
+    presence.arrive(user, phone, 1'600'000'000'500);
+    const auto online = json::parse(to_json(user, 5000, 1'600'000'010'000)).as_object();
+    CHECK(text(online.at("user")) == "al\"ice");
+    CHECK(text(online.at("state")) == "online");
+    CHECK(text(online.at("since")) == "2020-09-13T12:26:40.500Z");
+    CHECK(text(online.at("last_seen")) == "2020-09-13T12:26:49.000Z");  // a second ago
+    CHECK(online.at("version").to_number<std::uint64_t>() == user.version);
+    CHECK(text(online.at("cause")) == "login");
+    const auto& device = online.at("devices").as_array().at(0).as_object();
+    CHECK(text(device.at("client")) == "phone");
+    CHECK(text(device.at("since")) == "2020-09-13T12:26:40.500Z");
+    CHECK(text(device.at("last_seen")) == "2020-09-13T12:26:49.000Z");
+
+    presence.depart(user, phone, Cause::timeout, 1'600'000'040'000, 1'600'000'009'000);
+    const auto offline = json::parse(to_json(user, 50'000, 1'600'000'050'000)).as_object();
+    CHECK(text(offline.at("state")) == "offline");
+    CHECK(text(offline.at("cause")) == "timeout");
+    CHECK(text(offline.at("since")) == "2020-09-13T12:27:20.000Z");
+    CHECK(text(offline.at("last_seen")) == "2020-09-13T12:26:49.000Z");
+    CHECK(offline.at("devices").as_array().empty());
+}
+
+TEST_CASE("a change as JSON is one line with the documented fields") {
+    const PresenceChange change{.time = 1'600'000'000'500,
+                                .user = "a\nb",
+                                .online = false,
+                                .cause = Cause::connection_lost,
+                                .version = 77,
+                                .client = "c",
+                                .silent = 1234};
+    const auto line = to_json(change);
+    CHECK(line.find('\n') == std::string::npos);
+    const auto fields = json::parse(line).as_object();
+    CHECK(fields.size() == 7);
+    CHECK(text(fields.at("time")) == "2020-09-13T12:26:40.500Z");
+    CHECK(text(fields.at("user")) == "a\nb");
+    CHECK(text(fields.at("state")) == "offline");
+    CHECK(text(fields.at("cause")) == "connection_lost");
+    CHECK(fields.at("version").to_number<int>() == 77);
+    CHECK(text(fields.at("client")) == "c");
+    CHECK(fields.at("silent_ms").to_number<int>() == 1234);
+}

@@ -1,0 +1,225 @@
+#include "server/routing/router.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "server/session/session.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// What a session is due of a message, with its identifiers in order.
+using Due = std::tuple<QoS, bool, std::vector<std::uint32_t>>;
+using AllDue = std::map<const Session*, Due>;
+
+/// Does what the router does, the simple way: a list, and every filter tried.
+class Model {
+public:
+    bool subscribe(const Session& session, const std::string& filter, SubscribeOptions options,
+                   std::uint32_t identifier) {
+        return list_.insert_or_assign({&session, filter}, std::pair(options, identifier)).second;
+    }
+    bool unsubscribe(const Session& session, const std::string& filter) {
+        return list_.erase({&session, filter}) > 0;
+    }
+    void unsubscribe_all(const Session& session) {
+        std::erase_if(list_, [&](const auto& entry) { return entry.first.first == &session; });
+    }
+    AllDue match(const std::string& topic, const Session* publisher) const {
+        AllDue all;
+        for (const auto& [key, value] : list_) {
+            const auto& [session, filter] = key;
+            const auto& [options, identifier] = value;
+            if (!topic_matches(filter, topic) || (options.no_local && session == publisher))
+                continue;
+            auto& [qos, as_published, identifiers] = all[session];
+            qos = std::max(qos, options.qos);
+            as_published |= options.retain_as_published;
+            if (identifier) identifiers.push_back(identifier);
+        }
+        for (auto& [session, due] : all)
+            std::sort(std::get<2>(due).begin(), std::get<2>(due).end());
+        return all;
+    }
+    std::size_t size() const { return list_.size(); }
+
+private:
+    std::map<std::pair<const Session*, std::string>, std::pair<SubscribeOptions, std::uint32_t>>
+        list_;
+};
+
+AllDue match(Router& router, const std::string& topic, const Session* publisher) {
+    AllDue all;
+    router.match(topic, publisher, [&](const Match& match) {
+        auto identifiers = match.identifiers;
+        std::sort(identifiers.begin(), identifiers.end());
+        const bool first = all.try_emplace(match.session, Due{match.qos, match.retain_as_published,
+                                                              std::move(identifiers)})
+                               .second;
+        CHECK_MESSAGE(first, "a session is visited twice for ", topic);
+    });
+    return all;
+}
+
+/// Topics and filters over a small alphabet, so that they meet often.
+class Names {
+public:
+    explicit Names(std::mt19937& random) : random_(random) {}
+
+    std::string topic() { return make({"a", "b", "", "$x", "cc"}, false); }
+    std::string filter() { return make({"a", "b", "", "$x", "cc", "+", "+"}, true); }
+
+private:
+    std::string make(const std::vector<std::string>& parts, bool rest) {
+        while (true) {
+            std::string name;
+            const auto levels = 1 + random_() % 4;
+            for (std::size_t i = 0; i < levels; ++i) {
+                if (i > 0) name += '/';
+                if (rest && random_() % 5 == 0) {
+                    name += '#';
+                    break;
+                }
+                name += parts[random_() % parts.size()];
+            }
+            if (!name.empty()) return name;
+        }
+    }
+
+    std::mt19937& random_;
+};
+
+struct Company {
+    Company(const Company&) = delete;
+    explicit Company(std::size_t size) {
+        for (std::size_t i = 0; i < size; ++i)
+            sessions.push_back(std::make_unique<Session>(user, "c" + std::to_string(i), 0));
+    }
+    ~Company() {
+        for (auto& session : sessions) router.unsubscribe_all(session->subscriptions);
+    }
+
+    User user{"u"};
+    Router router;
+    std::vector<std::unique_ptr<Session>> sessions;
+};
+
+std::size_t listeners(Router& router, std::string_view topic) {
+    std::size_t count = 0;
+    router.match(topic, nullptr, [&](const Match&) { ++count; });
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("the router finds what trying every filter finds") {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random(seed);
+        Names names(random);
+        Company company(1 + seed % 7);
+        Model model;
+        auto& router = company.router;
+        for (int step = 0; step < 3000; ++step) {
+            Session& session = *company.sessions[random() % company.sessions.size()];
+            const auto filter = names.filter();
+            switch (random() % 16) {
+                case 0:
+                    router.unsubscribe_all(session.subscriptions);
+                    model.unsubscribe_all(session);
+                    break;
+                case 1:
+                case 2:
+                case 3:
+                case 4:
+                    REQUIRE(router.unsubscribe(session.subscriptions, filter) ==
+                            model.unsubscribe(session, filter));
+                    break;
+                default: {
+                    const SubscribeOptions options{.qos = QoS{std::uint8_t(random() % 2)},
+                                                   .no_local = random() % 3 == 0,
+                                                   .retain_as_published = random() % 3 == 0};
+                    const auto identifier = static_cast<std::uint32_t>(random() % 5);
+                    REQUIRE(router.subscribe(session, session.subscriptions, filter, options,
+                                             identifier) ==
+                            model.subscribe(session, filter, options, identifier));
+                }
+            }
+            REQUIRE(router.subscriptions() == model.size());
+            const auto topic = names.topic();
+            CAPTURE(topic);
+            const Session* publisher = random() % 2 ? &session : nullptr;
+            REQUIRE(match(router, topic, publisher) == model.match(topic, publisher));
+        }
+        for (auto& session : company.sessions) router.unsubscribe_all(session->subscriptions);
+        CHECK(router.subscriptions() == 0);
+        CHECK(match(router, names.topic(), nullptr).empty());
+    }
+}
+
+TEST_CASE("levels of a wildcard filter go with its last subscriber, and not before") {
+    Company company(2);
+    auto& router = company.router;
+    auto& first = *company.sessions[0];
+    auto& second = *company.sessions[1];
+    router.subscribe(first, first.subscriptions, "a/+/b", {}, 0);
+    router.subscribe(second, second.subscriptions, "a/+/b", {}, 0);
+    router.subscribe(second, second.subscriptions, "a/+/b/c/#", {}, 0);
+    router.subscribe(second, second.subscriptions, "a/#", {}, 0);
+    CHECK(listeners(router, "a/x/b") == 2);
+    CHECK(router.unsubscribe(second.subscriptions, "a/+/b"));
+    CHECK(listeners(router, "a/x/b") == 2);
+    CHECK(router.unsubscribe(second.subscriptions, "a/#"));
+    CHECK(listeners(router, "a/x/b") == 1);
+    CHECK(router.unsubscribe(first.subscriptions, "a/+/b"));
+    CHECK(listeners(router, "a/x/b") == 0);
+    CHECK(listeners(router, "a/x/b/c") == 1);
+    CHECK(listeners(router, "a/x/b/c/d/e") == 1);
+}
+
+TEST_CASE("filters are told apart by their text alone") {
+    Company company(1);
+    auto& router = company.router;
+    auto& session = *company.sessions[0];
+    CHECK(router.subscribe(session, session.subscriptions, "a", {}, 0));
+    CHECK(router.subscribe(session, session.subscriptions, "a/", {}, 0));
+    CHECK(router.subscribe(session, session.subscriptions, "/a", {}, 0));
+    CHECK_FALSE(router.subscribe(session, session.subscriptions, "a", {}, 7));
+    CHECK(listeners(router, "A") == 0);
+    CHECK(router.subscriptions() == 3);
+}
+
+TEST_CASE("a router that still has subscriptions when it ends frees them") {
+    User user("u");
+    Session session(user, "c", 0);
+    Router router;
+    router.subscribe(session, session.subscriptions, "a/+/#", {}, 0);
+    router.subscribe(session, session.subscriptions, "plain", {}, 0);
+}
+
+TEST_CASE("long filters and topics of many levels are walked to their end") {
+    Company company(1);
+    auto& router = company.router;
+    auto& session = *company.sessions[0];
+    std::string filter = "+";
+    std::string topic = "x";
+    for (int i = 0; i < 126; ++i) {
+        filter += "/+";
+        topic += "/x";
+    }
+    router.subscribe(session, session.subscriptions, filter, {}, 0);
+    CHECK(listeners(router, topic) == 1);
+    CHECK(listeners(router, topic + "/x") == 0);
+    CHECK(listeners(router, std::string(65'535, '/')) == 0);
+    router.subscribe(session, session.subscriptions, "#", {}, 0);
+    CHECK(listeners(router, std::string(65'535, '/')) == 1);
+}

@@ -1,0 +1,86 @@
+#include "server/server.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/support/gateway.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// Why a server with these settings can't be.
+std::string obstacle(const ListenUrl& url, const std::string& events = {}) {
+    Config config;
+    config.shards = 2;
+    config.listen = {url};
+    config.events = events;
+    try {
+        const Server server(config);
+        return {};
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+}
+
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+constexpr auto mqtt = ListenUrl::Scheme::mqtt;
+constexpr auto http = ListenUrl::Scheme::http;
+
+}  // namespace
+
+TEST_CASE("a port that is taken is said with the remedy") {
+    const Gateway gateway;
+    for (const auto& url : {ListenUrl{mqtt, "127.0.0.1", gateway.mqtt_port()},
+                            ListenUrl{http, "127.0.0.1", gateway.http_port()}}) {
+        const auto said = obstacle(url);
+        CAPTURE(said);
+        CHECK(said.starts_with("listen: " + url.text() + ": "));
+        CHECK(has(said, "choose another port with --listen"));
+    }
+}
+
+TEST_CASE("an address that is not ours, or no address at all, is said") {
+    CHECK(obstacle({mqtt, "192.0.2.1", 0}).starts_with("listen: mqtt://192.0.2.1:0: "));
+}
+
+TEST_CASE("listening to strangers without asking for passwords must be said explicitly") {
+    CHECK(has(obstacle({mqtt, "0.0.0.0", 0}), "--allow-anonymous"));
+    CHECK(has(obstacle({http, "0.0.0.0", 0}), "--allow-anonymous"));
+    Gateway gateway([](Config& config) {
+        config.allow_anonymous = true;
+        config.listen[0].host = "0.0.0.0";
+    });
+    Conversation(gateway).login("p").expect_nothing();
+}
+
+TEST_CASE("an events file that can't be written is said") {
+    const auto said = obstacle({mqtt, "127.0.0.1", 0}, "/no/such/folder/events");
+    CHECK(said.starts_with("events: "));
+    CHECK(has(said, "/no/such/folder/events"));
+}
+
+TEST_CASE("a server may stop twice, and may never have started") {
+    Gateway gateway;
+    Conversation c(gateway);
+    c.login("p");
+    gateway.stop();
+    gateway.stop();
+    c.expect_close();
+    CHECK(obstacle({mqtt, "127.0.0.1", 0}).empty());
+}
+
+TEST_CASE("one shard, and many, serve alike") {
+    for (const unsigned shards : {1u, 5u}) {
+        Gateway gateway([=](Config& config) { config.shards = shards; });
+        for (int i = 0; i < 20; ++i) {
+            Conversation c(gateway);
+            c.login("p" + std::to_string(i)).send("82 r k1 s'x' 00").expect("90 03 k1 00");
+            c.send("30 r s'x' '!'").expect("30 r s'x' '!'");
+        }
+    }
+}
