@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +24,9 @@ struct Outflow {
         std::vector<std::uint32_t> identifiers;
     };
 
-    std::deque<std::uint16_t> sent;  ///< packet identifiers, the oldest first
-    std::deque<Waiting> waiting;
+    // Not deques: two of them take 1.2 KB before their first element, and most hold one at a time.
+    std::vector<std::uint16_t> sent;  ///< packet identifiers, the oldest first
+    std::list<Waiting> waiting;
     std::size_t waiting_bytes = 0;
 };
 
