@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,8 +27,9 @@ struct Outflow {
         std::vector<std::uint32_t> identifiers;
     };
 
-    std::deque<Sent> sent;
-    std::deque<Waiting> waiting;
+    // Not deques: two of them take 1.2 KB before their first element, and most hold one at a time.
+    std::vector<Sent> sent;
+    std::list<Waiting> waiting;
     std::size_t waiting_bytes = 0;
 };
 
