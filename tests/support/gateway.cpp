@@ -45,7 +45,7 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
     config.shards = 2;
     if (adjust) adjust(config);
     server_ = std::make_unique<Server>(config);
-    for (const ListenUrl& url : server_->listening())
+    for (const auto& [url, open] : server_->listening())
         (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_ : http_port_) = url.port;
     server_->start();
 }
