@@ -13,7 +13,8 @@ from pathlib import Path
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 
 SETTINGS = ["config", "listen", "allow-anonymous", "shards", "idle-timeout", "strict-idle-timeout",
-            "login-timeout", "forget-after", "user-from", "max-packet-size", "output-budget", "events",
+            "login-timeout", "forget-after", "user-from", "max-packet-size", "output-budget",
+            "max-subscriptions", "events",
             "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
@@ -183,6 +184,7 @@ class SettingsTest(unittest.TestCase):
                 user-from = "client-id"
                 max-packet-size = "2KiB"
                 output-budget = "100KiB"
+                max-subscriptions = 100
                 events = "{events}"
                 log-level = "debug"
             """)
