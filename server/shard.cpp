@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_mail = 8192;
 
 /// How long clients have to read that the server stops.
-constexpr auto farewell = std::chrono::milliseconds(300);
+constexpr Millis farewell = 300;
 
 }  // namespace
 
@@ -51,8 +51,13 @@ void Shard::stop() {
     stopping_ = true;
     transport_.end_all(
         {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
-    timer_.expires_after(farewell);
-    timer_.async_wait([this](boost::system::error_code) { io_.stop(); });
+    leave_by(monotonic_now() + farewell);
+}
+
+void Shard::leave_by(Millis end) {
+    if (transport_.connections() == 0 || monotonic_now() >= end) return io_.stop();
+    timer_.expires_after(std::chrono::milliseconds(5));
+    timer_.async_wait([this, end](boost::system::error_code) { leave_by(end); });
 }
 
 ShardStatus Shard::status() const {

@@ -80,6 +80,7 @@ private:
     void receive(const PresencePage& page);
     void receive(const Task& task);
 
+    void leave_by(Millis end);
     void wait_for_tick();
     void tick();
 

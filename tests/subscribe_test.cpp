@@ -43,8 +43,8 @@ TEST_CASE("a filter of too many levels is refused") {
     Gateway gateway;
     Conversation c(gateway);
     c.login("p", v5)
-        .send("82 r k1 [ ] s'" + std::string(127, '/') + "' 00 | 82 r k2 [ ] s'" +
-              std::string(128, '/') + "' 00")
+        .send("82 r k1 [ ] s'" + std::string(31, '/') + "' 00 | 82 r k2 [ ] s'" +
+              std::string(32, '/') + "' 00")
         .expect("90 r k1 [ ] 00 | 90 r k2 [ ] 97");
 }
 
@@ -107,8 +107,18 @@ TEST_CASE("a subscription ends with its connection") {
     c.login(name).send("30 r s'x' '!'").expect_nothing();
 }
 
+TEST_CASE("a client has no more subscriptions than the limit, but may renew those it has") {
+    Gateway gateway([](Config& config) { config.max_subscriptions = 2; });
+    Conversation c(gateway);
+    c.login("p", v5)
+        .send("82 r k1 [ ] s'a' 00 s'b' 00 s'c' 00 s'a' 01")
+        .expect("90 r k1 [ ] 00 00 97 01");
+    c.send("a2 r k2 [ ] s'b'").expect("b0 r k2 [ ] 00");
+    c.send("82 r k3 [ ] s'c' 00").expect("90 r k3 [ ] 00");
+}
+
 TEST_CASE("ten thousand subscriptions of one client come and go") {
-    Gateway gateway;
+    Gateway gateway([](Config& config) { config.max_subscriptions = 10'000; });
     Conversation c(gateway);
     c.login("p");
     std::string subscribe;
