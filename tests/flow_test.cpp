@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/support/gateway.h"
 #include "tests/support/wire.h"
@@ -183,4 +184,49 @@ TEST_CASE("a peer that resets its connection harms nobody") {
             rude.send(before).reset();
         }
     c.expect_nothing();
+}
+
+TEST_CASE("a flood from one shard reaches another whole and in order") {
+    constexpr int messages = 60'000;
+    Gateway gateway;
+    Conversation sender(gateway);
+    Conversation receiver(gateway);
+    sender.login(at_home(0, "sender"));
+    receiver.login(at_home(1, "receiver")).send("82 r k1 s'x' 00").expect("90 03 k1 00");
+    at_once({[&] {
+                 std::string flood;
+                 for (int i = 0; i < messages; ++i)
+                     flood += wire("30 r s'x' '" + std::to_string(i) + "'");
+                 sender.send_bytes(flood).expect_nothing();
+             },
+             [&] {
+                 for (int i = 0; i < messages; ++i) {
+                     const auto packet = receiver.packet();
+                     if (published(packet).payload == std::to_string(i)) continue;
+                     FAIL_CHECK("message ", i, " is ", published(packet).payload);
+                     return;
+                 }
+             }});
+    receiver.expect_nothing();
+}
+
+TEST_CASE("one read that brings more work than a turn allows is done in several") {
+    constexpr int messages = 2'000;
+    constexpr int receivers = 5;
+    Gateway gateway([](Config& config) { config.shards = 1; });
+    std::vector<Conversation> room;
+    for (int i = 0; i < receivers; ++i) {
+        room.emplace_back(gateway);
+        room.back().login("r" + std::to_string(i)).send("82 r k1 s'x' 00").expect("90 03 k1 00");
+    }
+    Conversation sender(gateway);
+    sender.login("sender");
+    std::string burst;
+    for (int i = 0; i < messages; ++i) burst += wire("30 r s'x' '" + std::to_string(i) + "'");
+    sender.send_bytes(burst).expect_nothing();
+    for (auto& receiver : room) {
+        for (int i = 0; i < messages; ++i)
+            REQUIRE(published(receiver.packet()).payload == std::to_string(i));
+        receiver.expect_nothing();
+    }
 }

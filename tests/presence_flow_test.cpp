@@ -282,3 +282,55 @@ TEST_CASE("the events file has a line for each change, in order, with the cause"
           "online login, online taken_over, offline logout, online login, offline shutdown, ");
     std::remove(path.c_str());
 }
+
+namespace {
+
+/// Reads and acknowledges presence until each of `users` has been told offline as its last word.
+void hear_them_go(Conversation& watcher, std::size_t users) {
+    std::map<std::string, std::uint64_t> versions;
+    std::size_t offline = 0;
+    std::map<std::string, bool> gone;
+    while (offline < users) {
+        const auto packet = watcher.packet();
+        const Publish publish = published(packet);
+        watcher.send("40 02 k" + std::to_string(publish.packet_id));
+        const auto presence = json::parse(std::string(publish.payload)).as_object();
+        const std::string user(presence.at("user").as_string());
+        if (!user.starts_with("user")) continue;
+        const auto version = presence.at("version").to_number<std::uint64_t>();
+        REQUIRE(version >= versions[user]);
+        versions[user] = version;
+        const bool is_gone = presence.at("state").as_string() == "offline";
+        if (is_gone && !gone[user]) ++offline;
+        if (!is_gone && gone[user]) --offline;
+        gone[user] = is_gone;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a watcher who can't keep up is told the latest of everybody, and is not cut") {
+    constexpr int users = 800;
+    Gateway gateway([](Config& config) {
+        config.output_budget = 64 * 1024;
+        config.max_packet_size = 16 * 1024;
+    });
+    Conversation watcher(gateway);
+    watcher.login("watcher", v4, 600).send("82 r k1 s'presence/+' 01").expect("90 03 k1 01");
+    for (int round = 0; round < 2; ++round) Crowd crowd(gateway, users);
+    // It has acknowledged nothing so far: more than its window and its budget has happened.
+    hear_them_go(watcher, users);
+    watcher.send("c0 00");
+    while (watcher.packet() != wire("d0 00")) {
+    }
+}
+
+TEST_CASE("those who watch hear everybody go before the gateway stops") {
+    constexpr int users = 800;
+    Gateway gateway;
+    Crowd crowd(gateway, users);
+    Conversation watcher(gateway);
+    watcher.login("watcher", v4, 600).send("82 r k1 s'presence/+' 01").expect("90 03 k1 01");
+    hear_of(watcher, users);
+    at_once({[&] { gateway.stop(); }, [&] { hear_them_go(watcher, users); }});
+}
