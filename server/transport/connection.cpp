@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +22,15 @@ constexpr Millis linger = 2000;
 
 /// A backlog of this size is offered to the socket at once instead of at the end of the turn.
 constexpr std::size_t flush_early = 64 * 1024;
+
+// The C library's recv and send are cancellation points: in a process with threads each call pays
+// for that, though no thread here is ever cancelled.
+ssize_t receive_now(int socket, void* buffer, std::size_t size) {
+    return ::syscall(SYS_recvfrom, socket, buffer, size, MSG_DONTWAIT, nullptr, nullptr);
+}
+ssize_t send_now(int socket, const void* bytes, std::size_t size) {
+    return ::syscall(SYS_sendto, socket, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+}
 
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
@@ -89,7 +100,7 @@ void Connection::resume() {
 /// if there may be more.
 bool Connection::receive() {
     auto& buffer = transport_.received_;
-    const auto size = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const auto size = receive_now(socket_.native_handle(), buffer.data(), buffer.size());
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
@@ -222,8 +233,7 @@ void Connection::tell_when_drained() {
 
 void Connection::flush() {
     while (backlog() > 0) {
-        const auto taken = ::send(socket_.native_handle(), out_->data() + sent_, backlog(),
-                                  MSG_NOSIGNAL | MSG_DONTWAIT);
+        const auto taken = send_now(socket_.native_handle(), out_->data() + sent_, backlog());
         if (taken < 0 && errno == EINTR) continue;
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
@@ -293,7 +303,7 @@ void Connection::say_goodbye() {
             encode(Disconnect{.reason = ending_.reason}, version_, packet);
         }
         transport_.counters_.count_out(PacketType::disconnect);
-        ::send(socket_.native_handle(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        send_now(socket_.native_handle(), packet.data(), packet.size());
     }
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
