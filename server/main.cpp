@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 #include <malloc.h>
-#include <spdlog/async.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -11,9 +12,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "server/config.h"
+#include "server/line_writer.h"
 #include "server/log.h"
 #include "server/server.h"
 
@@ -24,14 +29,32 @@ using namespace pulsegate;
 /// Leaving must not take longer than a service manager's patience.
 constexpr auto longest_leave = std::chrono::seconds(9);
 
-void set_up_log(spdlog::level::level_enum level) {
-    // Standard output belongs to `--events -`.
-    // A reader of the log that stands still must not stop the gateway: lines are dropped instead.
-    spdlog::set_default_logger(
-        spdlog::create_async_nb<spdlog::sinks::stderr_color_sink_mt>("pulsegate"));
-    spdlog::set_level(level);
-    spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-}
+/// Hands the log's lines to a writer, because a reader of standard error may stand still.
+class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
+    void sink_it_(const spdlog::details::log_msg& message) override {
+        spdlog::memory_buf_t line;
+        formatter_->format(message, line);
+        writer_.write({line.data(), line.size()});
+    }
+    void flush_() override {}
+
+    LineWriter writer_{STDERR_FILENO, [](const std::string& trouble) {
+                           fmt::print(stderr, "pulsegate: log: {}\n", trouble);
+                       }};
+};
+
+/// The log, to standard error: standard output belongs to `--events -`.
+class Log {
+public:
+    explicit Log(spdlog::level::level_enum level) {
+        auto sink = std::make_shared<LogSink>();
+        sink->set_formatter(std::make_unique<spdlog::pattern_formatter>(
+            "%Y-%m-%dT%H:%M:%S.%e%z %l %v", spdlog::pattern_time_type::local, ""));
+        spdlog::set_default_logger(std::make_shared<spdlog::logger>("pulsegate", std::move(sink)));
+        spdlog::set_level(level);
+    }
+    ~Log() { spdlog::shutdown(); }
+};
 
 void say_ready(const Server& server, const Config& config) {
     std::string where;
@@ -75,7 +98,7 @@ private:
 
 void serve(const Config& config) {
     std::signal(SIGPIPE, SIG_IGN);  // who reads our output may go; that is an error of a write
-    set_up_log(config.log_level);
+    const Log log(config.log_level);
     Watch watch;  // first, so that no signal that comes early kills the process
     Server server(config);
     server.start();
@@ -83,13 +106,11 @@ void serve(const Config& config) {
     watch.keep();
     std::thread([] {
         std::this_thread::sleep_for(longest_leave);
-        spdlog::error("some connections would not end: leaving without goodbye");
-        spdlog::shutdown();
+        fmt::print(stderr, "pulsegate: some connections would not end: leaving without goodbye\n");
         std::_Exit(0);
     }).detach();
     server.stop();
     spdlog::info("stopped");
-    spdlog::shutdown();
 }
 
 }  // namespace

@@ -48,7 +48,9 @@ std::size_t own_files(const Config& config) {
 Server::Server(const Config& config) : config_(config), admission_(own_files(config)) {
     if (!config_.events.empty()) {
         try {
-            events_ = std::make_unique<EventLog>(config_.events);
+            events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {
+                spdlog::error("events: {}", trouble);
+            });
         } catch (const std::system_error& error) {
             throw ConfigError(
                 fmt::format("events: {}; name a file that can be written, or -", error.what()));

@@ -7,8 +7,8 @@
 
 #include "server/admission.h"
 #include "server/config.h"
-#include "server/event_log.h"
 #include "server/http/admin.h"
+#include "server/line_writer.h"
 #include "server/shard.h"
 
 namespace pulsegate {
@@ -42,7 +42,7 @@ private:
 
     const Config config_;
     Admission admission_;
-    std::unique_ptr<EventLog> events_;
+    std::unique_ptr<LineWriter> events_;
     std::unique_ptr<Admin> admin_;  // outlives the shards, whose mail may hold its questions
     std::vector<std::unique_ptr<Shard>> shards_;
     std::vector<Listening> listening_;

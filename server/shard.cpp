@@ -19,7 +19,7 @@ constexpr Millis farewell = 300;
 
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, Admission& admission, EventLog* events)
+Shard::Shard(const Config& config, unsigned index, Admission& admission, LineWriter* events)
     : index_(index),
       admission_(admission),
       events_(events),

@@ -12,7 +12,7 @@
 #include "server/admission.h"
 #include "server/config.h"
 #include "server/counters.h"
-#include "server/event_log.h"
+#include "server/line_writer.h"
 #include "server/mailbox.h"
 #include "server/message.h"
 #include "server/session/broker.h"
@@ -40,7 +40,7 @@ public:
     using Task = std::function<void(Shard&)>;
     using Mail = std::variant<Arrival, MessageRef, PresenceQuestion, PresencePage, Task>;
 
-    Shard(const Config& config, unsigned index, Admission& admission, EventLog* events);
+    Shard(const Config& config, unsigned index, Admission& admission, LineWriter* events);
 
     /// All shards, this one included, by index; before `run`.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
@@ -86,7 +86,7 @@ private:
 
     const unsigned index_;
     Admission& admission_;
-    EventLog* const events_;
+    LineWriter* const events_;
 
     boost::asio::io_context io_{1};
     boost::asio::steady_timer timer_{io_};

@@ -79,10 +79,12 @@ void Connection::wait_readable() {
     socket_.async_wait(Socket::wait_read,
                        [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
                            if (self->state_ == State::closed) return;
-                           if (error)
+                           if (error) {
                                self->end({Cause::connection_lost, Reason::success, "wait error"});
-                           else
-                               self->receive();
+                               self->settle();
+                               return self->close();
+                           }
+                           self->receive();
                            self->settle();
                            self->wait_readable();
                        });

@@ -40,7 +40,9 @@ Transport::Transport(boost::asio::io_context& io, const TransportSettings& setti
       received_(read_size),
       parking_(io) {}
 
-Transport::~Transport() = default;
+Transport::~Transport() {
+    hand_out_all([](Connection& connection) { connection.close(); });
+}
 
 void Transport::adopt(Arrival arrival) {
     const boost::intrusive_ptr connection(new Connection(*this));
@@ -133,16 +135,21 @@ void Transport::end_turn() {
 }
 
 void Transport::end_all(const Ending& ending) {
-    // Every connection waits on the wheel, and no deadline is further away than this.
-    constexpr Tick doomsday = 1u << 31;
-    wheel_.advance(doomsday, [&](Wheel::Node& node) {
-        auto& connection = static_cast<Connection&>(node);
+    hand_out_all([&](Connection& connection) {
         if (connection.reads())
             connection.end(ending);
         else
             connection.close();
     });
     end_turn();
+}
+
+/// Every connection waits on the wheel, so a jump past all deadlines hands all of them out.
+template <class Visit>
+void Transport::hand_out_all(Visit visit) {
+    constexpr Tick past_all_deadlines = 200'000;
+    wheel_.advance(wheel_.now() + past_all_deadlines,
+                   [&](Wheel::Node& node) { visit(static_cast<Connection&>(node)); });
 }
 
 void Transport::mark_dirty(Connection& connection) {

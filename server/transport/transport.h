@@ -75,6 +75,8 @@ public:
 private:
     friend class Connection;
 
+    template <class Visit>
+    void hand_out_all(Visit visit);
     void last_look(Connection& connection);
 
     /// While packets of this connection are handled: it flushes itself, and its work is counted.

@@ -6,7 +6,7 @@ import time
 import unittest
 from pathlib import Path
 
-from gateway import DISCONNECT, Gateway, connect_packet, sanitized, subscribe_packet
+from gateway import DISCONNECT, Gateway, SANITIZED, connect_packet, subscribe_packet
 
 CLIENTS = 10_000
 FILES = CLIENTS + 500
@@ -59,7 +59,7 @@ def own_memory(gateway):
     raise AssertionError("no RssAnon")
 
 
-@unittest.skipIf(sanitized(), "sanitizers have a memory of their own")
+@unittest.skipIf(SANITIZED, "sanitizers have a memory of their own")
 class MemoryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

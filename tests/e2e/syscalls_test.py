@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Gateway, sanitized
+from gateway import Gateway, SANITIZED
 
 PINGS = 1_000
 LIMIT = 4  # wait, read, write, and Asio's re-arming
@@ -49,7 +49,7 @@ class Strace:
         os.unlink(self.file)
 
 
-@unittest.skipIf(sanitized(), "sanitizers make calls of their own")
+@unittest.skipIf(SANITIZED, "sanitizers make calls of their own")
 @unittest.skipUnless(shutil.which("strace"), "needs strace")
 class SystemCallsTest(unittest.TestCase):
     def test_a_ping_to_a_quiet_server_takes_four_system_calls(self):

@@ -1,6 +1,7 @@
-#include "server/event_log.h"
+#include "server/line_writer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,36 +9,42 @@
 #include <system_error>
 #include <utility>
 
-#include "server/log.h"
-
 namespace pulsegate {
 
 namespace {
 
-/// What may wait for a disk that stands still: some half a million changes.
+/// What may wait for a file that takes nothing: some half a million lines.
 constexpr std::size_t most_waiting = 64 * 1024 * 1024;
+
+int open_file(const std::string& path) {
+    if (path == "-") return STDOUT_FILENO;
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) throw std::system_error(errno, std::generic_category(), path);
+    return file;
+}
 
 }  // namespace
 
-EventLog::EventLog(const std::string& path)
-    : path_(path),
-      file_(path == "-" ? STDOUT_FILENO
-                        : ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
-    if (file_ < 0) throw std::system_error(errno, std::generic_category(), path);
-    thread_ = std::thread([this] { run(); });
-}
+LineWriter::LineWriter(const std::string& path, Complain complain)
+    : file_(open_file(path)),
+      owned_(path != "-"),
+      complain_(std::move(complain)),
+      thread_([this] { run(); }) {}
 
-EventLog::~EventLog() {
+LineWriter::LineWriter(int file, Complain complain)
+    : file_(file), owned_(false), complain_(std::move(complain)), thread_([this] { run(); }) {}
+
+LineWriter::~LineWriter() {
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
     }
     wake_.notify_one();
     thread_.join();
-    if (file_ != STDOUT_FILENO) ::close(file_);
+    if (owned_) ::close(file_);
 }
 
-void EventLog::write(std::string_view line) {
+void LineWriter::write(std::string_view line) {
     {
         std::lock_guard lock(mutex_);
         if (waiting_.size() > most_waiting) {
@@ -51,7 +58,7 @@ void EventLog::write(std::string_view line) {
     wake_.notify_one();
 }
 
-void EventLog::run() {
+void LineWriter::run() {
     std::unique_lock lock(mutex_);
     while (true) {
         wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
@@ -59,19 +66,19 @@ void EventLog::run() {
         const auto lines = std::exchange(waiting_, {});
         const auto lost = std::exchange(lost_, 0);
         lock.unlock();
-        if (lost > 0) spdlog::error("events: {} changes lost, {} is too slow", lost, path_);
+        if (lost > 0) complain_(fmt::format("{} lines lost: too slow", lost));
         write_out(lines);
         lock.lock();
     }
 }
 
-void EventLog::write_out(const std::string& lines) {
+void LineWriter::write_out(const std::string& lines) {
     for (std::size_t done = 0; done < lines.size();) {
         const auto written = ::write(file_, lines.data() + done, lines.size() - done);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0)
-            return log_limited(spdlog::level::err, "events: {}: {}; {} bytes of changes lost",
-                               path_, std::strerror(errno), lines.size() - done);
+            return complain_(
+                fmt::format("{}: {} bytes lost", std::strerror(errno), lines.size() - done));
         done += static_cast<std::size_t>(written);
     }
 }

@@ -1,4 +1,4 @@
-#include "server/event_log.h"
+#include "server/line_writer.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -15,8 +15,10 @@ using namespace pulsegate;
 
 namespace {
 
+const auto ignore = [](const std::string&) {};
+
 struct TemporaryPath {
-    std::string path = "/tmp/pulsegate-event-log-test-" + std::to_string(::getpid());
+    std::string path = "/tmp/pulsegate-line-writer-test-" + std::to_string(::getpid());
     TemporaryPath() { std::remove(path.c_str()); }
     ~TemporaryPath() { std::remove(path.c_str()); }
 
@@ -29,16 +31,16 @@ struct TemporaryPath {
 
 }  // namespace
 
-TEST_CASE("the end of an event log writes what is left, and the next one appends") {
+TEST_CASE("the end of a line writer writes what is left, and the next one appends") {
     const TemporaryPath file;
     {
-        EventLog log(file.path);
+        LineWriter log(file.path, ignore);
         log.write("one");
         log.write("two");
     }
     CHECK(file.text() == "one\ntwo\n");
-    { EventLog log(file.path); }
-    EventLog(file.path).write("three");
+    { LineWriter log(file.path, ignore); }
+    LineWriter(file.path, ignore).write("three");
     CHECK(file.text() == "one\ntwo\nthree\n");
 }
 
@@ -47,7 +49,7 @@ TEST_CASE("lines of several threads stay whole, and in order for each") {
     constexpr int writers = 4;
     constexpr int lines = 5000;
     {
-        EventLog log(file.path);
+        LineWriter log(file.path, ignore);
         std::vector<std::thread> threads;
         for (int writer = 0; writer < writers; ++writer)
             threads.emplace_back([&log, writer] {
@@ -66,6 +68,6 @@ TEST_CASE("lines of several threads stay whole, and in order for each") {
 }
 
 TEST_CASE("a path that can't be written is an error at once") {
-    CHECK_THROWS_AS(EventLog("/no/such/folder/events"), std::system_error);
-    CHECK_THROWS_AS(EventLog("/tmp"), std::system_error);
+    CHECK_THROWS_AS(LineWriter("/no/such/folder/events"), std::system_error);
+    CHECK_THROWS_AS(LineWriter("/tmp"), std::system_error);
 }
