@@ -48,6 +48,10 @@ public:
     const Results& results() const { return results_; }
 
 private:
+    static constexpr std::size_t buffer_size = 65'536;
+    static_assert(buffer_size > max_packet_size);
+    static constexpr Duration ping_timeout = std::chrono::seconds(10);
+
     // Time: one timer drives everything that is planned.
     void step();
     void note_stall(Time planned, Time now);

@@ -62,6 +62,11 @@ Duration parse_positive(std::string_view text) {
     return duration;
 }
 
+std::optional<double> parse_messages(std::string_view text) {
+    if (text == "fill") return std::nullopt;
+    return parse_rate(text);
+}
+
 QoS parse_qos(std::string_view text) {
     if (text == "0") return QoS::at_most_once;
     if (text == "1") return QoS::at_least_once;
@@ -127,7 +132,7 @@ void bind(CLI::App& app, Options& options) {
     binder.add("--ramp", "RATE", options.ramp, parse_ramp, "2000/s", "new connections a second");
     binder.add("--keepalive", "TIME", options.keepalive, parse_keepalive, "20s",
                "what clients state; talkers ping after 0.75 to 1.0 of it");
-    binder.add("--messages", "RATE", options.messages, parse_rate, "fill",
+    binder.add("--messages", "RATE|fill", options.messages, parse_messages, "fill",
                "one-to-one messages a second between talkers; fill: as many\nas bring what "
                "clients send to 3,000 packets a second, pings included");
     binder.add("--silent", "PERCENT", options.silent, parse_percent, "5%",
