@@ -139,6 +139,7 @@ void Broker::take_over(Session& session, Link& link, Millis now) {
 void Broker::clear(Session& session) {
     router_.unsubscribe_all(session.subscriptions);
     session.subscription_count = 0;
+    session.last_packet_id = 0;
     session.outflow.reset();
     session.will.reset();
     end_catch_up(session);
