@@ -3,12 +3,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <stdexcept>
+#include <thread>
 #include <variant>
 
 #include "loadgen/fleet.h"
@@ -26,18 +28,23 @@ namespace {
 
 constexpr int interrupted_status = 128 + SIGINT;
 
-/// The first address of the server that answers: 15,000 refusals say no more than one.
+/// The first address of the server that answers: 15,000 refusals say no more than one. A server
+/// that is just being started has a few seconds.
 tcp::endpoint find_server(asio::io_context& io, const Address& address) {
     boost::system::error_code error;
     const auto found = tcp::resolver(io).resolve(address.host, std::to_string(address.port), error);
     if (error)
         throw std::runtime_error(fmt::format("--connect: no address for {}: {}; check the name",
                                              address.host, error.message()));
-    for (const auto& entry : found) {
-        tcp::socket probe(io);
-        probe.connect(entry.endpoint(), error);
-        if (!error) return entry.endpoint();
-    }
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    do {
+        for (const auto& entry : found) {
+            tcp::socket probe(io);
+            probe.connect(entry.endpoint(), error);
+            if (!error) return entry.endpoint();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    } while (std::chrono::steady_clock::now() < patience);
     throw std::runtime_error(fmt::format(
         "--connect: nobody answers at {}:{}: {}; start the server (server/run) or name another",
         address.host, address.port, error.message()));

@@ -26,13 +26,13 @@ int open_file(const std::string& path) {
 }  // namespace
 
 LineWriter::LineWriter(const std::string& path, Complain complain)
-    : file_(open_file(path)),
-      owned_(path != "-"),
+    : path_(path == "-" ? "" : path),
+      file_(open_file(path)),
       complain_(std::move(complain)),
       thread_([this] { run(); }) {}
 
 LineWriter::LineWriter(int file, Complain complain)
-    : file_(file), owned_(false), complain_(std::move(complain)), thread_([this] { run(); }) {}
+    : file_(file), complain_(std::move(complain)), thread_([this] { run(); }) {}
 
 LineWriter::~LineWriter() {
     {
@@ -41,7 +41,15 @@ LineWriter::~LineWriter() {
     }
     wake_.notify_one();
     thread_.join();
-    if (owned_) ::close(file_);
+    if (!path_.empty()) ::close(file_);
+}
+
+void LineWriter::reopen() {
+    {
+        std::lock_guard lock(mutex_);
+        reopen_ = !path_.empty();
+    }
+    wake_.notify_one();
 }
 
 void LineWriter::write(std::string_view line) {
@@ -61,14 +69,24 @@ void LineWriter::write(std::string_view line) {
 void LineWriter::run() {
     std::unique_lock lock(mutex_);
     while (true) {
-        wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
-        if (waiting_.empty()) return;
+        wake_.wait(lock, [this] { return stop_ || reopen_ || !waiting_.empty(); });
+        if (std::exchange(reopen_, false)) open_again();
+        if (waiting_.empty() && stop_) return;
         const auto lines = std::exchange(waiting_, {});
         const auto lost = std::exchange(lost_, 0);
         lock.unlock();
         if (lost > 0) complain_(fmt::format("{} lines lost: too slow", lost));
         write_out(lines);
         lock.lock();
+    }
+}
+
+void LineWriter::open_again() {
+    try {
+        const int file = open_file(path_);
+        ::close(std::exchange(file_, file));
+    } catch (const std::system_error& error) {
+        complain_(fmt::format("{}; going on in the old file", error.what()));
     }
 }
 

@@ -27,21 +27,26 @@ public:
     /// Writes what is left.
     ~LineWriter();
 
+    /// Goes on in a new file of the same path, should the old one have been moved away.
+    void reopen();
+
     /// From any thread. Lines of one caller keep their order.
     void write(std::string_view line);
 
 private:
     void run();
+    void open_again();
     void write_out(const std::string& lines);
 
-    const int file_;
-    const bool owned_;
+    const std::string path_;  ///< empty: the file is not ours to open or close
+    int file_;
     const Complain complain_;
     std::mutex mutex_;
     std::condition_variable wake_;
     std::string waiting_;
     std::uint64_t lost_ = 0;
     bool stop_ = false;
+    bool reopen_ = false;
     std::thread thread_;
 };
 

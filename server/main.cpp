@@ -65,22 +65,31 @@ void say_ready(const Server& server, const Config& config) {
         if (open_to_others) spdlog::warn("{}: anybody may come in", url.text());
 }
 
-/// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, which it takes
-/// from its construction on, and gives memory back.
+/// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, lets SIGHUP begin
+/// new files, and gives memory back. It takes the signals from its construction on.
 class Watch {
 public:
-    Watch() : signals_(io_, SIGTERM, SIGINT), housekeeping_(io_) {
-        signals_.async_wait([this](boost::system::error_code, int signal) {
+    Watch() : signals_(io_, SIGTERM, SIGINT, SIGHUP), housekeeping_(io_) { give_memory_back(); }
+
+    void keep(Server& server) {
+        wait_for_signal(server);
+        io_.run();
+    }
+
+private:
+    void wait_for_signal(Server& server) {
+        signals_.async_wait([this, &server](boost::system::error_code, int signal) {
+            if (signal == SIGHUP) {
+                spdlog::info("SIGHUP: beginning new files");
+                server.reopen_files();
+                return wait_for_signal(server);
+            }
             spdlog::info("{}: taking leave of the clients",
                          signal == SIGTERM ? "SIGTERM" : "SIGINT");
             io_.stop();
         });
-        give_memory_back();
     }
 
-    void keep() { io_.run(); }
-
-private:
     /// After a storm the allocator would keep what those who left had needed.
     void give_memory_back() {
         housekeeping_.expires_after(std::chrono::minutes(1));
@@ -103,7 +112,7 @@ void serve(const Config& config) {
     Server server(config);
     server.start();
     say_ready(server, config);
-    watch.keep();
+    watch.keep(server);
     std::thread([] {
         std::this_thread::sleep_for(longest_leave);
         fmt::print(stderr, "pulsegate: some connections would not end: leaving without goodbye\n");

@@ -122,6 +122,10 @@ void Server::let_watchers_hear() {
     }
 }
 
+void Server::reopen_files() {
+    if (events_) events_->reopen();
+}
+
 void Server::stop() {
     if (threads_.empty()) return;
     // First everyone goes offline, and those who watch are told; only then are they sent home.

@@ -22,6 +22,9 @@ public:
 
     void start();
 
+    /// Begins a new event file where the old one was moved away.
+    void reopen_files();
+
     /// Takes leave: no newcomers, everybody offline, goodbye, and the threads end.
     void stop();
 

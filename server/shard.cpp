@@ -110,9 +110,9 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
                                  : spdlog::level::debug;
     Session* session = connection.session;
     if (spdlog::should_log(level))
-        log_limited(level, "{} {}: {}: {}", connection.peer(),
+        log_limited(level, "{} {}: {}: {}, {} ms after its last packet", connection.peer(),
                     session ? "client " + quoted(session->client) : std::string("without login"),
-                    name(ending.cause), ending.why);
+                    name(ending.cause), ending.why, now - connection.last_packet());
     if (!session) return;
     if (ending.reason == Reason::quota_exceeded) ++counters_.slow_consumers;
     if (expired) ++counters_.expiries;

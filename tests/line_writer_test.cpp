@@ -71,3 +71,18 @@ TEST_CASE("a path that can't be written is an error at once") {
     CHECK_THROWS_AS(LineWriter("/no/such/folder/events", ignore), std::system_error);
     CHECK_THROWS_AS(LineWriter("/tmp", ignore), std::system_error);
 }
+
+TEST_CASE("a line writer goes on in a new file when the old one was moved away") {
+    const TemporaryPath file;
+    const std::string moved = file.path + ".1";
+    {
+        LineWriter log(file.path, ignore);
+        log.write("old");
+        while (file.text() != "old\n") std::this_thread::yield();
+        std::rename(file.path.c_str(), moved.c_str());
+        log.reopen();
+        log.write("new");
+    }
+    CHECK(file.text() == "new\n");
+    std::remove(moved.c_str());
+}

@@ -77,6 +77,8 @@ std::string Broker::assign_client_id(const Connect& connect) const {
 
 void Broker::refuse(Link& link, const Connect& connect, Reason reason, const char* why) {
     ++counters_.logins_refused;
+    log_limited(spdlog::level::warn, "login of client {} refused: {}", quoted(connect.client_id),
+                why);
     PropertyList properties;
     properties.add(Property::reason_string, why);
     Buffer bytes;
@@ -98,10 +100,11 @@ void Broker::login(Link& link, const Connect& connect, Millis now) {
         return refuse(link, connect, Reason::not_authorized, "the will's topic is reserved");
     if (connect.will && connect.version == Version::v5_0) {
         if (connect.will->qos == QoS::exactly_once)
-            return refuse(link, connect, Reason::qos_not_supported, "QoS 2 is not offered");
+            return refuse(link, connect, Reason::qos_not_supported,
+                          "the will has QoS 2, which is not offered");
         if (connect.will->retain)
             return refuse(link, connect, Reason::retain_not_supported,
-                          "retained messages are not offered");
+                          "the will is to be retained, which is not offered");
     }
 
     std::string client = unnamed ? assign_client_id(connect) : std::string(connect.client_id);
