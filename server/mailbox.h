@@ -16,24 +16,26 @@ class Mailbox {
 public:
     explicit Mailbox(boost::asio::io_context& io) : io_(io) {}
 
-    /// From any thread. `drain` runs on the owner's thread and must call `take`. Returns how much
-    /// waits now.
+    /// From any thread. `drain` runs on the owner's thread and must call `take` until it is empty.
+    /// Returns the weight in bytes, as the senders state it, of all that waits now.
     template <class Drain>
-    std::size_t send(Mail mail, Drain drain) {
-        std::size_t size = 0;
+    std::size_t send(Mail mail, std::size_t weight, Drain drain) {
+        bool first = false;
+        std::size_t sum = 0;
         {
             std::lock_guard lock(mutex_);
+            first = waiting_.empty();
             waiting_.push_back(std::move(mail));
-            size = waiting_.size();
+            sum = weight_ += weight;
         }
-        if (size == 1) boost::asio::post(io_, std::move(drain));
-        return size;
+        if (first) boost::asio::post(io_, std::move(drain));
+        return sum;
     }
 
     /// From any thread.
-    std::size_t size() const {
+    std::size_t weight() const {
         std::lock_guard lock(mutex_);
-        return waiting_.size();
+        return weight_;
     }
 
     /// All that has arrived, in order; for the owner's thread.
@@ -41,6 +43,7 @@ public:
         std::vector<Mail> taken;
         std::lock_guard lock(mutex_);
         waiting_.swap(taken);
+        weight_ = 0;
         return taken;
     }
 
@@ -48,6 +51,7 @@ private:
     boost::asio::io_context& io_;
     mutable std::mutex mutex_;
     std::vector<Mail> waiting_;
+    std::size_t weight_ = 0;
 };
 
 }  // namespace pulsegate

@@ -31,7 +31,7 @@ tcp::endpoint resolve(const ListenUrl& url) {
 
 /// Event loops with their listeners, admin connections, files, and some air.
 std::size_t own_files(const Config& config) {
-    return 128 + config.shards * (4 + config.listen.size());
+    return 256 + config.shards * (4 + config.listen.size());
 }
 
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {

@@ -1,6 +1,7 @@
 #include "server/shard.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -11,8 +12,21 @@ namespace pulsegate {
 
 namespace {
 
-/// Messages that may wait for another shard before we read no more from those who send them.
-constexpr std::size_t most_mail = 8192;
+/// Bytes of messages that may wait for another shard before we read no more from those who send
+/// them.
+constexpr std::size_t most_mail = 4 * 1024 * 1024;
+
+struct Weight {
+    std::size_t operator()(const MessageRef& message) const {
+        return bookkeeping + message->topic.size() + message->payload.size() +
+               message->properties.size();
+    }
+    template <class Other>
+    std::size_t operator()(const Other&) const {
+        return bookkeeping;
+    }
+    static constexpr std::size_t bookkeeping = 256;
+};
 
 /// How long clients have to read that the server stops.
 constexpr Millis farewell = 300;
@@ -128,7 +142,7 @@ void Shard::forward(const MessageRef& message) {
 }
 
 bool Shard::congested() {
-    const auto behind = [](const Shard* shard) { return shard->mailbox_.size() > most_mail; };
+    const auto behind = [](const Shard* shard) { return shard->mailbox_.weight() > most_mail; };
     if (congested_) congested_ = std::any_of(shards_.begin(), shards_.end(), behind);
     return congested_;
 }
@@ -146,12 +160,24 @@ void Shard::ask(PresenceQuestion question) {
 // --------------------------------------------------------------------------------------------
 
 std::size_t Shard::send(Mail mail) {
-    return mailbox_.send(std::move(mail), [this] { open_mail(); });
+    const std::size_t weight = std::visit(Weight{}, mail);
+    return mailbox_.send(std::move(mail), weight, [this] { open_mail(); });
 }
 
 void Shard::open_mail() {
-    for (Mail& mail : mailbox_.take())
+    const auto began_at = work();
+    while (true) {
+        if (unread_mail_ == mail_.size()) {
+            mail_ = mailbox_.take();
+            unread_mail_ = 0;
+            if (mail_.empty()) break;
+        }
+        Mail mail = std::move(mail_[unread_mail_++]);
         std::visit([this](auto& content) { receive(content); }, mail);
+        if (work() - began_at <= work_a_turn) continue;
+        boost::asio::post(io_, [this] { open_mail(); });  // the rest in another turn
+        break;
+    }
     transport_.end_turn();
 }
 

@@ -51,7 +51,7 @@ public:
     /// Serves until `stop`.
     void run();
 
-    /// From any thread. Returns how much mail waits now.
+    /// From any thread. Returns how many bytes of mail wait now, about.
     std::size_t send(Mail mail);
 
     /// For tasks, on the shard's own thread:
@@ -67,6 +67,7 @@ private:
     void on_connect(Connection& connection, const Connect& connect, Millis now);
     void on_drained(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    std::uint64_t work() const override { return broker_.work(); }
     bool congested() override;
 
     void forward(const MessageRef& message) override;
@@ -91,6 +92,8 @@ private:
     boost::asio::io_context io_{1};
     boost::asio::steady_timer timer_{io_};
     Mailbox<Mail> mailbox_{io_};
+    std::vector<Mail> mail_;  ///< taken, and read up to `unread_mail_`
+    std::size_t unread_mail_ = 0;
     Counters counters_;
     const BrokerSettings settings_;
     Broker broker_;

@@ -285,6 +285,10 @@ TEST_CASE("garbage instead of HTTP is a 400, and harms nobody") {
         CHECK(ask(gateway, garbage).status == 400);
     }
     CHECK(ask(gateway, "GET /" + std::string(200'000, 'x') + " HTTP/1.1\r\n\r\n").status == 400);
+    // Beast throws when one field alone is longer than 64 KiB.
+    for (const int size : {65'000, 65'540, 70'000, 120'000})
+        CHECK(ask(gateway, "GET /healthz HTTP/1.1\r\nX: " + std::string(size, 'x') + "\r\n\r\n")
+                  .status == 400);
     Conversation half(gateway.http_port());
     half.send_bytes("GET /healthz HT").close();
     Conversation rude(gateway.http_port());

@@ -19,7 +19,7 @@ TEST_CASE("a burst of mail wakes the owner once and arrives in order") {
         ++wakes;
         for (const int mail : mailbox.take()) got.push_back(mail);
     };
-    for (int i = 0; i < 3; ++i) mailbox.send(i, drain);
+    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
     CHECK(wakes == 0);  // nothing happens on the sender's side
     io.run();
     CHECK(wakes == 1);
@@ -27,7 +27,7 @@ TEST_CASE("a burst of mail wakes the owner once and arrives in order") {
     CHECK(mailbox.take().empty());
 
     io.restart();
-    mailbox.send(3, drain);
+    mailbox.send(3, 1, drain);
     io.run();
     CHECK(wakes == 2);
     CHECK(got.back() == 3);
@@ -40,10 +40,10 @@ TEST_CASE("mail that is sent while mail is read is read too") {
     std::function<void()> drain = [&] {
         for (const auto& mail : mailbox.take()) {
             last = *mail;
-            if (last < 5) mailbox.send(std::make_unique<int>(last + 1), drain);
+            if (last < 5) mailbox.send(std::make_unique<int>(last + 1), 1, drain);
         }
     };
-    mailbox.send(std::make_unique<int>(1), drain);
+    mailbox.send(std::make_unique<int>(1), 1, drain);
     io.run();
     CHECK(last == 5);
 }
@@ -70,7 +70,7 @@ TEST_CASE("mail of several threads is complete, and in order for each") {
     std::vector<std::thread> threads;
     for (int from = 0; from < senders; ++from)
         threads.emplace_back([&, from] {
-            for (int i = 0; i < letters; ++i) mailbox.send({from, i}, drain);
+            for (int i = 0; i < letters; ++i) mailbox.send({from, i}, 1, drain);
         });
     io.run();
     for (auto& thread : threads) thread.join();

@@ -19,6 +19,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -43,8 +44,8 @@ using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
 constexpr auto shard_patience = 2s;
-constexpr auto client_patience = 30s;
-constexpr std::size_t most_connections = 64;
+constexpr auto client_patience = 10s;
+constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_users_asked = 1000;
 
 Response reply(const Request& request, http::status status, std::string body,
@@ -300,7 +301,8 @@ struct Admin::Impl {
         boost::system::error_code error;
         while (!error) {
             http::request_parser<http::string_body> parser;
-            parser.header_limit(128 * 1024);  // a thousand names
+            parser.header_limit(60 *
+                                1024);  // a thousand names; Beast throws at a field above 64 KiB
             parser.body_limit(16 * 1024);
             stream.expires_after(client_patience);
             co_await http::async_read(stream, buffer, parser,
@@ -324,7 +326,6 @@ struct Admin::Impl {
             if (!response.keep_alive()) break;
         }
         stream.socket().shutdown(tcp::socket::shutdown_send, error);
-        --connections;
     }
 
     asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
@@ -342,7 +343,14 @@ struct Admin::Impl {
             }
             if (connections >= most_connections) continue;  // closes it
             ++connections;
-            asio::co_spawn(io, serve(std::move(socket)), asio::detached);
+            asio::co_spawn(io, serve(std::move(socket)), [this](std::exception_ptr failed) {
+                --connections;
+                try {
+                    if (failed) std::rethrow_exception(failed);
+                } catch (const std::exception& trouble) {
+                    log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                }
+            });
         }
     }
 

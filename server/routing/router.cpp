@@ -103,11 +103,12 @@ void Router::unsubscribe_all(SubscriptionList& own) {
     while (!own.empty()) remove(own, own.front());
 }
 
-Subscription* Router::find(Filter& filter, SubscriptionList& own) {
+Subscription* Router::find(Filter& filter, SubscriptionList& own) const {
     // The room may be large, and so may the session's list: whichever ends first decides.
     auto in_room = filter.subscribers.begin();
     auto in_own = own.begin();
     while (in_room != filter.subscribers.end() && in_own != own.end()) {
+        ++work_;
         if (in_own->filter == &filter) return &*in_own;
         if (in_room->session == in_own->session) return &*in_room;
         ++in_room;
@@ -182,6 +183,7 @@ void Router::find_filters(std::string_view topic) {
 }
 
 void Router::find_in_tree(const Level& level, std::string_view topic, bool first) {
+    ++work_;
     // MQTT 5.0, 4.7.2: a wildcard in front does not select topics that begin with `$`.
     const bool wild = !(first && topic.starts_with('$'));
     if (level.rest && wild) matched_.push_back(level.rest);

@@ -78,6 +78,9 @@ public:
 
     std::size_t subscriptions() const { return subscriptions_; }
 
+    /// Levels and subscriptions looked at since the beginning: what a turn is measured by.
+    std::uint64_t work() const { return work_; }
+
 private:
     struct Level;
 
@@ -98,7 +101,7 @@ private:
     void visit_one(Filter& filter, const Session* publisher, Visitor& visit);
 
     Filter& find_or_create(std::string_view text);
-    static Subscription* find(Filter& filter, SubscriptionList& own);
+    Subscription* find(Filter& filter, SubscriptionList& own) const;
     void remove(SubscriptionList& own, Subscription& subscription);
     void drop(Filter& filter);
     void find_filters(std::string_view topic);
@@ -108,6 +111,7 @@ private:
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
     std::unique_ptr<Level> tree_;  ///< the filters with wildcards, by their levels
     std::size_t subscriptions_ = 0;
+    mutable std::uint64_t work_ = 0;
 
     std::vector<Filter*> matched_;  ///< scratch of `match`, kept for its memory
     std::vector<Match> merged_;
@@ -127,6 +131,7 @@ template <class Visitor>
 void Router::visit_one(Filter& filter, const Session* publisher, Visitor& visit) {
     Match match;
     for (const Subscription& subscription : filter.subscribers) {
+        ++work_;
         if (subscription.options.no_local && subscription.session == publisher) continue;
         match.session = subscription.session;
         match.qos = subscription.options.qos;

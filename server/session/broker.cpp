@@ -20,6 +20,7 @@ constexpr std::uint16_t max_inflight = 256;
 /// Above so many known users, those who are offline are forgotten after a minute: a stream of
 /// clients with names of the moment must not fill the memory.
 constexpr std::size_t most_known = 1'000'000;
+constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr WallMillis when_crowded = 60'000;
 
 }  // namespace
@@ -252,7 +253,7 @@ std::optional<std::string> Broker::describe(std::string_view name, Millis now) c
 }
 
 void Broker::tick() {
-    const bool crowded = presence_.users() > most_known;
+    const bool crowded = presence_.users() > most_known || presence_.name_bytes() > most_name_bytes;
     const auto kept =
         crowded ? std::min(settings_.forget_after, when_crowded) : settings_.forget_after;
     presence_.forget_some(wall_now() - kept);

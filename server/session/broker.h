@@ -96,6 +96,8 @@ public:
     void announce_shutdown(Millis now);
 
     const Presence& presence() const { return presence_; }
+    /// How much has been looked at since the beginning, in entries of the router.
+    std::uint64_t work() const { return router_.work(); }
     std::size_t catching_up() const { return catching_up_.size(); }
     std::size_t sessions() const { return sessions_.size(); }
     std::size_t subscriptions() const { return router_.subscriptions(); }

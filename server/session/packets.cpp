@@ -13,6 +13,7 @@ namespace {
 /// Levels that a filter may have. The topic tree is walked by recursion, and each level costs
 /// memory.
 constexpr std::ptrdiff_t max_levels = 32;
+constexpr std::size_t longest_filter = 4096;
 
 }  // namespace
 
@@ -89,8 +90,12 @@ void Broker::on_subscribe(Session& session, const Subscribe& request) {
     const auto identifier =
         request.properties.number(Property::subscription_identifier).value_or(0);
     Suback suback{.packet_id = request.packet_id};
-    for (const SubscribeFilter& wanted : request.filters)
-        suback.reasons.push_back(subscribe(session, wanted, identifier));
+    const auto most = std::max<std::size_t>(settings_.max_subscriptions, 1000);
+    for (const SubscribeFilter& wanted : request.filters) {
+        const bool too_many = suback.reasons.size() >= most;
+        suback.reasons.push_back(too_many ? Reason::quota_exceeded
+                                          : subscribe(session, wanted, identifier));
+    }
     send(session, suback);
 }
 
@@ -102,7 +107,8 @@ Reason Broker::subscribe(Session& session, const SubscribeFilter& wanted,
         return reason;
     };
     if (!valid_topic_filter(wanted.filter)) return refuse(Reason::topic_filter_invalid);
-    if (std::count(wanted.filter.begin(), wanted.filter.end(), '/') >= max_levels)
+    if (wanted.filter.size() > longest_filter ||
+        std::count(wanted.filter.begin(), wanted.filter.end(), '/') >= max_levels)
         return refuse(Reason::quota_exceeded);
     if (shared_filter(wanted.filter)) return refuse(Reason::shared_subscriptions_not_supported);
     if (session.subscription_count >= settings_.max_subscriptions &&

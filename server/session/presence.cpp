@@ -49,6 +49,7 @@ User& Presence::find_or_create(std::string_view name) {
     user.place = static_cast<std::uint32_t>(roll_.size() - 1);
     user.version = forgotten_version_;
     by_name_.insert(&user);
+    name_bytes_ += name.size();
     return user;
 }
 
@@ -106,6 +107,7 @@ void Presence::forget_some(WallMillis limit) {
 void Presence::forget(User& user) {
     forgotten_version_ = std::max(forgotten_version_, user.version);
     by_name_.erase(&user);
+    name_bytes_ -= user.name.size();
     const auto gap = user.place;
     std::swap(roll_[gap], roll_.back());
     roll_[gap]->place = gap;

@@ -104,6 +104,7 @@ public:
     void forget_some(WallMillis limit);
 
     std::size_t users() const { return roll_.size(); }
+    std::size_t name_bytes() const { return name_bytes_; }
     std::size_t online() const { return online_; }
 
 private:
@@ -131,6 +132,7 @@ private:
     boost::unordered_flat_set<User*, Hash, Equal> by_name_;
     std::vector<std::unique_ptr<User>> roll_;  ///< dense; the last one fills a gap
     std::size_t online_ = 0;
+    std::size_t name_bytes_ = 0;
     std::size_t sweep_ = 0;
     std::uint64_t forgotten_version_ = 0;  ///< the greatest of all who were forgotten
 };

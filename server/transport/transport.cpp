@@ -22,9 +22,7 @@ constexpr std::size_t expiries_a_turn = 64;
 constexpr std::size_t largest_spare = 16 * 1024;
 constexpr std::size_t most_spares = 256;
 
-/// Messages that one connection's packets may send before others get their turn again, and how long
-/// it is then left alone.
-constexpr std::uint64_t messages_a_turn = 4096;
+/// How long a connection whose packets brought more work than a turn allows is left alone.
 constexpr auto parking_time = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -95,11 +93,11 @@ void Transport::last_look(Connection& connection) {
 
 void Transport::begin_work(const Connection& connection) {
     current_ = &connection;
-    work_began_at_ = counters_.messages_out;
+    work_began_at_ = owner_.work();
 }
 
 bool Transport::overworked() {
-    return counters_.messages_out - work_began_at_ > messages_a_turn || owner_.congested();
+    return owner_.work() - work_began_at_ > work_a_turn || owner_.congested();
 }
 
 void Transport::park(Connection& connection) {
@@ -113,10 +111,10 @@ void Transport::park(Connection& connection) {
 
 void Transport::resume_parked() {
     const auto parked = std::exchange(parked_, {});
-    const bool still = owner_.congested();
+    const auto began_at = owner_.work();
     for (const auto& connection : parked) {
         if (connection->state_ == Connection::State::closed) continue;
-        if (still)
+        if (owner_.congested() || owner_.work() - began_at > work_a_turn)
             park(*connection);
         else
             connection->resume();

@@ -21,6 +21,9 @@ namespace pulsegate {
 
 class Connection;
 
+/// The work of one turn, in messages to one client; then others get theirs.
+inline constexpr std::uint64_t work_a_turn = 16'384;
+
 /// What the connections of a shard tell the shard.
 class ConnectionOwner {
 public:
@@ -28,6 +31,9 @@ public:
     virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
     virtual void on_drained(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
+
+    /// A measure of the work done since the beginning; a message to one client is one.
+    virtual std::uint64_t work() const = 0;
 
     /// Do others lag so far behind what this shard sends them that it should read no more?
     virtual bool congested() = 0;
@@ -106,7 +112,7 @@ private:
     std::vector<boost::intrusive_ptr<Connection>> dirty_;  ///< to be flushed at the end of the turn
     bool turn_end_posted_ = false;
     bool expiring_ = false;            ///< more are due, and a turn for them is posted
-    std::uint64_t work_began_at_ = 0;  ///< messages sent before the work at hand
+    std::uint64_t work_began_at_ = 0;  ///< the owner's work before that at hand
     std::vector<boost::intrusive_ptr<Connection>> parked_;
     boost::asio::steady_timer parking_;
     std::vector<std::unique_ptr<Buffer>> spare_;
