@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pulsegate {
+#include "wheel/ring.h"
 
-/// Ticks since the owner's start. At one a second they wrap around after 136 years: not handled.
-using Tick = std::uint32_t;
+namespace pulsegate {
 
 /// A hashed timing wheel: `schedule` and `cancel` are O(1), whatever the timeout and however many
 /// nodes there are. It has no clock, no thread and no allocation: the owner says what time it is.
@@ -19,33 +18,12 @@ using Tick = std::uint32_t;
 /// An owner that schedules for ceil(time + timeout) and advances to floor(time), both in ticks,
 /// expires nobody early, and nobody more than one tick late.
 class Wheel {
-    struct Ring;
+    using Ring = pulsegate::Ring<Wheel>;
 
 public:
+    using Node = Ring::Node;
+
     static constexpr Tick slots = 30;
-
-    /// What can wait on a wheel. A class inherits from it and is recovered from the `Node&` that
-    /// `advance` hands out by a `static_cast`. Destroying a node cancels it.
-    class Node {
-    public:
-        Node() = default;
-        Node(const Node&) = delete;
-        Node& operator=(const Node&) = delete;
-        ~Node() { cancel(*this); }
-
-        bool scheduled() const { return ring_ != nullptr; }
-
-        /// The last one it was scheduled for.
-        Tick deadline() const { return deadline_; }
-
-    private:
-        friend class Wheel;
-
-        Node* prev_ = this;
-        Node* next_ = this;
-        Ring* ring_ = nullptr;
-        Tick deadline_ = 0;
-    };
 
     explicit Wheel(Tick now = 0) : now_(now) {}
     Wheel(const Wheel&) = delete;
@@ -74,17 +52,12 @@ public:
 
     /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
     /// due, in no particular order, but for `most` nodes only: true says that more are left, for
-    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy any
-    /// node, this one too; what it schedules is due at a later tick.
+    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy
+    /// any node, this one too; what it schedules is due at a later tick.
     template <class Expire>
     bool advance(Tick now, Expire&& expire, std::size_t most = SIZE_MAX) {
         collect_due(now);
-        for (; due_.count > 0 && most > 0; --most) {
-            Node& node = due_.first();
-            due_.remove(node);
-            expire(node);
-        }
-        return due_.count > 0;
+        return due_.drain(expire, most);
     }
 
     Tick now() const { return now_; }
@@ -99,34 +72,6 @@ public:
     std::uint32_t count(Tick slot) const { return rings_[slot].count; }
 
 private:
-    /// The nodes that wait in one place, linked in a circle that `end` closes.
-    struct Ring {
-        Node end;
-        std::uint32_t count = 0;
-
-        Node& first() { return *end.next_; }
-
-        void add(Node& node) {
-            node.ring_ = this;
-            node.prev_ = end.prev_;
-            node.next_ = &end;
-            node.prev_->next_ = &node;
-            end.prev_ = &node;
-            ++count;
-        }
-
-        void remove(Node& node) {
-            node.prev_->next_ = node.next_;
-            node.next_->prev_ = node.prev_;
-            node.ring_ = nullptr;
-            --count;
-        }
-
-        void clear() {
-            while (count > 0) remove(first());
-        }
-    };
-
     void collect_due(Tick now) {
         if (now <= now_) return;
         // Thirty ticks pass every slot; a longer jump has nothing more to see.
@@ -136,14 +81,11 @@ private:
     }
 
     void collect_due(Ring& ring) {
-        for (Node* node = ring.end.next_; node != &ring.end;) {
-            Node* const next = node->next_;
-            if (node->deadline_ <= now_) {
-                ring.remove(*node);
-                due_.add(*node);
-            }
-            node = next;
-        }
+        ring.for_each([&](Node& node) {
+            if (node.deadline_ > now_) return;
+            ring.remove(node);
+            due_.add(node);
+        });
     }
 
     Ring rings_[slots];
