@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "wheel/ring.h"
+
+namespace pulsegate {
+
+/// A timing wheel for deadlines that are far away and many: days until a session ends, a week until
+/// a message expires. Where `Wheel` looks at a waiting node once a lap, here it is looked at six
+/// times at most. `schedule` and `cancel` are O(1), and it has no clock, no thread and no
+/// allocation: the owner says what time it is.
+///
+/// Six wheels of 30 slots are stacked: a slot of level 0 is a tick, and one of each further level
+/// is a lap of the level below. A node waits on the lowest level whose lap reaches its deadline; as
+/// time enters its slot there, it moves down. The highest level reaches 30^6 ticks far, 23 years of
+/// seconds; a deadline beyond that waits there for as many laps as it takes.
+///
+/// A node expires at the first `advance` to its deadline or later, never before. An owner that
+/// schedules for ceil(time + timeout) and advances to floor(time), both in ticks, expires nobody
+/// early, and nobody more than one tick late.
+class StackedWheel {
+    using Ring = pulsegate::Ring<StackedWheel>;
+
+public:
+    using Node = Ring::Node;
+
+    static constexpr Tick slots = 30;
+    static constexpr std::size_t levels = 6;
+
+    explicit StackedWheel(Tick now = 0) : now_(now) {}
+    StackedWheel(const StackedWheel&) = delete;
+    StackedWheel& operator=(const StackedWheel&) = delete;
+
+    /// Nodes that still wait are left unscheduled.
+    ~StackedWheel() {
+        for (auto& level : rings_)
+            for (Ring& ring : level) ring.clear();
+        due_.clear();
+    }
+
+    /// Sets the node's deadline, or moves it. A deadline that is not after `now()` becomes the next
+    /// tick: its own slot has been passed, and would not be looked at again for a lap.
+    void schedule(Node& node, Tick deadline) {
+        node.deadline_ = std::max(deadline, now_ + 1);
+        move(node, ring_for(node.deadline_));
+    }
+
+    /// Harmless when the node is not scheduled.
+    static void cancel(Node& node) {
+        if (node.scheduled()) node.ring_->remove(node);
+    }
+
+    /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
+    /// due, in no particular order, but for `most` nodes only: true says that more are left, for
+    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy
+    /// any node, this one too; what it schedules is due at a later tick.
+    ///
+    /// A jump costs no more than a look at every slot, and at the nodes whose slots it reaches.
+    template <class Expire>
+    bool advance(Tick now, Expire&& expire, std::size_t most = SIZE_MAX) {
+        move_down(now);
+        return due_.drain(expire, most);
+    }
+
+    Tick now() const { return now_; }
+
+    std::size_t size() const {
+        std::size_t sum = due_.count;
+        for (const auto& level : rings_)
+            for (const Ring& ring : level) sum += ring.count;
+        return sum;
+    }
+
+private:
+    /// Where to wait for a deadline that is to come.
+    Ring& ring_for(Tick deadline) {
+        Tick slot = deadline;
+        Tick current = now_;
+        std::size_t level = 0;
+        // A lap ahead is the slot where time is now, which will be entered again just then.
+        for (; slot - current > slots && level + 1 < levels; ++level) {
+            slot /= slots;
+            current /= slots;
+        }
+        return rings_[level][slot % slots];
+    }
+
+    static void move(Node& node, Ring& ring) {
+        if (node.ring_ == &ring) return;
+        cancel(node);
+        ring.add(node);
+    }
+
+    void move_down(Tick now) {
+        if (now <= now_) return;
+        Tick from = now_;
+        Tick to = now_ = now;
+        // From the lowest level upwards: what comes down is placed as of `now`, and needs no second
+        // look. Where no slot was entered, none was on the levels above.
+        for (auto& level : rings_) {
+            const Tick entered = std::min(to - from, slots);
+            if (entered == 0) return;
+            for (Tick ago = entered; ago-- > 0;) move_down(level[(to - ago) % slots]);
+            from /= slots;
+            to /= slots;
+        }
+    }
+
+    void move_down(Ring& ring) {
+        ring.for_each([this](Node& node) {
+            move(node, node.deadline_ <= now_ ? due_ : ring_for(node.deadline_));
+        });
+    }
+
+    Ring rings_[levels][slots];
+
+    // Due nodes gather here before the first `expire`, so nothing that `expire` does can disturb a
+    // slot that is being walked, and those that are too many for one call wait for the next.
+    Ring due_;
+
+    Tick now_;
+};
+
+static_assert(sizeof(StackedWheel::Node) <= 32);
+
+}  // namespace pulsegate
