@@ -278,6 +278,11 @@ PropertyList& PropertyList::add_user(std::string_view key, std::string_view valu
     return *this;
 }
 
+PropertyList& PropertyList::append(std::string_view encoded) {
+    raw_ += encoded;
+    return *this;
+}
+
 PropertyList& PropertyList::add(const PropertyValue& value) {
     if (value.id == Property::user_property) return add_user(value.key, value.text);
     if (is_number(rule_for(value.id).wire)) return add(value.id, value.number);

@@ -91,6 +91,8 @@ public:
     PropertyList& add(Property id, std::string_view text);
     PropertyList& add_user(std::string_view key, std::string_view value);
     PropertyList& add(const PropertyValue& value);
+    /// A list that is already encoded, without its length.
+    PropertyList& append(std::string_view encoded);
 
     Properties view() const { return Properties(as_bytes(raw_)); }
     std::string take() && { return std::move(raw_); }

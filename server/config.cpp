@@ -13,6 +13,10 @@ namespace {
 
 constexpr Millis second = 1000;
 
+/// Ten years, and a terabyte: more is a slip of the hand.
+constexpr Millis longest_memory = 3650ll * 86'400 * second;
+constexpr std::size_t most_bytes = std::size_t{1} << 40;
+
 /// The longest silence that MQTT can ask for: one and a half times 65,535 s.
 constexpr Millis longest_silence = 98'303 * second;
 
@@ -110,15 +114,71 @@ ListenUrl parse_url(const std::string& text) {
     return url;
 }
 
-/// Adds an option whose text `parse` turns into the setting.
-template <class Parse>
-void setting(CLI::App& app, const std::string& name, const char* type, const char* usual,
-             const char* help, Parse parse) {
-    auto* option = app.add_option_function<std::string>(
-        "--" + name, [name, parse](const std::string& text) { parse(name, text); }, help);
-    option->type_name(type);
-    if (*usual) option->default_str(usual);
+spdlog::level::level_enum parse_level(const std::string& name, const std::string& text) {
+    if (text == "debug") return spdlog::level::debug;
+    if (text == "info") return spdlog::level::info;
+    if (text == "warn") return spdlog::level::warn;
+    if (text == "error") return spdlog::level::err;
+    throw ConfigError(
+        fmt::format("{}: '{}' is unknown; choose debug, info, warn or error", name, text));
 }
+
+UserFrom parse_user_from(const std::string& name, const std::string& text) {
+    if (text == "username") return UserFrom::username;
+    if (text == "client-id") return UserFrom::client_id;
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose username or client-id", name, text));
+}
+
+bool parse_switch(const std::string& name, const std::string& text) {
+    if (text == "on" || text == "true") return true;
+    if (text == "off" || text == "false") return false;
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose on or off", name, text));
+}
+
+/// The settings of one command line: each option's text is turned into a member of the Config.
+class Settings {
+public:
+    explicit Settings(CLI::App& app) : app_(app) {}
+
+    template <class Parse>
+    void any(const std::string& name, const char* type, const char* usual, const char* help,
+             Parse parse) {
+        auto* option = app_.add_option_function<std::string>(
+            "--" + name, [name, parse](const std::string& text) { parse(name, text); }, help);
+        option->type_name(type);
+        if (*usual) option->default_str(usual);
+    }
+
+    void duration(const char* name, Millis& value, Millis least, Millis most, const char* usual,
+                  const char* help) {
+        any(name, "DURATION", usual, help, [&value, least, most](auto& named, auto& text) {
+            value = parse_duration(named, text, least, most);
+        });
+    }
+
+    void size(const char* name, std::size_t& value, std::size_t least, std::size_t most,
+              const char* usual, const char* help) {
+        any(name, "SIZE", usual, help, [&value, least, most](auto& named, auto& text) {
+            value = parse_size(named, text, least, most);
+        });
+    }
+
+    template <class Number>
+    void count(const char* name, Number& value, unsigned least, unsigned most, const char* usual,
+               const char* help) {
+        any(name, "N", usual, help, [&value, least, most](auto& named, auto& text) {
+            value = static_cast<Number>(parse_count(named, text, least, most));
+        });
+    }
+
+    void on_off(const char* name, bool& value, const char* help) {
+        any(name, "on|off", value ? "on" : "off", help,
+            [&value](auto& named, auto& text) { value = parse_switch(named, text); });
+    }
+
+private:
+    CLI::App& app_;
+};
 
 }  // namespace
 
@@ -126,16 +186,6 @@ std::string ListenUrl::text() const {
     const bool v6 = host.find(':') != std::string::npos;
     return fmt::format("{}://{}{}{}:{}", scheme == Scheme::mqtt ? "mqtt" : "http", v6 ? "[" : "",
                        host, v6 ? "]" : "", port);
-}
-
-BrokerSettings Config::broker() const {
-    return {.idle_timeout = idle_timeout,
-            .strict_idle_timeout = strict_idle_timeout,
-            .user_from = user_from,
-            .max_packet_size = max_packet_size,
-            .output_budget = output_budget,
-            .max_subscriptions = max_subscriptions,
-            .forget_after = forget_after};
 }
 
 Config parse_config(int argc, const char* const* argv) {
@@ -170,68 +220,82 @@ Config parse_config(int argc, const char* const* argv) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--allow-anonymous", config.allow_anonymous,
                  "Let anybody in on listeners that are reachable from outside this machine");
-    setting(app, "shards", "N", "one per core", "Event loops, each with a thread of its own",
-            [&](auto& name, auto& text) { config.shards = parse_count(name, text, 1, 256); });
-    setting(app, "idle-timeout", "DURATION", "30s",
-            "The silence after which a client is offline, when it states no keepalive (MQTT 5.0: "
-            "or a longer one)",
-            [&](auto& name, auto& text) {
-                config.idle_timeout = parse_duration(name, text, second, longest_silence);
-            });
+    Settings settings(app);
+    settings.count("shards", config.shards, 1, 256, "one per core",
+                   "Event loops, each with a thread of its own");
+    settings.any("events", "FILE", "",
+                 "Append every change of presence to this file as a line of JSON; - is standard "
+                 "output",
+                 [&](auto&, auto& text) { config.events = text; });
+    settings.any("log-level", "LEVEL", "info",
+                 "What to log to standard error: debug, info, warn or error",
+                 [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
+
+    settings.any("user-from", "FIELD", "username",
+                 "Who is the user of a client: its username (its client-id if it has none), or "
+                 "always its client-id",
+                 [&](auto& name, auto& text) { config.user_from = parse_user_from(name, text); });
+    settings.duration("idle-timeout", config.idle_timeout, second, longest_silence, "30s",
+                      "The silence after which a client is offline, when it states no keepalive "
+                      "(MQTT 5.0: or a longer one)");
     app.add_flag(
         "--strict-idle-timeout", config.strict_idle_timeout,
         "Hold MQTT 3.1.1 clients to the idle timeout, even if they state a longer keepalive");
-    setting(app, "login-timeout", "DURATION", "10s",
-            "How long a new connection may take to send its CONNECT", [&](auto& name, auto& text) {
-                config.login_timeout = parse_duration(name, text, second, longest_silence);
-            });
-    setting(app, "forget-after", "DURATION", "24h", "How long an offline user stays known",
-            [&](auto& name, auto& text) {
-                config.forget_after = parse_duration(name, text, second, 3650ll * 86'400 * second);
-            });
-    setting(app, "user-from", "FIELD", "username",
-            "Who is the user of a client: its username (its client-id if it has none), or always "
-            "its client-id",
-            [&](auto& name, auto& text) {
-                if (text == "username")
-                    config.user_from = UserFrom::username;
-                else if (text == "client-id")
-                    config.user_from = UserFrom::client_id;
-                else
-                    throw ConfigError(fmt::format(
-                        "{}: '{}' is unknown; choose username or client-id", name, text));
-            });
-    setting(app, "max-packet-size", "SIZE", "256KiB", "The largest packet that a client may send",
-            [&](auto& name, auto& text) {
-                config.max_packet_size = parse_size(name, text, 1024, 268'435'460);
-            });
-    setting(app, "output-budget", "SIZE", "1MiB",
-            "What may wait to be sent to one client; a slower one is cut",
-            [&](auto& name, auto& text) {
-                config.output_budget = parse_size(name, text, 16 * 1024, 1 << 30);
-            });
-    setting(app, "max-subscriptions", "N", "1000", "How many subscriptions one client may have",
-            [&](auto& name, auto& text) {
-                config.max_subscriptions = parse_count(name, text, 1, 10'000'000);
-            });
-    setting(app, "events", "FILE", "",
-            "Append every change of presence to this file as a line of JSON; - is standard output",
-            [&](auto&, auto& text) { config.events = text; });
-    setting(app, "log-level", "LEVEL", "info",
-            "What to log to standard error: debug, info, warn or error",
-            [&](auto& name, auto& text) {
-                if (text == "debug")
-                    config.log_level = spdlog::level::debug;
-                else if (text == "info")
-                    config.log_level = spdlog::level::info;
-                else if (text == "warn")
-                    config.log_level = spdlog::level::warn;
-                else if (text == "error")
-                    config.log_level = spdlog::level::err;
-                else
-                    throw ConfigError(fmt::format(
-                        "{}: '{}' is unknown; choose debug, info, warn or error", name, text));
-            });
+    settings.any("max-keepalive", "DURATION", "idle-timeout / 1.5",
+                 "The longest keepalive that MQTT 5.0 clients may choose; the others are told it",
+                 [&](auto& name, auto& text) {
+                     config.max_keepalive = static_cast<std::uint32_t>(
+                         parse_duration(name, text, second, 65'535 * second) / second);
+                 });
+    settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
+                      "How long a new connection may take to send its CONNECT");
+    settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
+                      "How long an offline user stays known");
+
+    settings.size("max-packet-size", config.max_packet_size, 1024, 268'435'460, "256KiB",
+                  "The largest packet that a client may send");
+    settings.size("output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
+                  "What may wait to be sent to one client; a slower one is cut");
+    settings.count("receive-maximum", config.receive_maximum, 1, 65'535, "256",
+                   "Messages of QoS 2 that a client may have under way to us");
+    settings.count("max-inflight", config.max_inflight, 1, 65'535, "256",
+                   "Messages of QoS 1 and 2 that we have under way to a client");
+    settings.count("topic-alias-maximum", config.topic_alias_maximum, 0, 65'535, "16",
+                   "Topic aliases of one connection, in each direction");
+    settings.any("max-qos", "0|1|2", "2", "The highest QoS that clients may use",
+                 [&](auto& name, auto& text) {
+                     config.max_qos = static_cast<QoS>(parse_count(name, text, 0, 2));
+                 });
+
+    settings.duration("max-session-expiry", config.max_session_expiry, 0, longest_memory, "7d",
+                      "How long the session of a client that is away is kept, at most; a 3.1.1 "
+                      "client that keeps its session gets all of it");
+    settings.count("persistent-session-quota", config.persistent_session_quota, 1, 1'000'000'000,
+                   "500000",
+                   "How many sessions of clients that are away are kept; then the longest away "
+                   "go first");
+    settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
+                   "How many messages wait for one client; then the oldest go first");
+    settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
+                  "How much memory the messages take that wait for one client");
+
+    settings.on_off("retain-available", config.retain_available,
+                    "Whether clients may publish retained messages");
+    settings.count("max-retained-messages", config.max_retained_messages, 0, 1'000'000'000,
+                   "1000000", "How many retained messages are kept");
+    settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes, "256MiB",
+                  "How much memory retained messages take");
+
+    settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
+                   "How many subscriptions one client may have");
+    settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
+                    "Whether filters may have wildcards");
+    settings.on_off("shared-subscriptions", config.shared_subscriptions,
+                    "Whether clients may share subscriptions: $share/GROUP/FILTER");
+    settings.size("max-topic-length", config.max_topic_length, 1, 65'535, "65535",
+                  "The longest topic or filter, in bytes");
+    settings.count("max-topic-levels", config.max_topic_levels, 1, 1000, "128",
+                   "How many levels a filter may have");
 
     try {
         app.parse(argc, argv);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/clock.h"
-#include "server/session/broker.h"
+#include "server/session/settings.h"
 
 namespace pulsegate {
 
@@ -24,22 +24,13 @@ struct ListenUrl {
 
 /// Every setting, under the name it has as a flag and in the file: `idle-timeout` is
 /// `idle_timeout`.
-struct Config {
+struct Config : BrokerSettings {
     std::vector<ListenUrl> listen;
     unsigned shards = 0;
-    Millis idle_timeout = 30'000;
-    bool strict_idle_timeout = false;
     Millis login_timeout = 10'000;
-    Millis forget_after = 24 * 3600 * 1000;
-    UserFrom user_from = UserFrom::username;
-    std::size_t max_packet_size = 256 * 1024;
-    std::size_t output_budget = 1024 * 1024;
-    std::size_t max_subscriptions = 1000;
     bool allow_anonymous = false;
     std::string events;
     spdlog::level::level_enum log_level = spdlog::level::info;
-
-    BrokerSettings broker() const;
 };
 
 /// A setting that can't be used: the message names it and the remedy.

@@ -22,14 +22,20 @@ struct Counters {
     std::uint64_t login_timeouts = 0;
     std::uint64_t takeovers = 0;
     std::uint64_t expiries = 0;
-    std::uint64_t rescues = 0;  ///< due connections that turned out to be alive
+    std::uint64_t sessions_expired = 0;
+    std::uint64_t sessions_over_quota = 0;  ///< ended early, because too many are away
+    std::uint64_t rescues = 0;              ///< due connections that turned out to be alive
     std::uint64_t bad_packets = 0;
     std::uint64_t slow_consumers = 0;
     std::uint64_t messages_in = 0;
     std::uint64_t messages_out = 0;
-    std::uint64_t dropped_too_large = 0;  ///< larger than the client's Maximum Packet Size
-    std::uint64_t dropped_slow = 0;       ///< lost with a slow consumer's connection
-    std::uint64_t dropped_forbidden = 0;  ///< published to a topic that is the gateway's
+    std::uint64_t dropped_too_large = 0;      ///< larger than the client's Maximum Packet Size
+    std::uint64_t dropped_refused = 0;        ///< a reserved topic, or a payload that isn't UTF-8
+    std::uint64_t dropped_expired = 0;        ///< older than their Message Expiry Interval
+    std::uint64_t dropped_queue_full = 0;     ///< the oldest in the queue of a client
+    std::uint64_t dropped_session_ended = 0;  ///< in the queue of a client that stayed away
+    std::uint64_t dropped_no_member = 0;      ///< of a shared subscription that nobody is left in
+    std::uint64_t dropped_not_retained = 0;   ///< delivered, but no room to retain them
 
     /// How late the ticks came, in milliseconds, counted by upper bound.
     static constexpr std::array<std::int64_t, 9> lag_bounds{1, 2, 5, 10, 50, 100, 500, 1000, 5000};

@@ -1,19 +1,24 @@
 #include "server/message.h"
 
+#include <atomic>
 #include <utility>
 
 namespace pulsegate {
 
-bool reserved_topic(std::string_view topic) {
-    return topic.starts_with('$') || topic.starts_with("presence/");
-}
-
-std::string travelling(const Properties& properties) {
+Message make_message(std::string_view topic, std::string_view payload, const Properties& properties,
+                     QoS qos, bool retain, Millis now) {
+    Message message{.topic = std::string(topic),
+                    .payload = std::string(payload),
+                    .properties = {},
+                    .qos = qos,
+                    .retain = retain};
     PropertyList kept;
     properties.for_each([&](const PropertyValue& property) {
         switch (property.id) {
-            case Property::payload_format_indicator:
             case Property::message_expiry_interval:
+                message.expires = now + Millis{property.number} * 1000;
+                break;
+            case Property::payload_format_indicator:
             case Property::content_type:
             case Property::response_topic:
             case Property::correlation_data:
@@ -21,7 +26,17 @@ std::string travelling(const Properties& properties) {
             default: break;
         }
     });
-    return std::move(kept).take();
+    message.properties = std::move(kept).take();
+    return message;
+}
+
+std::uint64_t next_stamp() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool reserved_topic(std::string_view topic) {
+    return topic.starts_with('$') || topic.starts_with("presence/");
 }
 
 }  // namespace pulsegate

@@ -17,10 +17,14 @@ namespace {
 constexpr std::size_t most_mail = 4 * 1024 * 1024;
 
 struct Weight {
-    std::size_t operator()(const MessageRef& message) const {
-        return bookkeeping + message->topic.size() + message->payload.size() +
-               message->properties.size();
+    std::size_t operator()(const MessageRef& message) const { return message->cost(); }
+    std::size_t operator()(const Handout& handout) const {
+        return handout.delivery.message->cost();
     }
+    std::size_t operator()(const Return& returned) const {
+        return returned.delivery.message->cost();
+    }
+    std::size_t operator()(const Letter& letter) const { return std::visit(*this, letter); }
     template <class Other>
     std::size_t operator()(const Other&) const {
         return bookkeeping;
@@ -37,8 +41,8 @@ Shard::Shard(const Config& config, unsigned index, Admission& admission, LineWri
     : index_(index),
       admission_(admission),
       events_(events),
-      settings_(config.broker()),
-      broker_(settings_, index, config.shards, counters_, *this),
+      settings_(config),
+      broker_(settings_, index, config.shards, interest_, store_, counters_, *this),
       transport_(io_, {config.max_packet_size, config.output_budget, config.login_timeout},
                  admission, counters_, *this) {}
 
@@ -78,10 +82,14 @@ ShardStatus Shard::status() const {
     const Wheel& wheel = transport_.wheel();
     ShardStatus status{.counters = counters_,
                        .connections = transport_.connections(),
-                       .sessions = broker_.sessions(),
+                       .connected = broker_.connected(),
+                       .absent = broker_.absent(),
+                       .waiting = broker_.waiting(),
                        .subscriptions = broker_.subscriptions(),
                        .users = broker_.presence().users(),
                        .online = broker_.presence().online(),
+                       .retained = broker_.retained().messages(),
+                       .retained_bytes = broker_.retained().bytes(),
                        .tick = wheel.now(),
                        .slots = {}};
     for (Tick slot = 0; slot < Wheel::slots; ++slot) status.slots[slot] = wheel.count(slot);
@@ -92,7 +100,7 @@ ShardStatus Shard::status() const {
 // ---------------------------------------------------------------------------
 
 void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
-    if (connection.session) return broker_.handle(*connection.session, packet);
+    if (connection.session) return broker_.handle(*connection.session, packet, now);
     on_connect(connection, std::get<Connect>(packet), now);
 }
 
@@ -113,7 +121,7 @@ void Shard::on_connect(Connection& connection, const Connect& connect, Millis no
 }
 
 void Shard::on_drained(Connection& connection) {
-    if (connection.session) broker_.drained(*connection.session);
+    if (connection.session) broker_.drained(*connection.session, monotonic_now());
 }
 
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
@@ -137,8 +145,11 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
 // ------------------------------------------------------------------------
 
 void Shard::forward(const MessageRef& message) {
-    for (Shard* shard : shards_)
-        if (shard != this && shard->send(message) > most_mail) congested_ = true;
+    const bool for_all = message->stamp != 0;  // retained: every shard keeps it
+    for (Shard* shard : shards_) {
+        if (shard == this || !(for_all || shard->interest_.wants(message->topic))) continue;
+        if (shard->send(message) > most_mail) congested_ = true;
+    }
 }
 
 bool Shard::congested() {
@@ -151,9 +162,8 @@ void Shard::record(PresenceChange change) {
     if (events_) events_->write(to_json(change));
 }
 
-void Shard::ask(PresenceQuestion question) {
-    Shard* asked = shards_[question.asked];
-    asked->send(std::move(question));
+void Shard::send(unsigned shard, Letter letter) {
+    if (shards_[shard]->send(std::move(letter)) > most_mail && shard != index_) congested_ = true;
 }
 
 // -- mail
@@ -182,15 +192,8 @@ void Shard::open_mail() {
 }
 
 void Shard::receive(Arrival& arrival) { transport_.adopt(std::move(arrival)); }
-void Shard::receive(const MessageRef& message) { broker_.deliver(message); }
-void Shard::receive(const PresenceQuestion& question) {
-    PresencePage page = broker_.answer(question, monotonic_now());
-    // Our own subscriber gets it at once: what changed while it lay in the mailbox would reach the
-    // client first, and the page would then tell it the older state as the last word.
-    if (question.asker == index_) return broker_.continue_catch_up(page);
-    shards_[question.asker]->send(std::move(page));
-}
-void Shard::receive(const PresencePage& page) { broker_.continue_catch_up(page); }
+void Shard::receive(const MessageRef& message) { broker_.deliver(message, monotonic_now()); }
+void Shard::receive(Letter& letter) { broker_.receive(letter, monotonic_now()); }
 void Shard::receive(const Task& task) { task(*this); }
 
 // -- time
@@ -212,7 +215,7 @@ void Shard::tick() {
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
     transport_.expire_due();
-    broker_.tick();
+    broker_.tick(monotonic_now());
     for (auto& listener : listeners_) listener->tick();
 }
 

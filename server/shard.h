@@ -15,7 +15,9 @@
 #include "server/line_writer.h"
 #include "server/mailbox.h"
 #include "server/message.h"
+#include "server/routing/interest.h"
 #include "server/session/broker.h"
+#include "server/store/memory_store.h"
 #include "server/transport/listener.h"
 #include "server/transport/transport.h"
 
@@ -25,10 +27,14 @@ namespace pulsegate {
 struct ShardStatus {
     Counters counters;
     std::size_t connections;
-    std::size_t sessions;
+    std::size_t connected;
+    std::size_t absent;
+    std::size_t waiting;
     std::size_t subscriptions;
     std::size_t users;
     std::size_t online;
+    std::size_t retained;
+    std::size_t retained_bytes;
     Tick tick;
     std::array<std::uint32_t, Wheel::slots> slots;
 };
@@ -38,7 +44,7 @@ struct ShardStatus {
 class Shard final : ConnectionOwner, Surroundings {
 public:
     using Task = std::function<void(Shard&)>;
-    using Mail = std::variant<Arrival, MessageRef, PresenceQuestion, PresencePage, Task>;
+    using Mail = std::variant<Arrival, MessageRef, Letter, Task>;
 
     Shard(const Config& config, unsigned index, Admission& admission, LineWriter* events);
 
@@ -72,13 +78,12 @@ private:
 
     void forward(const MessageRef& message) override;
     void record(PresenceChange change) override;
-    void ask(PresenceQuestion question) override;
+    void send(unsigned shard, Letter letter) override;
 
     void open_mail();
     void receive(Arrival& arrival);
     void receive(const MessageRef& message);
-    void receive(const PresenceQuestion& question);
-    void receive(const PresencePage& page);
+    void receive(Letter& letter);
     void receive(const Task& task);
 
     void leave_by(Millis end);
@@ -95,6 +100,8 @@ private:
     std::vector<Mail> mail_;  ///< taken, and read up to `unread_mail_`
     std::size_t unread_mail_ = 0;
     Counters counters_;
+    Interest interest_;
+    MemoryStore store_;
     const BrokerSettings settings_;
     Broker broker_;
     Transport transport_;

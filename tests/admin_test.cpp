@@ -100,7 +100,7 @@ TEST_CASE("/metrics counts what happened") {
     CHECK(sum(text, "pulsegate_users_known") == 3);
     CHECK(sum(text, "pulsegate_messages_received_total") == 2);
     CHECK(sum(text, "pulsegate_messages_sent_total") == 1);
-    CHECK(sum(text, "pulsegate_messages_dropped_total", "reason=\"forbidden_topic\"") == 1);
+    CHECK(sum(text, "pulsegate_messages_dropped_total", "reason=\"refused\"") == 1);
     CHECK(sum(text, "pulsegate_packets_received_total", "type=\"connect\"") == 5);
     CHECK(sum(text, "pulsegate_packets_received_total", "type=\"pingreq\"") == 2);
     CHECK(sum(text, "pulsegate_packets_sent_total", "type=\"connack\"") == 5);

@@ -253,10 +253,9 @@ TEST_CASE("other spellings of a presence topic are nobody's") {
 }
 
 TEST_CASE("filters that may select presence are known") {
-    for (const char* filter : {"presence/+", "presence/#", "+/alice", "#", "+/+", "+/#"})
-        CHECK(selects_presence(filter));
-    for (const char* filter :
-         {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+"})
+    for (const char* filter : {"presence/+", "presence/#"}) CHECK(selects_presence(filter));
+    for (const char* filter : {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+",
+                               "+/alice", "#", "+/+", "+/#"})
         CHECK_FALSE(selects_presence(filter));
 }
 

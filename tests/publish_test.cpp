@@ -50,7 +50,7 @@ TEST_CASE("QoS 1 is acknowledged to the publisher and asked of the subscriber") 
 TEST_CASE("a message arrives with the lower of its own QoS and that of the subscription") {
     Gateway gateway;
     Conversation c(gateway);
-    c.login("p").send("82 r k1 s'a' 00 s'b' 01 s'c' 02").expect("90 05 k1 00 01 01");
+    c.login("p").send("82 r k1 s'a' 00 s'b' 01 s'c' 02").expect("90 05 k1 00 01 02");
     c.send("32 r s'a' k5 '!'").expect("30 r s'a' '!' | 40 02 k5");
     c.send("30 r s'b' '!'").expect("30 r s'b' '!'");
     c.send("32 r s'c' k6 '!'").expect("32 r s'c' k1 '!' | 40 02 k6");
@@ -156,23 +156,30 @@ TEST_CASE("the properties of a message travel with it, user properties in their 
         "[ 26 s'z' s'1' 01 01 26 s'a' s'2' 02 w60 03 s'text/plain' 08 s'reply/here' 09 s4 01020304 "
         "26 s'z' s'1' ]";
     sender.send("30 r s'x' " + properties + " 'hi'").expect_nothing();
-    newer.expect("30 r s'x' " + properties + " 'hi'");
+    const std::string ordered =
+        "[ 02 w60 26 s'z' s'1' 01 01 26 s'a' s'2' 03 s'text/plain' 08 s'reply/here' 09 s4 01020304 "
+        "26 s'z' s'1' ]";
+    newer.expect("30 r s'x' " + ordered + " 'hi'");
     older.expect("30 r s'x' 'hi'");
 }
 
-TEST_CASE("QoS 2 is refused with 0x9B") {
-    Gateway gateway;
+TEST_CASE("a QoS above max-qos is refused with 0x9B, and granted as max-qos") {
+    Gateway gateway([](Config& config) { config.max_qos = QoS::at_least_once; });
     Conversation(gateway)
-        .login("p", v5)
+        .send("10 r s'MQTT' 05 02 k10 [ ] s'p'")
+        .expect("20 r 00 00 [ 21 k256 24 01 27 w262144 22 k16 ]")
+        .send("82 r k1 [ ] s'x' 02")
+        .expect("90 r k1 [ ] 01")
         .send("34 r s'x' k1 [ ] 'hi'")
         .expect_close(Reason::qos_not_supported);
     Conversation(gateway).login("q").send("34 r s'x' k1 'hi'").expect_close();
 }
 
-TEST_CASE("retain is refused with 0x9A where it can be said, and ignored in 3.1.1") {
-    Gateway gateway;
+TEST_CASE("without retain-available retain is refused with 0x9A, and ignored in 3.1.1") {
+    Gateway gateway([](Config& config) { config.retain_available = false; });
     Conversation(gateway)
-        .login("p", v5)
+        .send("10 r s'MQTT' 05 02 k10 [ ] s'p'")
+        .expect("20 r 00 00 [ 21 k256 25 00 27 w262144 22 k16 ]")
         .send("31 r s'x' [ ] 'hi'")
         .expect_close(Reason::retain_not_supported);
     Conversation c(gateway);
@@ -180,16 +187,14 @@ TEST_CASE("retain is refused with 0x9A where it can be said, and ignored in 3.1.
     c.send("82 r k1 s'x' 00").expect("90 03 k1 00").expect_nothing();
 }
 
-TEST_CASE("a topic alias is refused with 0x94, since none was offered") {
-    Gateway gateway;
-    Conversation(gateway)
-        .login("p", v5)
-        .send("30 r s'x' [ 23 k1 ] 'hi'")
-        .expect_close(Reason::topic_alias_invalid);
-    Conversation(gateway)
-        .login("p", v5)
-        .send("30 r s'' [ 23 k1 ] 'hi'")
-        .expect_close(Reason::topic_alias_invalid);
+TEST_CASE("a topic alias above topic-alias-maximum is refused with 0x94") {
+    Gateway gateway([](Config& config) { config.topic_alias_maximum = 3; });
+    for (const char* topic : {"s'x'", "s''"})
+        Conversation(gateway)
+            .send("10 r s'MQTT' 05 02 k10 [ ] s'p'")
+            .expect("20 r 00 00 [ 21 k256 27 w262144 22 k3 ]")
+            .send("30 r " + std::string(topic) + " [ 23 k4 ] 'hi'")
+            .expect_close(Reason::topic_alias_invalid);
 }
 
 TEST_CASE("nobody but the gateway publishes presence and $ topics") {

@@ -62,9 +62,10 @@ AllDue match(Router& router, const std::string& topic, const Session* publisher)
     router.match(topic, publisher, [&](const Match& match) {
         auto identifiers = match.identifiers;
         std::sort(identifiers.begin(), identifiers.end());
-        const bool first = all.try_emplace(match.session, Due{match.qos, match.retain_as_published,
-                                                              std::move(identifiers)})
-                               .second;
+        const bool first =
+            all.try_emplace(static_cast<const Session*>(match.subscriber),
+                            Due{match.qos, match.retain_as_published, std::move(identifiers)})
+                .second;
         CHECK_MESSAGE(first, "a session is visited twice for ", topic);
     });
     return all;
@@ -102,14 +103,15 @@ struct Company {
     Company(const Company&) = delete;
     explicit Company(std::size_t size) {
         for (std::size_t i = 0; i < size; ++i)
-            sessions.push_back(std::make_unique<Session>(user, "c" + std::to_string(i), 0));
+            sessions.push_back(std::make_unique<Session>(i, user, "c" + std::to_string(i), 0));
     }
     ~Company() {
         for (auto& session : sessions) router.unsubscribe_all(session->subscriptions);
     }
 
     User user{"u"};
-    Router router;
+    Interest interest;
+    Router router{interest};
     std::vector<std::unique_ptr<Session>> sessions;
 };
 
@@ -200,8 +202,9 @@ TEST_CASE("filters are told apart by their text alone") {
 
 TEST_CASE("a router that still has subscriptions when it ends frees them") {
     User user("u");
-    Session session(user, "c", 0);
-    Router router;
+    Session session(1, user, "c", 0);
+    Interest interest;
+    Router router{interest};
     router.subscribe(session, session.subscriptions, "a/+/#", {}, 0);
     router.subscribe(session, session.subscriptions, "plain", {}, 0);
 }

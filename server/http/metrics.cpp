@@ -62,8 +62,12 @@ public:
             const Counters& counters = shards_[shard].counters;
             const std::pair<const char*, std::uint64_t> reasons[] = {
                 {"too_large_for_client", counters.dropped_too_large},
-                {"slow_consumer", counters.dropped_slow},
-                {"forbidden_topic", counters.dropped_forbidden},
+                {"refused", counters.dropped_refused},
+                {"expired", counters.dropped_expired},
+                {"queue_full", counters.dropped_queue_full},
+                {"session_ended", counters.dropped_session_ended},
+                {"no_member", counters.dropped_no_member},
+                {"not_retained", counters.dropped_not_retained},
             };
             for (const auto& [reason, count] : reasons) {
                 ClientMetric metric = labelled(shard);
@@ -150,7 +154,15 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
 
     Families families(shards);
     families.gauge("pulsegate_connections", "Open connections.", state(&ShardStatus::connections));
-    families.gauge("pulsegate_sessions", "Clients logged in.", state(&ShardStatus::sessions));
+    families.gauge("pulsegate_sessions", "Clients logged in.", state(&ShardStatus::connected));
+    families.gauge("pulsegate_sessions_absent", "Sessions whose client is away.",
+                   state(&ShardStatus::absent));
+    families.gauge("pulsegate_messages_queued", "Messages that wait for their client.",
+                   state(&ShardStatus::waiting));
+    families.gauge("pulsegate_retained_messages", "Retained messages; each shard has them all.",
+                   state(&ShardStatus::retained));
+    families.gauge("pulsegate_retained_bytes", "Memory of the retained messages, about.",
+                   state(&ShardStatus::retained_bytes));
     families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));
     families.gauge("pulsegate_users_known", "Users known, online or offline.",
                    state(&ShardStatus::users));
@@ -169,6 +181,12 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_expiries_total",
                      "Clients closed because they were silent too long.",
                      count(&Counters::expiries));
+    families.counter("pulsegate_sessions_expired_total",
+                     "Sessions ended because their client stayed away.",
+                     count(&Counters::sessions_expired));
+    families.counter("pulsegate_sessions_over_quota_total",
+                     "Sessions ended early because of persistent-session-quota.",
+                     count(&Counters::sessions_over_quota));
     families.counter("pulsegate_rescues_total",
                      "Clients that were due but had sent something: false alarms.",
                      count(&Counters::rescues));

@@ -2,22 +2,26 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <new>
 
 #include "protocol/topic.h"
+#include "server/message.h"
 
 namespace pulsegate {
 
-/// One level of the wildcard tree. `here` is the filter that ends at this level, `rest` the one
-/// that goes on with `#`.
+/// One level of the wildcard tree, with its name behind it in the same allocation. `here` is the
+/// filter that ends at this level, `rest` the one that goes on with `#`. The levels below are found
+/// in `levels_`, and `+` without a search.
 struct Router::Level {
-    std::map<std::string, std::unique_ptr<Level>, std::less<>> children;
-    std::unique_ptr<Level> any;  ///< `+`
+    Level* parent = nullptr;
+    Level* any = nullptr;  ///< `+`
     Filter* here = nullptr;
     Filter* rest = nullptr;
+    std::uint32_t named = 0;  ///< how many are below, without `any`
+    std::uint16_t size;
 
-    bool empty() const { return children.empty() && !any && !here && !rest; }
+    std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), size}; }
+    bool empty() const { return named == 0 && !any && !here && !rest; }
 };
 
 std::size_t Router::Hash::operator()(std::string_view text) const {
@@ -31,19 +35,38 @@ bool Router::Equal::operator()(const Filter* filter, std::string_view text) cons
     return filter->text() == text;
 }
 
-namespace {
-
-Filter* make_filter(std::string_view text) {
-    void* memory = ::operator new(sizeof(Filter) + text.size());
-    auto* filter =
-        new (memory) Filter{.subscribers = {}, .size = static_cast<std::uint16_t>(text.size())};
-    std::memcpy(reinterpret_cast<char*>(filter + 1), text.data(), text.size());
-    return filter;
+std::size_t Router::Hash::operator()(const Step& step) const {
+    // Nobody outside knows where a level lies, so nobody can send names that collide below it.
+    auto hash = reinterpret_cast<std::size_t>(step.parent);
+    boost::hash_range(hash, step.name.begin(), step.name.end());
+    return hash;
+}
+std::size_t Router::Hash::operator()(const Level* level) const {
+    return (*this)(Step{level->parent, level->name()});
+}
+bool Router::Equal::operator()(const Step& step, const Level* level) const {
+    return level->parent == step.parent && level->name() == step.name;
+}
+bool Router::Equal::operator()(const Level* level, const Step& step) const {
+    return (*this)(step, level);
 }
 
-void free_filter(Filter* filter) {
-    filter->~Filter();
-    ::operator delete(filter);
+namespace {
+
+/// A filter or a level, with its text behind it.
+template <class Texted>
+Texted* make(std::string_view text) {
+    void* memory = ::operator new(sizeof(Texted) + text.size());
+    auto* made = new (memory) Texted{};
+    made->size = static_cast<std::uint16_t>(text.size());
+    std::memcpy(reinterpret_cast<char*>(made + 1), text.data(), text.size());
+    return made;
+}
+
+template <class Texted>
+void destroy(Texted* texted) {
+    texted->~Texted();
+    ::operator delete(texted);
 }
 
 /// Splits the first level off `rest`; false when that was the last one.
@@ -57,17 +80,18 @@ bool split(std::string_view& level, std::string_view& rest) {
 
 }  // namespace
 
-Router::Router() : tree_(std::make_unique<Level>()) {}
+Router::Router(Interest& interest) : interest_(interest), tree_(std::make_unique<Level>()) {}
 
 Router::~Router() {
     for (Filter* filter : filters_) {
         filter->subscribers.clear_and_dispose(
             [](Subscription* subscription) { delete subscription; });
-        free_filter(filter);
+        destroy(filter);
     }
+    for (Level* level : levels_) destroy(level);
 }
 
-bool Router::subscribe(Session& session, SubscriptionList& own, std::string_view text,
+bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view text,
                        SubscribeOptions options, std::uint32_t identifier) {
     Filter& filter = find_or_create(text);
     Subscription* subscription = find(filter, own);
@@ -75,7 +99,7 @@ bool Router::subscribe(Session& session, SubscriptionList& own, std::string_view
     if (is_new) {
         subscription = new Subscription;
         subscription->filter = &filter;
-        subscription->session = &session;
+        subscription->subscriber = &subscriber;
         filter.subscribers.push_back(*subscription);
         own.push_back(*subscription);
         ++subscriptions_;
@@ -104,13 +128,13 @@ void Router::unsubscribe_all(SubscriptionList& own) {
 }
 
 Subscription* Router::find(Filter& filter, SubscriptionList& own) const {
-    // The room may be large, and so may the session's list: whichever ends first decides.
+    // The room may be large, and so may the subscriber's list: whichever ends first decides.
     auto in_room = filter.subscribers.begin();
     auto in_own = own.begin();
     while (in_room != filter.subscribers.end() && in_own != own.end()) {
         ++work_;
         if (in_own->filter == &filter) return &*in_own;
-        if (in_room->session == in_own->session) return &*in_room;
+        if (in_room->subscriber == in_own->subscriber) return &*in_room;
         ++in_room;
         ++in_own;
     }
@@ -128,51 +152,67 @@ void Router::remove(SubscriptionList& own, Subscription& subscription) {
 
 Filter& Router::find_or_create(std::string_view text) {
     if (const auto found = filters_.find(text); found != filters_.end()) return **found;
-    Filter* filter = make_filter(text);
+    Filter* filter = make<Filter>(text);
     filters_.insert(filter);
-    if (!has_wildcard(text)) return *filter;
-
-    Level* level = tree_.get();
-    TopicLevels levels(text);
-    for (std::string_view part; levels.next(part);) {
-        if (part == "#") {
-            level->rest = filter;
-            return *filter;
-        }
-        auto& next = part == "+" ? level->any : level->children[std::string(part)];
-        if (!next) next = std::make_unique<Level>();
-        level = next.get();
-    }
-    level->here = filter;
+    interest_.add(text);
+    if (has_wildcard(text)) add_to_tree(*filter);
     return *filter;
 }
 
 void Router::drop(Filter& filter) {
-    if (has_wildcard(filter.text())) {
-        // Down to the filter's level, then back up through those that nothing needs any more.
-        const auto prune = [](auto& self, Level& level, std::string_view rest) -> void {
-            std::string_view part;
-            const bool more = split(part, rest);
-            if (part == "#") {
-                level.rest = nullptr;
-                return;
-            }
-            const auto child = part == "+" ? level.children.end() : level.children.find(part);
-            Level& next = part == "+" ? *level.any : *child->second;
-            if (more)
-                self(self, next, rest);
-            else
-                next.here = nullptr;
-            if (!next.empty()) return;
-            if (part == "+")
-                level.any.reset();
-            else
-                level.children.erase(child);
-        };
-        prune(prune, *tree_, filter.text());
-    }
+    if (has_wildcard(filter.text())) remove_from_tree(filter);
+    interest_.remove(filter.text());
     filters_.erase(&filter);
-    free_filter(&filter);
+    destroy(&filter);
+}
+
+void Router::add_to_tree(Filter& filter) {
+    Level* level = tree_.get();
+    TopicLevels names(filter.text());
+    std::string_view name;
+    while (names.next(name) && name != "#") {
+        Level* next = below(*level, name);
+        level = next ? next : make_below(*level, name);
+    }
+    (name == "#" ? level->rest : level->here) = &filter;
+}
+
+void Router::remove_from_tree(Filter& filter) {
+    Level* level = tree_.get();
+    TopicLevels names(filter.text());
+    std::string_view name;
+    while (names.next(name) && name != "#") level = below(*level, name);
+    (name == "#" ? level->rest : level->here) = nullptr;
+
+    // Back up through the levels that nothing needs any more.
+    while (level->empty() && level->parent) {
+        Level& parent = *level->parent;
+        if (level == parent.any)
+            parent.any = nullptr;
+        else
+            --parent.named;
+        levels_.erase(level);
+        destroy(level);
+        level = &parent;
+    }
+}
+
+Router::Level* Router::below(const Level& level, std::string_view name) const {
+    if (name == "+") return level.any;
+    if (level.named == 0) return nullptr;
+    const auto found = levels_.find(Step{&level, name});
+    return found != levels_.end() ? *found : nullptr;
+}
+
+Router::Level* Router::make_below(Level& parent, std::string_view name) {
+    auto* level = make<Level>(name);
+    level->parent = &parent;
+    levels_.insert(level);
+    if (name == "+")
+        parent.any = level;
+    else
+        ++parent.named;
+    return level;
 }
 
 void Router::find_filters(std::string_view topic) {
@@ -184,8 +224,9 @@ void Router::find_filters(std::string_view topic) {
 
 void Router::find_in_tree(const Level& level, std::string_view topic, bool first) {
     ++work_;
-    // MQTT 5.0, 4.7.2: a wildcard in front does not select topics that begin with `$`.
-    const bool wild = !(first && topic.starts_with('$'));
+    // MQTT 5.0, 4.7.2: a wildcard in front does not select topics that begin with `$`. Presence is
+    // the server's own as well: who listens to "#" did not ask who comes and goes.
+    const bool wild = !(first && reserved_topic(topic));
     if (level.rest && wild) matched_.push_back(level.rest);
 
     std::string_view part;
@@ -196,22 +237,21 @@ void Router::find_in_tree(const Level& level, std::string_view topic, bool first
         if (next.here) matched_.push_back(next.here);
         if (next.rest) matched_.push_back(next.rest);  // "sport/#" selects "sport" too
     };
-    if (const auto child = level.children.find(part); child != level.children.end())
-        descend(*child->second);
+    if (const Level* next = below(level, part)) descend(*next);
     if (level.any && wild) descend(*level.any);
 }
 
-void Router::merge_matches(const Session* publisher) {
+void Router::merge_matches(const Subscriber* publisher) {
     merged_.clear();
     const auto add = [this](const Match& match) { merged_.push_back(match); };
     for (Filter* filter : matched_) visit_one(*filter, publisher, add);
     if (merged_.empty()) return;
 
     std::sort(merged_.begin(), merged_.end(),
-              [](const Match& a, const Match& b) { return a.session < b.session; });
+              [](const Match& a, const Match& b) { return a.subscriber < b.subscriber; });
     auto last = merged_.begin();
     for (auto next = last + 1; next < merged_.end(); ++next) {
-        if (next->session != last->session) {
+        if (next->subscriber != last->subscriber) {
             if (++last != next) *last = std::move(*next);
             continue;
         }

@@ -10,65 +10,70 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "server/routing/interest.h"
 
 namespace pulsegate {
 
-class Session;
 struct Filter;
+
+/// Whoever subscribes: a session, or a group that shares a subscription.
+class Subscriber {};
 
 template <class Tag>
 using SubscriptionHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
                                      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
-/// One session's subscription to one filter. It hangs in two lists, the filter's and the session's
-/// own, so that leaving is O(1) however large the room and however many the subscriptions.
-struct Subscription : SubscriptionHook<Filter>, SubscriptionHook<Session> {
+/// One subscriber's subscription to one filter. It hangs in two lists, the filter's and the
+/// subscriber's own, so that leaving is O(1) however large the room and however many the
+/// subscriptions.
+struct Subscription : SubscriptionHook<Filter>, SubscriptionHook<Subscriber> {
     Filter* filter;
-    Session* session;
+    Subscriber* subscriber;
     std::uint32_t identifier = 0;  ///< MQTT 5.0 subscription identifier; 0: none
     SubscribeOptions options;
 };
 
-/// The subscriptions of one session.
+/// The subscriptions of one subscriber.
 using SubscriptionList =
-    boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Session>>,
+    boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Subscriber>>,
                            boost::intrusive::constant_time_size<false>>;
 
-/// What one session is due of one message: the highest QoS of its matching subscriptions.
+/// What one subscriber is due of one message: the highest QoS of its matching subscriptions.
 struct Match {
-    Session* session;
+    Subscriber* subscriber;
     QoS qos;
     bool retain_as_published;
     std::vector<std::uint32_t> identifiers;
 };
 
-/// Which sessions of this shard want a topic. Filters without wildcards (an inbox for each user, a
-/// hundred thousand of them) are a hash lookup; those with wildcards live in a tree of levels.
+/// Which subscribers of this shard want a topic. Filters without wildcards (an inbox for each user,
+/// a hundred thousand of them) are a hash lookup; those with wildcards live in a tree of levels.
 class Router {
 public:
-    Router();
+    /// Tells `interest` of each filter that has subscribers.
+    explicit Router(Interest& interest);
     ~Router();
     Router(const Router&) = delete;
     Router& operator=(const Router&) = delete;
 
     /// Subscribes, or replaces the options of a subscription to the same filter. The filter must be
     /// valid. True if the subscription is new.
-    bool subscribe(Session& session, SubscriptionList& own, std::string_view filter,
+    bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
 
-    /// Is the filter among the session's own?
+    /// Is the filter among the subscriber's own?
     bool subscribed(SubscriptionList& own, std::string_view filter) const;
 
     /// False if there was none.
     bool unsubscribe(SubscriptionList& own, std::string_view filter);
     void unsubscribe_all(SubscriptionList& own);
 
-    /// Calls `visit(const Match&)` once for each session with a matching subscription; those with
-    /// no-local don't count for the publisher (null: none of this shard). The visitor must not
+    /// Calls `visit(const Match&)` once for each subscriber with a matching subscription; those
+    /// with no-local don't count for the publisher (null: none of this shard). The visitor must not
     /// subscribe or unsubscribe.
     template <class Visitor>
-    void match(std::string_view topic, const Session* publisher, Visitor visit) {
+    void match(std::string_view topic, const Subscriber* publisher, Visitor visit) {
         find_filters(topic);
         if (matched_.empty()) return;
         if (matched_.size() == 1) return visit_one(*matched_.front(), publisher, visit);
@@ -84,32 +89,49 @@ public:
 private:
     struct Level;
 
-    /// Filters are looked up by their text; the hash is of it.
+    /// From a level of the tree to the one below it with that name.
+    struct Step {
+        const Level* parent;
+        std::string_view name;
+    };
+
+    /// Filters are looked up by their text, levels by the step that leads to them.
     struct Hash {
         using is_transparent = void;
         std::size_t operator()(std::string_view text) const;
         std::size_t operator()(const Filter* filter) const;
+        std::size_t operator()(const Step& step) const;
+        std::size_t operator()(const Level* level) const;
     };
     struct Equal {
         using is_transparent = void;
         bool operator()(const Filter* a, const Filter* b) const { return a == b; }
+        bool operator()(const Level* a, const Level* b) const { return a == b; }
         bool operator()(std::string_view text, const Filter* filter) const;
         bool operator()(const Filter* filter, std::string_view text) const;
+        bool operator()(const Step& step, const Level* level) const;
+        bool operator()(const Level* level, const Step& step) const;
     };
 
     template <class Visitor>
-    void visit_one(Filter& filter, const Session* publisher, Visitor& visit);
+    void visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit);
 
     Filter& find_or_create(std::string_view text);
     Subscription* find(Filter& filter, SubscriptionList& own) const;
     void remove(SubscriptionList& own, Subscription& subscription);
     void drop(Filter& filter);
+    void add_to_tree(Filter& filter);
+    void remove_from_tree(Filter& filter);
+    Level* below(const Level& level, std::string_view name) const;
+    Level* make_below(Level& parent, std::string_view name);
     void find_filters(std::string_view topic);
     void find_in_tree(const Level& level, std::string_view topic, bool first);
-    void merge_matches(const Session* publisher);
+    void merge_matches(const Subscriber* publisher);
 
+    Interest& interest_;
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
-    std::unique_ptr<Level> tree_;  ///< the filters with wildcards, by their levels
+    std::unique_ptr<Level> tree_;  ///< the filters with wildcards, by their levels: the first
+    boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all further ones
     std::size_t subscriptions_ = 0;
     mutable std::uint64_t work_ = 0;
 
@@ -128,12 +150,12 @@ struct Filter {
 };
 
 template <class Visitor>
-void Router::visit_one(Filter& filter, const Session* publisher, Visitor& visit) {
+void Router::visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit) {
     Match match;
     for (const Subscription& subscription : filter.subscribers) {
         ++work_;
-        if (subscription.options.no_local && subscription.session == publisher) continue;
-        match.session = subscription.session;
+        if (subscription.options.no_local && subscription.subscriber == publisher) continue;
+        match.subscriber = subscription.subscriber;
         match.qos = subscription.options.qos;
         match.retain_as_published = subscription.options.retain_as_published;
         match.identifiers.clear();

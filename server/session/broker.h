@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
@@ -8,60 +9,54 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "protocol/encode.h"
 #include "protocol/packet.h"
 #include "server/clock.h"
 #include "server/counters.h"
 #include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/routing/retained.h"
 #include "server/routing/router.h"
-#include "server/session/catch_up.h"
+#include "server/session/letters.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
 #include "server/session/publication.h"
 #include "server/session/session.h"
+#include "server/session/settings.h"
+#include "server/session/share_groups.h"
+#include "server/store/store.h"
+#include "wheel/stacked_wheel.h"
 
 namespace pulsegate {
-
-/// Who is the user of a client: its CONNECT username, or its client id.
-enum class UserFrom : std::uint8_t { username, client_id };
-
-/// What a broker promises and allows.
-struct BrokerSettings {
-    Millis idle_timeout = 30'000;
-    bool strict_idle_timeout = false;
-    UserFrom user_from = UserFrom::username;
-    std::size_t max_packet_size = 256 * 1024;
-    std::size_t output_budget = 1024 * 1024;
-    std::size_t max_subscriptions = 1000;
-    Millis forget_after = 24 * 3600 * 1000;
-};
 
 /// What a broker needs of the world around it.
 class Surroundings {
 public:
-    /// To the brokers of all other shards.
+    /// To the brokers of all other shards that may have subscribers for it, or must retain it.
     virtual void forward(const MessageRef& message) = 0;
+
+    /// To the broker of one shard, this one too; it is read in another turn.
+    virtual void send(unsigned shard, Letter letter) = 0;
+
     virtual void record(PresenceChange change) = 0;
-    virtual void ask(PresenceQuestion question) = 0;
 
 protected:
     ~Surroundings() = default;
 };
 
-/// The session side of one shard: who is logged in, what they subscribe to, and what a packet of
+/// The session side of one shard: who has a session, what they subscribe to, and what a packet of
 /// theirs does. It speaks to clients through Links and to the rest through Surroundings; it has no
-/// socket, no thread and no clock.
+/// socket, no thread and no clock: whoever calls says what time it is.
 class Broker {
 public:
-    Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Counters& counters,
-           Surroundings& surroundings);
+    Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
+           Store& store, Counters& counters, Surroundings& surroundings);
     ~Broker();
 
     /// The shard that a client belongs to. A client that has no name yet stays here.
     unsigned home(const Connect& connect) const;
-    static unsigned home(std::string_view user, unsigned shards);
+    static unsigned home(std::string_view name, unsigned shards);
 
     /// Answers a CONNECT. On success `link.session` is set and the link's limit with it.
     void login(Link& link, const Connect& connect, Millis now);
@@ -70,37 +65,41 @@ public:
     void refuse(Link& link, const Connect& connect, Reason reason, const char* why);
 
     /// Any other packet of a client that is logged in.
-    void handle(Session& session, const Packet& packet);
+    void handle(Session& session, const Packet& packet, Millis now);
 
     /// The client's connection has ended.
     void end(Session& session, const Ending& ending, Millis now);
 
     /// The link's backlog has become empty.
-    void drained(Session& session);
+    void drained(Session& session, Millis now);
 
     /// A message published on another shard.
-    void deliver(const MessageRef& message);
+    void deliver(const MessageRef& message, Millis now);
 
-    /// One page of presence for a subscriber of this or another shard.
-    PresencePage answer(const PresenceQuestion& question, Millis now) const;
-    void continue_catch_up(const PresencePage& page);
+    /// What another broker wrote, or this one itself.
+    void receive(Letter& letter, Millis now);
 
     /// The user as JSON, if known here.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
 
     /// Once a second.
-    void tick();
+    void tick(Millis now);
 
     /// Everyone goes offline, because the gateway stops; the connections are still there to hear
     /// it.
     void announce_shutdown(Millis now);
 
     const Presence& presence() const { return presence_; }
-    /// How much has been looked at since the beginning, in entries of the router.
-    std::uint64_t work() const { return router_.work(); }
-    std::size_t catching_up() const { return catching_up_.size(); }
-    std::size_t sessions() const { return sessions_.size(); }
+    const Retained& retained() const { return retained_; }
+    /// How much has been looked at since the beginning, in entries of the routers.
+    std::uint64_t work() const { return router_.work() + groups_.work() + told_; }
+    /// Clients that have not been told yet all that is retained; looks at every session.
+    std::size_t catching_up() const;
+    std::size_t connected() const { return sessions_.size() - absent_; }
+    std::size_t absent() const { return absent_; }
+    std::size_t waiting() const { return waiting_; }
     std::size_t subscriptions() const { return router_.subscriptions(); }
+    std::size_t share_groups() const { return groups_.groups(); }
 
 private:
     struct Key {
@@ -120,44 +119,103 @@ private:
             return (*this)(key, session);
         }
     };
+    struct Refusal {
+        Reason reason;
+        const char* why;
+    };
 
+    // login.cpp
     std::string_view user_name(const Connect& connect, std::string_view client) const;
     std::string assign_client_id(const Connect& connect) const;
-    void take_over(Session& session, Link& link, Millis now);
-    void accept(Session& session, const Connect& connect, bool assigned);
+    std::optional<Refusal> objection(const Connect& connect) const;
+    Session& find_or_create(User& user, std::string client);
+    void let_go(Session& session);
+    void accept(Session& session, const Connect& connect, bool assigned, bool resumed);
     Millis agree_on_silence(const Connect& connect, PropertyList& told) const;
-    MessageRef make_will(const Connect& connect) const;
-    void clear(Session& session);
+    std::uint32_t agree_on_expiry(const Connect& connect) const;
+    std::unique_ptr<Testament> testament_of(const Connect& connect) const;
+    void resume(Session& session);
 
+    // broker.cpp: how sessions end
+    void clear(Session& session);
+    void interrupt(Session& session);
+    void begin_absence(Session& session);
+    void expire(Absence& absence);
+    void end_absent(Session& session, const char* why);
+    void destroy(Session& session);
+    void execute_testament(Session& session);
+    void announce(const User& user, const Device& device, Millis silent);
+    /// Null if the user's name is too long for a topic.
+    MessageRef presence_message(const User& user) const;
+
+    // packets.cpp
     void on_publish(Session& session, const Publish& publish);
+    bool resolve_alias(Session& session, const Publish& publish, std::string_view& topic);
+    std::optional<Refusal> objection(const Publish& publish, std::string_view topic) const;
+    void answer(Session& session, const Publish& publish, const std::optional<Refusal>& refusal);
     void on_puback(Session& session, const Puback& puback);
+    void on_pubrec(Session& session, const Pubrec& pubrec);
+    void on_pubrel(Session& session, const Pubrel& pubrel);
+    void on_pubcomp(Session& session, const Pubcomp& pubcomp);
     void on_subscribe(Session& session, const Subscribe& subscribe);
     void on_unsubscribe(Session& session, const Unsubscribe& unsubscribe);
-    Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
+    void on_disconnect(Session& session, const Disconnect& disconnect);
+    bool subscribe(Session& session, std::string_view filter, SubscribeOptions options,
+                   std::uint32_t identifier);
+    std::optional<Refusal> objection(Session& session, std::string_view filter) const;
+    void kick(Session& session, Reason reason, const char* why);
 
-    void publish(const MessageRef& message, const Session* publisher);
+    // delivery.cpp
+    void publish(Message message, const Session* publisher);
+    void retain(const MessageRef& message);
+    void deliver_everywhere(const MessageRef& message, const Session* publisher);
     void deliver_here(const MessageRef& message, const Session* publisher);
-    void deliver(Session& session, const MessageRef& message, Publication& publication, QoS qos,
-                 bool retain, const std::vector<std::uint32_t>& identifiers);
-    void transmit(Session& session, const MessageRef& message, Publication& publication, QoS qos,
-                  bool retain, const std::vector<std::uint32_t>& identifiers);
+    void deliver(Session& session, const Delivery& delivery, Publication& publication);
+    void transmit(Session& session, const Delivery& delivery, Publication& publication);
+    bool send_publish(Session& session, const Delivery& delivery, Publication& publication,
+                      std::uint16_t packet_id, bool dup);
+    void queue(Session& session, const Delivery& delivery);
+    std::optional<Delivery> take_waiting(Session& session);
+    void lose_oldest(Session& session);
     void refill_window(Session& session);
+    void settle(Session& session, Flow::List::iterator entry);
+    void report_lost(Session& session);
+    void forget_if_idle(Session& session);
 
-    void announce(const User& user, Millis now, const Device& device);
-    /// Null if the user's name is too long for a topic.
-    MessageRef presence_message(const User& user, Millis now) const;
+    // sharing.cpp
+    unsigned home_of(SessionId session) const { return static_cast<unsigned>(session % shards_); }
+    void tell_groups(Session& session, Membership::Change change);
+    void join(Session& session, std::string_view share, SubscribeOptions options,
+              std::uint32_t identifier, bool is_new);
+    void leave(Session& session, std::string_view share);
+    void hand_out(const MessageRef& message, const ShareGroups::Choice& choice);
+    void give_back_shared(Session& session, bool ends);
+    void post(unsigned shard, Letter letter);
+    void read(PresenceQuestion& question);
+    void read(PresencePage& page);
+    void read(CatchUpTurn& turn);
+    void read(Membership& membership);
+    void read(Handout& handout);
+    void read(Return& returned);
 
-    void start_catch_up(Session& session, std::string_view filter, QoS qos,
-                        std::uint32_t identifier);
+    // catch_up.cpp
+    void wish_retained(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
     bool keeps_up(const Session& session) const;
     void fall_behind(Session& session, std::uint64_t version);
     void add_wish(Session& session, CatchUp::Wish wish);
     void begin_wish(Session& session);
-    void end_wish(Session& session);
+    void catch_up(Session& session);
+    void wait_until_drained(Session& session);
+    std::uint64_t new_question(Session& session);
+    Session* asker_of(std::uint64_t question);
     void ask(Session& session);
+    std::size_t tell_retained(Session& session, std::size_t room);
+    void tell_presence(Session& session, const MessageRef& message);
     void tell(Session& session, const MessageRef& message);
+    PresencePage answer(const PresenceQuestion& question) const;
+    void end_wish(Session& session);
     void end_catch_up(Session& session, std::string_view filter);
-    void end_catch_up(Session& session);
+    void pause_catch_up(Session& session);
 
     template <class AnyPacket>
     void send(Session& session, AnyPacket packet);
@@ -165,14 +223,29 @@ private:
     const BrokerSettings& settings_;
     const unsigned shard_;
     const unsigned shards_;
+    Store& store_;
     Counters& counters_;
     Surroundings& surroundings_;
+    Millis now_ = 0;  ///< of the call at hand
 
     Presence presence_;
     Router router_;
+    ShareGroups groups_;  ///< whose home is here
+    Retained retained_;
+
     boost::unordered_flat_set<Session*, Hash, Equal> sessions_;
+    boost::unordered_flat_map<SessionId, Session*> sharing_;  ///< those with shared subscriptions
+    SessionId next_session_;
+
+    StackedWheel absences_;  ///< until a will is due or a session ends
+    boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
+        longest_absent_;  ///< the longest first
+    std::size_t absent_ = 0;
+    std::size_t waiting_ = 0;  ///< messages in all queues
+
     boost::unordered_flat_map<std::uint64_t, Session*> catching_up_;  ///< by their question
     std::uint64_t next_question_ = 1;
+    std::uint64_t told_ = 0;  ///< retained messages looked at
 };
 
 template <class AnyPacket>

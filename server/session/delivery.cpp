@@ -7,93 +7,199 @@
 
 namespace pulsegate {
 
-namespace {
-
-/// What a message that waits for one client costs in memory, about.
-std::size_t cost(const Message& message) {
-    constexpr std::size_t bookkeeping = 256;
-    return bookkeeping + message.topic.size() + message.payload.size() + message.properties.size();
+void Broker::publish(Message message, const Session* publisher) {
+    const bool retained = message.retain && settings_.retain_available;
+    if (message.retain && !retained)
+        log_limited(spdlog::level::warn, "message to {} delivered, but not retained",
+                    quoted(message.topic));
+    if (retained) {
+        message.stamp = next_stamp();
+        message.publisher = publisher ? publisher->fingerprint() : 0;
+    }
+    const auto shared = std::make_shared<const Message>(std::move(message));
+    if (retained) retain(shared);
+    deliver_everywhere(shared, publisher);
 }
 
-}  // namespace
+void Broker::retain(const MessageRef& message) {
+    if (retained_.keep(message, now_)) return;
+    ++counters_.dropped_not_retained;
+    log_limited(spdlog::level::warn,
+                "message to {} delivered, but not retained: max-retained-messages or "
+                "max-retained-bytes is reached",
+                quoted(message->topic));
+}
 
-void Broker::publish(const MessageRef& message, const Session* publisher) {
+void Broker::deliver(const MessageRef& message, Millis now) {
+    now_ = now;
+    if (message->stamp != 0) retain(message);
+    deliver_here(message, nullptr);
+}
+
+void Broker::deliver_everywhere(const MessageRef& message, const Session* publisher) {
     deliver_here(message, publisher);
     surroundings_.forward(message);
 }
 
-void Broker::deliver(const MessageRef& message) { deliver_here(message, nullptr); }
-
 void Broker::deliver_here(const MessageRef& message, const Session* publisher) {
-    Publication publication(*message);
+    Publication publication(*message, now_);
+    Delivery delivery{.message = message};
     router_.match(message->topic, publisher, [&](const Match& match) {
-        Session& session = *match.session;
+        auto& session = static_cast<Session&>(*match.subscriber);
         if (message->presence_version != 0 && !keeps_up(session))
             return fall_behind(session, message->presence_version);
-        deliver(session, message, publication, std::min(message->qos, match.qos),
-                message->retain && match.retain_as_published, match.identifiers);
+        delivery.qos = std::min(message->qos, match.qos);
+        delivery.retain = message->retain && match.retain_as_published;
+        delivery.identifiers = match.identifiers;
+        deliver(session, delivery, publication);
     });
+    groups_.match(message->topic,
+                  [&](const ShareGroups::Choice& choice) { hand_out(message, choice); });
 }
 
-void Broker::deliver(Session& session, const MessageRef& message, Publication& publication, QoS qos,
-                     bool retain, const std::vector<std::uint32_t>& identifiers) {
-    if (qos == QoS::at_most_once)
-        return transmit(session, message, publication, qos, retain, identifiers);
-    if (!session.outflow) session.outflow = std::make_unique<Outflow>();
-    Outflow& outflow = *session.outflow;
-    if (outflow.waiting.empty() && outflow.sent.size() < session.receive_maximum)
-        return transmit(session, message, publication, qos, retain, identifiers);
-
-    const bool first = outflow.waiting.empty();  // for one there is always room
-    if (!first && outflow.waiting_bytes + cost(*message) > settings_.output_budget) {
-        ++counters_.dropped_slow;
-        return session.link->end(
-            {Cause::kicked, Reason::quota_exceeded,
-             "slow consumer: too many messages wait for its acknowledgements"});
+void Broker::deliver(Session& session, const Delivery& delivery, Publication& publication) {
+    const bool counted = delivery.qos != QoS::at_most_once;
+    if (!session.link) {
+        if (counted) queue(session, delivery);
+        return;
     }
-    outflow.waiting.push_back({message, retain, identifiers});
-    outflow.waiting_bytes += cost(*message);
+    if (counted) {
+        const Flow& flow = session.flowing();
+        const bool in_turn = flow.interrupted.empty() && flow.waiting == 0;
+        if (!in_turn || flow.sent.size() >= session.receive_maximum)
+            return queue(session, delivery);
+    }
+    transmit(session, delivery, publication);
+    if (counted) forget_if_idle(session);
 }
 
-void Broker::transmit(Session& session, const MessageRef& message, Publication& publication,
-                      QoS qos, bool retain, const std::vector<std::uint32_t>& identifiers) {
-    const bool counted = qos != QoS::at_most_once;
-    const std::uint16_t packet_id = counted ? session.next_packet_id() : 0;
-    const auto packet = publication.packet(session.version, qos, retain, packet_id, identifiers);
+/// Sends a message for the first time. There is room for it in the client's window.
+void Broker::transmit(Session& session, const Delivery& delivery, Publication& publication) {
+    if (delivery.qos == QoS::at_most_once) {
+        send_publish(session, delivery, publication, 0, false);
+        return;
+    }
+    Flow& flow = session.flowing();
+    const auto packet_id = flow.next_packet_id(session.last_packet_id);
+    if (!send_publish(session, delivery, publication, packet_id, false)) return;
+    session.last_packet_id = packet_id;
+    flow.sent.push_back({delivery, packet_id});
+}
+
+/// False if the message is not for this client any more: expired, or larger than it takes.
+bool Broker::send_publish(Session& session, const Delivery& delivery, Publication& publication,
+                          std::uint16_t packet_id, bool dup) {
+    const Message& message = *delivery.message;
+    if (message.expired(now_)) {
+        ++counters_.dropped_expired;
+        return false;
+    }
+    Envelope envelope{.version = session.version,
+                      .qos = delivery.qos,
+                      .dup = dup,
+                      .retain = delivery.retain,
+                      .packet_id = packet_id,
+                      .identifiers = delivery.identifiers};
+    bool introduces = false;
+    if (session.aliases && session.aliases->outgoing_maximum > 0) {
+        const auto& known = session.aliases->outgoing;
+        const auto found = known.find(message.topic);
+        envelope.alias_known = found != known.end();
+        introduces = !envelope.alias_known && known.size() < session.aliases->outgoing_maximum;
+        if (envelope.alias_known) envelope.alias = found->second;
+        if (introduces) envelope.alias = static_cast<std::uint16_t>(known.size() + 1);
+    }
+    const auto packet = publication.packet(envelope);
     if (session.max_packet_size != 0 && packet.size() > session.max_packet_size) {
         // MQTT 5.0, 3.1.2.11.4: what the client can't take is treated as if it had been sent.
         ++counters_.dropped_too_large;
-        return log_limited(
+        log_limited(
             spdlog::level::warn, "message to {} on {} dropped: {} bytes, its client takes {}",
-            quoted(session.client), quoted(message->topic), packet.size(), session.max_packet_size);
+            quoted(session.client), quoted(message.topic), packet.size(), session.max_packet_size);
+        return false;
     }
-    if (counted) session.outflow->sent.push_back(packet_id);
+    if (introduces) session.aliases->outgoing.emplace(message.topic, envelope.alias);
     ++counters_.messages_out;
     counters_.count_out(PacketType::publish);
     session.link->send(packet);
+    return true;
 }
 
-void Broker::on_puback(Session& session, const Puback& puback) {
-    Outflow* outflow = session.outflow.get();
-    if (outflow && std::erase(outflow->sent, puback.packet_id) > 0) return refill_window(session);
-    // Clients that acknowledge by hand may do it twice, or after a reconnect: no harm is done.
-    log_limited(spdlog::level::debug, "client {}: PUBACK {} for a message that is not in flight",
-                quoted(session.client), puback.packet_id);
+// -- what waits
+// ------------------------------------------------------------------------------------
+
+/// Keeps a message for a client that is away, or whose window is full.
+void Broker::queue(Session& session, const Delivery& delivery) {
+    Flow& flow = session.flowing();
+    const auto cost = delivery.message->cost();
+    // For one there is always room.
+    while (flow.waiting > 0 && (flow.waiting >= settings_.max_queued_messages ||
+                                flow.waiting_bytes + cost > settings_.max_queued_bytes))
+        lose_oldest(session);
+    store_.push(session.id, delivery);
+    ++flow.waiting;
+    flow.waiting_bytes += cost;
+    ++waiting_;
+}
+
+std::optional<Delivery> Broker::take_waiting(Session& session) {
+    auto delivery = store_.pop(session.id);
+    if (!delivery) return std::nullopt;
+    --session.flow->waiting;
+    session.flow->waiting_bytes -= delivery->message->cost();
+    --waiting_;
+    return delivery;
+}
+
+/// The oldest goes: what a chat's user has not seen for longest is missed least.
+void Broker::lose_oldest(Session& session) {
+    const auto lost = take_waiting(session);
+    if (!lost) return;
+    ++counters_.dropped_queue_full;
+    if (++session.flow->lost == 1)
+        log_limited(spdlog::level::warn,
+                    "client {} of user {} loses messages: its queue is full, the first one lost is "
+                    "to {}",
+                    quoted(session.client), quoted(session.user.name),
+                    quoted(lost->message->topic));
+}
+
+void Broker::report_lost(Session& session) {
+    if (!session.flow || session.flow->lost == 0) return;
+    log_limited(spdlog::level::warn, "client {} of user {} lost {} messages to its full queue",
+                quoted(session.client), quoted(session.user.name),
+                std::exchange(session.flow->lost, 0));
+}
+
+/// An exchange is complete.
+void Broker::settle(Session& session, Flow::List::iterator entry) {
+    session.flow->sent.erase(entry);
+    refill_window(session);
 }
 
 void Broker::refill_window(Session& session) {
-    Outflow& outflow = *session.outflow;
-    while (!outflow.waiting.empty() && outflow.sent.size() < session.receive_maximum) {
-        const Outflow::Waiting next = std::move(outflow.waiting.front());
-        outflow.waiting.pop_front();
-        outflow.waiting_bytes -= cost(*next.message);
-        Publication publication(*next.message);
-        transmit(session, next.message, publication, QoS::at_least_once, next.retain,
-                 next.identifiers);
+    Flow& flow = *session.flow;
+    while (flow.sent.size() < session.receive_maximum && !flow.interrupted.empty()) {
+        const auto entry = flow.interrupted.begin();
+        Publication publication(*entry->delivery.message, now_);
+        if (send_publish(session, entry->delivery, publication, entry->packet_id, true))
+            flow.sent.splice(flow.sent.end(), flow.interrupted, entry);
+        else
+            flow.interrupted.erase(entry);
     }
-    if (!outflow.waiting.empty()) return;
-    if (session.catch_up) session.link->tell_when_drained();
-    if (outflow.sent.empty()) session.outflow.reset();
+    while (flow.sent.size() < session.receive_maximum && flow.waiting > 0) {
+        const auto next = take_waiting(session);
+        Publication publication(*next->message, now_);
+        transmit(session, *next, publication);
+    }
+    if (flow.waiting > 0) return;
+    report_lost(session);
+    if (session.catch_up && session.catch_up->waiting) session.link->tell_when_drained();
+    forget_if_idle(session);
+}
+
+void Broker::forget_if_idle(Session& session) {
+    if (session.flow && session.flow->idle()) session.flow.reset();
 }
 
 }  // namespace pulsegate

@@ -8,121 +8,259 @@
 
 namespace pulsegate {
 
-namespace {
-
-/// Levels that a filter may have. The topic tree is walked by recursion, and each level costs
-/// memory.
-constexpr std::ptrdiff_t max_levels = 32;
-constexpr std::size_t longest_filter = 4096;
-
-}  // namespace
-
-void Broker::handle(Session& session, const Packet& packet) {
+void Broker::handle(Session& session, const Packet& packet, Millis now) {
     struct Visitor {
         Broker& broker;
         Session& session;
 
         void operator()(const Publish& publish) { broker.on_publish(session, publish); }
         void operator()(const Puback& puback) { broker.on_puback(session, puback); }
+        void operator()(const Pubrec& pubrec) { broker.on_pubrec(session, pubrec); }
+        void operator()(const Pubrel& pubrel) { broker.on_pubrel(session, pubrel); }
+        void operator()(const Pubcomp& pubcomp) { broker.on_pubcomp(session, pubcomp); }
         void operator()(const Subscribe& subscribe) { broker.on_subscribe(session, subscribe); }
         void operator()(const Unsubscribe& unsubscribe) {
             broker.on_unsubscribe(session, unsubscribe);
         }
         void operator()(const Pingreq&) {}  // the connection has answered it
-        void operator()(const Disconnect& disconnect) {
-            // Only the normal disconnection takes the will back (MQTT 5.0, 3.1.2.5): with 0x04 the
-            // client asks for it, with the others it says that something is wrong.
-            if (disconnect.reason != Reason::success && session.will)
-                broker.publish(std::exchange(session.will, nullptr), nullptr);
-            session.link->end({Cause::logout, Reason::success, "the client disconnected"});
-        }
+        void operator()(const Disconnect& disconnect) { broker.on_disconnect(session, disconnect); }
         void operator()(const Connect&) { misplaced("a second CONNECT"); }
         void operator()(const Auth&) { misplaced("AUTH without an authentication method"); }
-        void operator()(const Pubrec&) { misplaced("PUBREC for a message of QoS 1 or less"); }
-        void operator()(const Pubrel&) { misplaced("PUBREL for a message of QoS 1 or less"); }
-        void operator()(const Pubcomp&) { misplaced("PUBCOMP for a message of QoS 1 or less"); }
         void operator()(const Connack&) { misplaced("a packet that only servers send"); }
         void operator()(const Suback&) { misplaced("a packet that only servers send"); }
         void operator()(const Unsuback&) { misplaced("a packet that only servers send"); }
         void operator()(const Pingresp&) { misplaced("a packet that only servers send"); }
 
-        void misplaced(const char* why) {
-            session.link->end({Cause::kicked, Reason::protocol_error, why});
-        }
+        void misplaced(const char* why) { broker.kick(session, Reason::protocol_error, why); }
     };
+    now_ = now;
     std::visit(Visitor{*this, session}, packet);
 }
 
+void Broker::kick(Session& session, Reason reason, const char* why) {
+    session.link->end({Cause::kicked, reason, why});
+}
+
+void Broker::on_disconnect(Session& session, const Disconnect& disconnect) {
+    if (const auto asked = disconnect.properties.number(Property::session_expiry_interval)) {
+        if (session.expiry == 0 && *asked != 0)
+            return kick(session, Reason::protocol_error,
+                        "DISCONNECT would keep a session that CONNECT said to end");
+        const auto most = static_cast<std::uint32_t>(settings_.max_session_expiry / 1000);
+        session.expiry = std::min(*asked, most);
+    }
+    // Only the normal disconnection takes the will back (MQTT 5.0, 3.1.2.5): with 0x04 the client
+    // asks for it, with the others it says that something is wrong.
+    if (disconnect.reason == Reason::success) session.testament.reset();
+    session.link->end({Cause::logout, Reason::success, "the client disconnected"});
+}
+
+// -- messages from the client
+// ------------------------------------------------------------------------
+
 void Broker::on_publish(Session& session, const Publish& publish) {
-    const auto kick = [&](Reason reason, const char* why) {
-        session.link->end({Cause::kicked, reason, why});
-    };
-    if (publish.qos == QoS::exactly_once)
-        return kick(Reason::qos_not_supported, "PUBLISH with QoS 2, which is not offered");
-    if (publish.properties.number(Property::topic_alias))
-        return kick(Reason::topic_alias_invalid, "PUBLISH with a topic alias, none was offered");
-    if (publish.retain && session.version == Version::v5_0)
-        return kick(Reason::retain_not_supported, "PUBLISH with retain, which is not offered");
+    std::string_view topic = publish.topic;
+    if (publish.properties.number(Property::topic_alias) && !resolve_alias(session, publish, topic))
+        return;
+    if (publish.qos > settings_.max_qos)
+        return kick(session, Reason::qos_not_supported, "PUBLISH with a QoS above max-qos");
+    const bool v5 = session.version == Version::v5_0;
+    if (v5 && publish.retain && !settings_.retain_available)
+        return kick(session, Reason::retain_not_supported,
+                    "PUBLISH with retain, and retain-available is off");
+
+    if (publish.qos == QoS::exactly_once && session.flow) {
+        const auto& unreleased = session.flow->unreleased;
+        // Method A of MQTT 5.0, figure 4.3: the identifier is remembered, the message has been
+        // passed on.
+        if (unreleased.contains(publish.packet_id)) return answer(session, publish, std::nullopt);
+        if (v5 && unreleased.size() >= settings_.receive_maximum)
+            return kick(session, Reason::receive_maximum_exceeded,
+                        "more QoS 2 messages than receive-maximum are unreleased");
+    }
 
     ++counters_.messages_in;
-    Puback puback{.packet_id = publish.packet_id};
-    if (reserved_topic(publish.topic)) {
-        ++counters_.dropped_forbidden;
-        puback.reason = Reason::not_authorized;
-        log_limited(spdlog::level::warn, "message of {} to the reserved topic {} dropped",
-                    quoted(session.client), quoted(publish.topic));
+    const auto refusal = objection(publish, topic);
+    if (refusal) {
+        ++counters_.dropped_refused;
+        log_limited(spdlog::level::warn, "message of {} to {} dropped: {}", quoted(session.client),
+                    quoted(topic), refusal->why);
+        if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
+            return kick(session, refusal->reason, refusal->why);
     } else {
-        if (publish.retain)
-            log_limited(spdlog::level::warn, "message of {} to {} delivered, but not retained",
-                        quoted(session.client), quoted(publish.topic));
-        this->publish(
-            std::make_shared<Message>(Message{.topic = std::string(publish.topic),
-                                              .payload = std::string(publish.payload),
-                                              .properties = travelling(publish.properties),
-                                              .qos = publish.qos,
-                                              .retain = publish.retain}),
-            &session);
+        this->publish(make_message(topic, publish.payload, publish.properties, publish.qos,
+                                   publish.retain, now_),
+                      &session);
     }
-    if (publish.qos == QoS::at_least_once) send(session, puback);
+    answer(session, publish, refusal);
 }
+
+/// Finds the topic, or sets the alias (MQTT 5.0, 3.3.2.3.4). False if the client was thrown out.
+bool Broker::resolve_alias(Session& session, const Publish& publish, std::string_view& topic) {
+    const auto alias = *publish.properties.number(Property::topic_alias);
+    const auto refuse = [&](const char* why) {
+        kick(session, Reason::topic_alias_invalid, why);
+        return false;
+    };
+    if (alias == 0 || alias > settings_.topic_alias_maximum)
+        return refuse("PUBLISH with a topic alias that is 0 or above topic-alias-maximum");
+    if (!session.aliases) session.aliases = std::make_unique<Aliases>();
+    auto& known = session.aliases->incoming;
+    if (topic.empty()) {
+        if (alias > known.size() || known[alias - 1].empty()) {
+            kick(session, Reason::protocol_error, "PUBLISH with a topic alias that was never set");
+            return false;
+        }
+        topic = known[alias - 1];
+        return true;
+    }
+    if (alias > known.size()) known.resize(alias);
+    known[alias - 1] = topic;
+    return true;
+}
+
+std::optional<Broker::Refusal> Broker::objection(const Publish& publish,
+                                                 std::string_view topic) const {
+    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
+    if (topic.size() > settings_.max_topic_length)
+        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length"};
+    const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
+    if (says_text && !valid_utf8(publish.payload))
+        return Refusal{Reason::payload_format_invalid,
+                       "the payload is said to be UTF-8 and is not"};
+    return std::nullopt;
+}
+
+void Broker::answer(Session& session, const Publish& publish,
+                    const std::optional<Refusal>& refusal) {
+    const auto reason = refusal ? refusal->reason : Reason::success;
+    PropertyList words;
+    if (refusal && session.wants_reasons) words.add(Property::reason_string, refusal->why);
+    if (publish.qos == QoS::at_least_once)
+        return send(session, Puback{publish.packet_id, reason, words.view()});
+    if (publish.qos == QoS::at_most_once) return;
+    // A refusal ends the exchange in 5.0 (4.3.3); a 3.1.1 client does not hear it and goes on.
+    if (!refusal || session.version == Version::v3_1_1)
+        session.flowing().unreleased.insert(publish.packet_id);
+    send(session, Pubrec{publish.packet_id, reason, words.view()});
+}
+
+void Broker::on_pubrel(Session& session, const Pubrel& pubrel) {
+    const bool known = session.flow && session.flow->unreleased.erase(pubrel.packet_id) > 0;
+    send(session,
+         Pubcomp{
+             pubrel.packet_id, known ? Reason::success : Reason::packet_identifier_not_found, {}});
+    forget_if_idle(session);
+}
+
+// -- acknowledgements of messages to the client
+// ------------------------------------------------------
+
+// Clients that acknowledge by hand may do it twice, or after a reconnect: what is not in flight is
+// let pass.
+
+void Broker::on_puback(Session& session, const Puback& puback) {
+    if (!session.flow) return;
+    const auto entry = session.flow->find(puback.packet_id);
+    if (entry == session.flow->sent.end()) return;
+    if (entry->released || entry->delivery.qos != QoS::at_least_once)
+        return kick(session, Reason::protocol_error, "PUBACK for a message of QoS 2");
+    settle(session, entry);
+}
+
+void Broker::on_pubrec(Session& session, const Pubrec& pubrec) {
+    const auto release = [&](Reason reason) {
+        send(session, Pubrel{pubrec.packet_id, reason, {}});
+    };
+    const bool known =
+        session.flow && session.flow->find(pubrec.packet_id) != session.flow->sent.end();
+    if (!known) {
+        if (is_error(pubrec.reason)) return;
+        return release(Reason::packet_identifier_not_found);
+    }
+    const auto entry = session.flow->find(pubrec.packet_id);
+    if (!entry->released && entry->delivery.qos != QoS::exactly_once)
+        return kick(session, Reason::protocol_error, "PUBREC for a message of QoS 1");
+    if (is_error(pubrec.reason)) return settle(session, entry);
+    entry->released = true;
+    entry->delivery = {};
+    release(Reason::success);
+}
+
+void Broker::on_pubcomp(Session& session, const Pubcomp& pubcomp) {
+    if (!session.flow) return;
+    const auto entry = session.flow->find(pubcomp.packet_id);
+    if (entry == session.flow->sent.end()) return;
+    if (!entry->released)
+        return kick(session, Reason::protocol_error, "PUBCOMP for a message that was not released");
+    settle(session, entry);
+}
+
+// -- subscriptions
+// -----------------------------------------------------------------------------------
 
 void Broker::on_subscribe(Session& session, const Subscribe& request) {
     const auto identifier =
         request.properties.number(Property::subscription_identifier).value_or(0);
     Suback suback{.packet_id = request.packet_id};
+    std::vector<const SubscribeFilter*> told;  // what is retained follows the SUBACK
+    PropertyList words;
     const auto most = std::max<std::size_t>(settings_.max_subscriptions, 1000);
     for (const SubscribeFilter& wanted : request.filters) {
-        const bool too_many = suback.reasons.size() >= most;
-        suback.reasons.push_back(too_many ? Reason::quota_exceeded
-                                          : subscribe(session, wanted, identifier));
+        const auto refusal =
+            suback.reasons.size() < most
+                ? objection(session, wanted.filter)
+                : Refusal{Reason::quota_exceeded, "more filters at once than max-subscriptions"};
+        if (refusal) {
+            log_limited(spdlog::level::warn, "subscription of {} to {} refused: {}",
+                        quoted(session.client), quoted(wanted.filter), refusal->why);
+            if (words.empty() && session.wants_reasons)
+                words.add(Property::reason_string, refusal->why);
+            suback.reasons.push_back(refusal->reason);
+            continue;
+        }
+        SubscribeOptions granted = wanted.options;
+        granted.qos = std::min(granted.qos, settings_.max_qos);
+        const bool is_new = subscribe(session, wanted.filter, granted, identifier);
+        suback.reasons.push_back(static_cast<Reason>(granted.qos));
+        const bool wants_retained =
+            granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new);
+        if (wants_retained && !shared_filter(wanted.filter)) told.push_back(&wanted);
     }
+    suback.properties = words.view();
     send(session, suback);
+    for (const SubscribeFilter* wanted : told) wish_retained(session, *wanted, identifier);
+    if (!told.empty() && session.catch_up) catch_up(session);
 }
 
-Reason Broker::subscribe(Session& session, const SubscribeFilter& wanted,
-                         std::uint32_t identifier) {
-    const auto refuse = [&](Reason reason) {
-        log_limited(spdlog::level::warn, "subscription of {} to {} refused: {}",
-                    quoted(session.client), quoted(wanted.filter), name(reason));
-        return reason;
-    };
-    if (!valid_topic_filter(wanted.filter)) return refuse(Reason::topic_filter_invalid);
-    if (wanted.filter.size() > longest_filter ||
-        std::count(wanted.filter.begin(), wanted.filter.end(), '/') >= max_levels)
-        return refuse(Reason::quota_exceeded);
-    if (shared_filter(wanted.filter)) return refuse(Reason::shared_subscriptions_not_supported);
+std::optional<Broker::Refusal> Broker::objection(Session& session, std::string_view filter) const {
+    if (!valid_topic_filter(filter))
+        return Refusal{Reason::topic_filter_invalid, "the topic filter is not valid"};
+    const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
+    if (filter.size() > settings_.max_topic_length)
+        return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length"};
+    if (levels > settings_.max_topic_levels)
+        return Refusal{Reason::quota_exceeded, "the filter has more levels than max-topic-levels"};
+    const auto shared = shared_filter(filter);
+    if (shared && !settings_.shared_subscriptions)
+        return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};
+    if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
+        return Refusal{Reason::wildcard_subscriptions_not_supported,
+                       "wildcard-subscriptions is off"};
     if (session.subscription_count >= settings_.max_subscriptions &&
-        !router_.subscribed(session.subscriptions, wanted.filter))
-        return refuse(Reason::quota_exceeded);
+        !router_.subscribed(session.subscriptions, filter))
+        return Refusal{Reason::quota_exceeded, "the client has max-subscriptions of them"};
+    return std::nullopt;
+}
 
-    SubscribeOptions granted = wanted.options;
-    granted.qos = std::min(granted.qos, QoS::at_least_once);
+/// True if the subscription is new.
+bool Broker::subscribe(Session& session, std::string_view filter, SubscribeOptions options,
+                       std::uint32_t identifier) {
     const bool is_new =
-        router_.subscribe(session, session.subscriptions, wanted.filter, granted, identifier);
+        router_.subscribe(session, session.subscriptions, filter, options, identifier);
     if (is_new) ++session.subscription_count;
-    if (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new))
-        start_catch_up(session, wanted.filter, granted.qos, identifier);
-    return static_cast<Reason>(granted.qos);
+    if (shared_filter(filter)) join(session, filter, options, identifier, is_new);
+    return is_new;
 }
 
 void Broker::on_unsubscribe(Session& session, const Unsubscribe& request) {
@@ -135,6 +273,7 @@ void Broker::on_unsubscribe(Session& session, const Unsubscribe& request) {
         const bool existed = router_.unsubscribe(session.subscriptions, filter);
         if (existed) {
             --session.subscription_count;
+            if (shared_filter(filter)) leave(session, filter);
             end_catch_up(session, filter);
         }
         unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);

@@ -97,7 +97,7 @@ void Presence::forget_some(WallMillis limit) {
     for (auto left = roll_.size() / 60 + 1; left > 0 && !roll_.empty(); --left) {
         if (sweep_ >= roll_.size()) sweep_ = 0;
         User& user = *roll_[sweep_];
-        if (!user.online() && user.since < limit)
+        if (user.sessions == 0 && !user.online() && user.since < limit)
             forget(user);
         else
             ++sweep_;
@@ -152,28 +152,25 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     });
 }
 
-std::string presence_topic(std::string_view user) {
-    std::string topic(presence_prefix);
+std::string topic_level(std::string_view user) {
+    std::string level;
     for (const char c : user) {
         if (c == '/' || c == '+' || c == '#' || c == '%')
-            fmt::format_to(std::back_inserter(topic), "%{:02X}", static_cast<unsigned char>(c));
+            fmt::format_to(std::back_inserter(level), "%{:02X}", static_cast<unsigned char>(c));
         else
-            topic += c;
+            level += c;
     }
-    return topic;
+    return level;
+}
+
+std::string presence_topic(std::string_view user) {
+    return std::string(presence_prefix) + topic_level(user);
 }
 
 std::optional<std::string> presence_user(std::string_view filter) {
-    // "+/bob" selects bob's presence too, and among all topics of presence nothing else.
-    constexpr std::string_view any_prefix = "+/";
-    std::string_view topic = filter;
-    if (filter.starts_with(presence_prefix))
-        topic.remove_prefix(presence_prefix.size());
-    else if (filter.starts_with(any_prefix))
-        topic.remove_prefix(any_prefix.size());
-    else
-        return std::nullopt;
-    const auto encoded = topic;
+    if (!filter.starts_with(presence_prefix)) return std::nullopt;
+    const auto encoded = filter.substr(presence_prefix.size());
+    const auto topic = encoded;
     std::string user;
     for (std::size_t i = 0; i < topic.size(); ++i) {
         if (topic[i] == '/' || topic[i] == '+' || topic[i] == '#') return std::nullopt;
@@ -193,8 +190,7 @@ std::optional<std::string> presence_user(std::string_view filter) {
 }
 
 bool selects_presence(std::string_view filter) {
-    const auto first = filter.substr(0, filter.find('/'));
-    return has_wildcard(filter) && (first == "presence" || first == "+" || first == "#");
+    return has_wildcard(filter) && filter.starts_with(presence_prefix);
 }
 
 }  // namespace pulsegate

@@ -55,7 +55,8 @@ struct User {
     WallMillis since = 0;      ///< of the present state
     WallMillis last_seen = 0;  ///< of the last packet, while offline
     std::uint64_t version = 0;
-    std::uint32_t place = 0;  ///< in Presence's roll
+    std::uint32_t place = 0;     ///< in Presence's roll
+    std::uint32_t sessions = 0;  ///< that refer to it, of devices that are away too
     Cause cause = Cause::login;
 };
 
@@ -142,14 +143,17 @@ std::string to_json(const User& user, Millis now, WallMillis wall);
 
 inline constexpr std::string_view presence_prefix = "presence/";
 
-/// `presence/{user}`. `/`, `+`, `#` and `%` in a name are percent-encoded, so that every user has
-/// one topic of two levels.
+/// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
+std::string topic_level(std::string_view user);
+
+/// `presence/{user}`, the name as one level.
 std::string presence_topic(std::string_view user);
 
 /// The one user whose presence this filter selects, if it is such a filter.
 std::optional<std::string> presence_user(std::string_view filter);
 
-/// May this filter with wildcards select presence topics?
+/// Does this filter have wildcards and select presence? One that begins with a wildcard never does:
+/// who listens to "#" did not ask who comes and goes.
 bool selects_presence(std::string_view filter);
 
 }  // namespace pulsegate

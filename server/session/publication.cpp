@@ -1,52 +1,69 @@
 #include "server/session/publication.h"
 
+#include <algorithm>
+
 #include "protocol/encode.h"
 
 namespace pulsegate {
 
 namespace {
 
-/// Where the packet identifier of a PUBLISH stands: behind fixed header and topic.
-std::size_t packet_id_offset(std::string_view packet, std::size_t topic_size) {
-    std::size_t header = 2;
-    while (static_cast<std::uint8_t>(packet[header - 1]) & 0x80) ++header;
-    return header + 2 + topic_size;
+void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
+    bytes[at] = static_cast<char>(number >> 8);
+    bytes[at + 1] = static_cast<char>(number & 0xFF);
+}
+
+/// Where the variable byte integer that begins at `at` ends.
+std::size_t end_of_length(std::string_view bytes, std::size_t at) {
+    while (static_cast<std::uint8_t>(bytes[at]) & 0x80) ++at;
+    return at + 1;
 }
 
 }  // namespace
 
-std::string_view Publication::packet(Version version, QoS qos, bool retain, std::uint16_t packet_id,
-                                     std::span<const std::uint32_t> identifiers) {
-    const auto level = static_cast<std::size_t>(qos);
-    Buffer& bytes = identifiers.empty() ? shared_[level * 2 + (version == Version::v5_0)] : single_;
-    if (!identifiers.empty()) bytes.clear();
-    if (bytes.empty()) encode_into(bytes, version, qos, identifiers);
+std::string_view Publication::packet(const Envelope& envelope) {
+    const auto quality = static_cast<std::size_t>(envelope.qos);
+    const std::size_t aliasing = envelope.alias == 0 ? 0 : envelope.alias_known ? 2 : 1;
+    const bool own = envelope.version == Version::v5_0 && !envelope.identifiers.empty();
+    Buffer& bytes = own                                   ? single_
+                    : envelope.version == Version::v3_1_1 ? v3_1_1_[quality]
+                                                          : v5_0_[quality][aliasing];
+    if (own) bytes.clear();
+    if (bytes.empty()) encode_into(bytes, envelope);
 
-    bytes[0] = static_cast<char>((bytes[0] & ~1) | (retain ? 1 : 0));
-    if (qos != QoS::at_most_once) {
-        const auto at = packet_id_offset(bytes, message_.topic.size());
-        bytes[at] = static_cast<char>(packet_id >> 8);
-        bytes[at + 1] = static_cast<char>(packet_id & 0xFF);
+    constexpr int dup_and_retain = 0x09;
+    bytes[0] = static_cast<char>((bytes[0] & ~dup_and_retain) | (envelope.dup ? 0x08 : 0) |
+                                 (envelope.retain ? 0x01 : 0));
+    const std::size_t topic_size = envelope.alias_known ? 0 : message_.topic.size();
+    std::size_t at = end_of_length(bytes, 1) + 2 + topic_size;
+    if (envelope.qos != QoS::at_most_once) {
+        put_number(bytes, at, envelope.packet_id);
+        at += 2;
     }
+    // The alias is the first property.
+    if (envelope.alias != 0) put_number(bytes, end_of_length(bytes, at) + 1, envelope.alias);
     return bytes;
 }
 
-void Publication::encode_into(Buffer& out, Version version, QoS qos,
-                              std::span<const std::uint32_t> identifiers) const {
-    Publish publish{
-        .qos = qos, .topic = message_.topic, .packet_id = 1, .payload = message_.payload};
-    PropertyList with_identifiers;
-    if (identifiers.empty() || version == Version::v3_1_1) {
-        publish.properties = Properties(as_bytes(message_.properties));
-    } else {
-        Properties(as_bytes(message_.properties)).for_each([&](const PropertyValue& property) {
-            with_identifiers.add(property);
-        });
-        for (const auto identifier : identifiers)
-            with_identifiers.add(Property::subscription_identifier, identifier);
-        publish.properties = with_identifiers.view();
+void Publication::encode_into(Buffer& out, const Envelope& envelope) const {
+    Publish publish{.qos = envelope.qos,
+                    .topic = envelope.alias_known ? std::string_view() : message_.topic,
+                    .packet_id = 1,
+                    .payload = message_.payload};
+    PropertyList properties;
+    if (envelope.version == Version::v5_0) {
+        if (envelope.alias != 0) properties.add(Property::topic_alias, envelope.alias);
+        if (message_.expires != 0) {
+            const Millis left = std::max<Millis>(message_.expires - now_, 0);
+            properties.add(Property::message_expiry_interval,
+                           static_cast<std::uint32_t>((left + 999) / 1000));
+        }
+        properties.append(message_.properties);
+        for (const auto identifier : envelope.identifiers)
+            properties.add(Property::subscription_identifier, identifier);
+        publish.properties = properties.view();
     }
-    encode(publish, version, out);
+    encode(publish, envelope.version, out);
 }
 
 }  // namespace pulsegate

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <boost/intrusive/list.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,52 +11,82 @@
 #include "server/message.h"
 #include "server/routing/router.h"
 #include "server/session/catch_up.h"
+#include "server/session/flow.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
+#include "server/store/store.h"
+#include "wheel/stacked_wheel.h"
 
 namespace pulsegate {
 
-/// The QoS 1 messages of one session that are on their way to the client, or wait for a place in
-/// its window. Most sessions have none, and then no Outflow either.
-struct Outflow {
-    struct Waiting {
-        MessageRef message;
-        bool retain;
-        std::vector<std::uint32_t> identifiers;
-    };
-
-    // Not deques: two of them take 1.2 KB before their first element, and most hold one at a time.
-    std::vector<std::uint16_t> sent;  ///< packet identifiers, the oldest first
-    std::list<Waiting> waiting;
-    std::size_t waiting_bytes = 0;
+/// What is to be published when a client has gone without a word (MQTT 5.0, 3.1.2.5).
+struct Testament {
+    Message message;          ///< its time to live begins when it is published
+    Millis lives = 0;         ///< that time; 0: for ever
+    std::uint32_t delay = 0;  ///< seconds after the end of the connection
 };
 
-/// A client's state on its home shard (MQTT 5.0, section 4.1). It is the device that presence
-/// counts. What happens to it is the Broker's business.
-class Session final : public Device {
+/// The topic aliases of one connection (MQTT 5.0, 3.3.2.3.4).
+struct Aliases {
+    std::vector<std::string> incoming;  ///< alias - 1 is the place; empty: not set
+    boost::unordered_flat_map<std::string, std::uint16_t> outgoing;
+    std::uint16_t outgoing_maximum = 0;
+};
+
+class Session;
+
+/// A session whose client is away: when its will is due, and when it ends.
+struct Absence
+    : StackedWheel::Node,
+      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    Absence(Session& session, Tick ends) : session(session), ends(ends) {}
+
+    Session& session;
+    const Tick ends;
+};
+
+/// A client's state on its home shard (MQTT 5.0, section 4.1), which may outlive its connection. It
+/// is the device that presence counts while it is connected. What happens to it is the Broker's
+/// business.
+class Session final : public Device, public Subscriber {
 public:
-    Session(User& user, std::string client, WallMillis now)
-        : Device(std::move(client), now), user(user) {}
+    Session(SessionId id, User& user, std::string client, WallMillis now)
+        : Device(std::move(client), now), id(id), user(user) {
+        ++user.sessions;
+    }
+    ~Session() { --user.sessions; }
 
     Millis last_packet() const override { return link->last_packet(); }
 
-    /// The next packet identifier that is not in flight. The window is smaller than their number.
-    std::uint16_t next_packet_id();
+    /// Its flow, which begins if there was none.
+    Flow& flowing() {
+        if (!flow) flow = std::make_unique<Flow>();
+        return *flow;
+    }
 
+    /// The same for every session of a client: no-local goes by client (MQTT 5.0, 3.8.3.1).
+    std::uint64_t fingerprint() const;
+
+    const SessionId id;
     User& user;
-    Link* link = nullptr;
+    Link* link = nullptr;  ///< null while the client is away
     SubscriptionList subscriptions;
-    std::unique_ptr<Outflow> outflow;
-    MessageRef will;
+    std::unique_ptr<Flow> flow;
+    std::unique_ptr<Testament> testament;
     std::unique_ptr<CatchUp> catch_up;
+    std::unique_ptr<Aliases> aliases;
+    std::unique_ptr<Absence> absence;
 
+    std::uint32_t expiry = 0;  ///< seconds that it outlives a connection
     std::uint32_t subscription_count = 0;
+    std::uint32_t shares = 0;           ///< how many of them are shared
     std::uint32_t max_packet_size = 0;  ///< the client's; 0: no limit
-    std::uint16_t receive_maximum = 0;  ///< QoS 1 messages in flight at once
+    std::uint16_t receive_maximum = 0;  ///< QoS 1 and 2 messages in flight to it at once
     std::uint16_t last_packet_id = 0;
     Version version = Version::v3_1_1;
+    bool wants_reasons = false;  ///< asked for by Request Problem Information (5.0, 3.1.2.11.7)
 };
 
-static_assert(sizeof(Session) <= 160);
+static_assert(sizeof(Session) <= 192);
 
 }  // namespace pulsegate

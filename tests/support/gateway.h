@@ -17,8 +17,8 @@ namespace pulsegate {
 class Server;
 
 /// What every CONNACK of MQTT 5.0 tells about a gateway with the usual settings, in packet
-/// notation: QoS 1 at most, no retained messages, no shared subscriptions, packets up to 256 KiB.
-inline constexpr const char* promises = "24 01 25 00 2a 00 27 w262144";
+/// notation: 256 messages of QoS 2 at once, packets up to 256 KiB, 16 topic aliases.
+inline constexpr const char* promises = "21 k256 27 w262144 22 k16";
 
 /// A real gateway in this process, on loopback ports of its own: two shards, unless `adjust`
 /// changes it. What it logs goes to `logged`.

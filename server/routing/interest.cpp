@@ -1,0 +1,55 @@
+#include "server/routing/interest.h"
+
+#include <boost/container_hash/hash.hpp>
+
+#include "protocol/topic.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::uint8_t top = 255;
+
+std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
+
+/// Other seeds for whole topics and for first levels, or every "a" would find "a/+".
+std::size_t hash(std::string_view text, std::size_t seed) {
+    boost::hash_combine(seed, text);
+    return seed;
+}
+std::size_t hash_topic(std::string_view topic) { return hash(topic, 1); }
+std::size_t hash_level(std::string_view topic) { return hash(first_level(topic), 2); }
+
+}  // namespace
+
+Interest::Interest() : cells_(std::make_unique<Cell[]>(cells)) {}
+
+/// Null for a filter that begins with a wildcard.
+Interest::Cell* Interest::cell(std::string_view filter) {
+    if (!has_wildcard(filter)) return &cells_[hash_topic(filter) % cells];
+    if (has_wildcard(first_level(filter))) return nullptr;
+    return &cells_[hash_level(filter) % cells];
+}
+
+void Interest::add(std::string_view filter) {
+    Cell* const counted = cell(filter);
+    if (!counted)
+        ++anything_;
+    else if (counted->load(std::memory_order_relaxed) != top)
+        ++*counted;
+}
+
+void Interest::remove(std::string_view filter) {
+    Cell* const counted = cell(filter);
+    if (!counted)
+        --anything_;
+    else if (counted->load(std::memory_order_relaxed) != top)
+        --*counted;
+}
+
+bool Interest::wants(std::string_view topic) const {
+    return anything_ != 0 || cells_[hash_topic(topic) % cells] != 0 ||
+           cells_[hash_level(topic) % cells] != 0;
+}
+
+}  // namespace pulsegate

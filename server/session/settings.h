@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/packet.h"
+#include "server/clock.h"
+
+namespace pulsegate {
+
+/// Who is the user of a client: its CONNECT username, or its client id.
+enum class UserFrom : std::uint8_t { username, client_id };
+
+/// What a broker promises its clients and allows them, under the names of the settings.
+struct BrokerSettings {
+    Millis idle_timeout = 30'000;
+    bool strict_idle_timeout = false;
+    std::uint32_t max_keepalive = 0;  ///< seconds; 0: what idle_timeout gives
+    UserFrom user_from = UserFrom::username;
+    Millis forget_after = 24 * 3600 * 1000;
+
+    std::size_t max_packet_size = 256 * 1024;
+    std::size_t output_budget = 1024 * 1024;
+    std::uint16_t receive_maximum = 256;
+    std::uint16_t max_inflight = 256;
+    std::uint16_t topic_alias_maximum = 16;
+    QoS max_qos = QoS::exactly_once;
+
+    Millis max_session_expiry = 7 * 24 * 3600 * Millis{1000};
+    std::size_t persistent_session_quota = 500'000;
+    std::size_t max_queued_messages = 10'000;
+    std::size_t max_queued_bytes = 4 * 1024 * 1024;
+
+    bool retain_available = true;
+    std::size_t max_retained_messages = 1'000'000;
+    std::size_t max_retained_bytes = 256 * 1024 * 1024;
+
+    std::size_t max_subscriptions = 1000;
+    bool wildcard_subscriptions = true;
+    bool shared_subscriptions = true;
+    std::size_t max_topic_length = 65'535;
+    std::size_t max_topic_levels = 128;
+};
+
+}  // namespace pulsegate

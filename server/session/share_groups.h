@@ -1,0 +1,70 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/routing/router.h"
+#include "server/session/letters.h"
+
+namespace pulsegate {
+
+/// The shared subscriptions (MQTT 5.0, 4.8.2) whose home is one shard: who is in each, and whose
+/// turn it is. The members' sessions may live on any shard; here they are only names.
+class ShareGroups {
+public:
+    struct Choice {
+        std::shared_ptr<const std::string> share;
+        SessionId member;
+        bool connected;
+        SubscribeOptions options;
+        std::uint32_t identifier;
+    };
+
+    explicit ShareGroups(Interest& interest) : router_(interest) {}
+
+    void apply(const Membership& membership);
+
+    /// Whose turn it is: members who are connected, one after the other; if nobody is, those who
+    /// are away. Nothing if the group has no members.
+    std::optional<Choice> choose(std::string_view share);
+
+    /// Calls `visit(const Choice&)` once for each group that shares a subscription to the topic.
+    template <class Visitor>
+    void match(std::string_view topic, Visitor visit) {
+        if (groups_.empty()) return;
+        router_.match(topic, nullptr, [&](const Match& match) {
+            visit(choose(static_cast<Group&>(*match.subscriber)));
+        });
+    }
+
+    std::size_t groups() const { return groups_.size(); }
+    std::uint64_t work() const { return router_.work(); }
+
+private:
+    struct Member {
+        SessionId session;
+        bool connected;
+        SubscribeOptions options;
+        std::uint32_t identifier;
+    };
+    struct Group : Subscriber {
+        std::shared_ptr<const std::string> share;
+        SubscriptionList subscription;
+        std::vector<Member> members;  ///< never empty
+        std::size_t next = 0;
+    };
+
+    static Choice choose(Group& group);
+    Group& find_or_create(const std::string& share);
+
+    Router router_;
+    boost::unordered_flat_map<std::string, std::unique_ptr<Group>> groups_;
+};
+
+}  // namespace pulsegate
