@@ -20,31 +20,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct Options : CommonOptions {
     unsigned pairs = 100;
     unsigned room = 1'000;
-    double seconds = 1;
-    int rounds = 7;
-    std::vector<std::string> pulsegate{};
-    std::string mosquitto = "/usr/sbin/mosquitto";
 };
 
 Options parse(int argc, char** argv) {
     Options options;
-    const std::map<std::string_view, std::function<void(const char*)>> known{
+    const KnownOptions known{
         {"--pairs", [&](auto text) { options.pairs = static_cast<unsigned>(std::atoi(text)); }},
         {"--room", [&](auto text) { options.room = static_cast<unsigned>(std::atoi(text)); }},
-        {"--seconds", [&](auto text) { options.seconds = std::atof(text); }},
-        {"--rounds", [&](auto text) { options.rounds = std::atoi(text); }},
-        {"--pulsegate", [&](auto text) { options.pulsegate.emplace_back(text); }},
-        {"--mosquitto", [&](auto text) { options.mosquitto = text; }},
     };
-    for (int i = 1; i < argc; i += 2) {
-        const auto found = known.find(argv[i]);
-        if (found == known.end() || i + 1 == argc) fail(fmt::format("what is {}?", argv[i]));
-        found->second(argv[i + 1]);
-    }
-    if (options.pulsegate.empty()) options.pulsegate.emplace_back("build/pulsegate");
+    read_options(argc, argv, options, known);
     return options;
 }
 

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,6 +39,33 @@ inline void pin_to(int cpu) {
 }
 
 [[noreturn]] inline void fail(const std::string& what) { throw std::runtime_error(what); }
+
+/// What every benchmark against other brokers can be told.
+struct CommonOptions {
+    double seconds = 1;
+    int rounds = 7;
+    std::vector<std::string> pulsegate{};
+    std::string mosquitto = "/usr/sbin/mosquitto";
+};
+
+/// What to do with the text behind each option.
+using KnownOptions = std::map<std::string_view, std::function<void(const char*)>>;
+
+/// Reads "--name value" pairs: the common options, and those that the benchmark knows itself.
+inline void read_options(int argc, char** argv, CommonOptions& common, KnownOptions known) {
+    known.insert({
+        {"--seconds", [&](auto text) { common.seconds = std::atof(text); }},
+        {"--rounds", [&](auto text) { common.rounds = std::atoi(text); }},
+        {"--pulsegate", [&](auto text) { common.pulsegate.emplace_back(text); }},
+        {"--mosquitto", [&](auto text) { common.mosquitto = text; }},
+    });
+    for (int i = 1; i < argc; i += 2) {
+        const auto found = known.find(argv[i]);
+        if (found == known.end() || i + 1 == argc) fail(fmt::format("what is {}?", argv[i]));
+        found->second(argv[i + 1]);
+    }
+    if (common.pulsegate.empty()) common.pulsegate.emplace_back("build/pulsegate");
+}
 
 inline sockaddr_in loopback(std::uint32_t host, std::uint16_t port) {
     sockaddr_in address{};
