@@ -23,11 +23,11 @@ void check_no_connack(const Gateway& gateway, const std::string& connect) {
 
 TEST_CASE("3.1.1 [MQTT-3.1.0-1] a first packet that is no CONNECT closes the connection") {
     Gateway gateway;
-    for (const char* first :
+    for (const std::string first :
          {"20 02 00 00", "30 r s'x' 'hi'", "32 r s'x' k1 'hi'", "40 02 k1", "50 02 k1", "62 02 k1",
           "70 02 k1", "82 r k1 s'x' 00", "90 03 k1 00", "a2 r k1 s'x'", "b0 02 k1", "c0 00",
           "d0 00", "e0 00", "f0 00", "00 00"})
-        check_no_connack(gateway, std::string(first) + " | 10 r s'MQTT' 04 02 k10 s'p'");
+        check_no_connack(gateway, first + " | 10 r s'MQTT' 04 02 k10 s'p'");
 }
 
 TEST_CASE("3.1.1 [MQTT-3.1.0-2] a second CONNECT closes the connection") {
@@ -45,9 +45,9 @@ TEST_CASE("3.1.1 [MQTT-3.1.2-1] a CONNECT of another protocol's name has no effe
     Gateway gateway;
     auto watcher = clean_session(gateway, "watcher");
     subscribe(watcher, "will", 0);
-    for (const char* name : {"s'mqtt'", "s'MQTTS'", "s'MQT'", "s'HTTP'", "s''"})
-        check_no_connack(gateway, "10 r " + std::string(name) +
-                                      " 04 06 k10 s'p' s'will' s'gone' | 30 r s'will' 'no'");
+    for (const std::string name : {"s'mqtt'", "s'MQTTS'", "s'MQT'", "s'HTTP'", "s''"})
+        check_no_connack(gateway,
+                         "10 r " + name + " 04 06 k10 s'p' s'will' s'gone' | 30 r s'will' 'no'");
     publish(watcher, 0, "other", "");
     watcher.expect_nothing();
 }
@@ -56,9 +56,9 @@ TEST_CASE(
     "3.1.1 [MQTT-3.1.2-2] [MQTT-3.2.2-5] an unknown protocol level is answered with return "
     "code 1 and the close") {
     Gateway gateway;
-    for (const char* level : {"00", "01", "02", "03"})
+    for (const std::string level : {"00", "01", "02", "03"})
         Conversation(gateway)
-            .send("10 r s'MQTT' " + std::string(level) + " 02 k10 s'p'")
+            .send("10 r s'MQTT' " + level + " 02 k10 s'p'")
             .expect("20 02 00 01")
             .expect_close();
 }
@@ -201,7 +201,7 @@ TEST_CASE(
     "3.1.1 [MQTT-3.1.4-1] [MQTT-3.2.2-6] a CONNECT against the rules is closed without a "
     "CONNACK") {
     Gateway gateway;
-    for (const char* connect :
+    for (const std::string connect :
          {"10 00", "10 r s'MQTT'", "10 r s'MQTT' 04", "10 r s'MQTT' 04 02", "10 r s'MQTT' 04 02 00",
           "10 r s9 'MQTT' 04 02 k10 s'p'", "10 r s'MQTT' 04 02 k10 s2 'p'",
           "10 r s'MQTT' 04 02 k10 s'p' 00", "10 r s'MQTT' 04 06 k10 s'p' s'will'",

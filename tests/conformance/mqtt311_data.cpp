@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
 
 #include "tests/conformance/mqtt311.h"
@@ -37,15 +38,14 @@ void check_refused_everywhere(const Gateway& gateway, const std::string& text) {
 
 TEST_CASE("3.1.1 [MQTT-1.5.3-1] a string that is not UTF-8 closes the connection") {
     Gateway gateway;
-    for (const char* text : {"s3 'a' c328",     // no continuation
-                             "s2 'a' 80",       // a continuation of nothing
-                             "s3 'a' c1bf",     // overlong
-                             "s3 'a' e282",     // cut off
-                             "s3 eda080",       // U+D800
-                             "s3 edbfbf",       // U+DFFF
-                             "s6 eda080edb080"  // a pair of surrogates
-                             ,
-                             "s4 f4908080",  // past U+10FFFF
+    for (const char* text : {"s3 'a' c328",      // no continuation
+                             "s2 'a' 80",        // a continuation of nothing
+                             "s3 'a' c1bf",      // overlong
+                             "s3 'a' e282",      // cut off
+                             "s3 eda080",        // U+D800
+                             "s3 edbfbf",        // U+DFFF
+                             "s6 eda080edb080",  // a pair of surrogates
+                             "s4 f4908080",      // past U+10FFFF
                              "s1 ff"})
         check_refused_everywhere(gateway, text);
 }
@@ -83,9 +83,9 @@ TEST_CASE("3.1.1 [MQTT-2.2.2-1] the gateway sets the flags of its packets as the
 
 TEST_CASE("3.1.1 [MQTT-2.2.2-2] wrong flags in a fixed header close the connection") {
     Gateway gateway;
-    for (const char* flags : {"11", "12", "14", "18"})
-        Conversation(gateway).send(std::string(flags) + " r s'MQTT' 04 02 k10 s'p'").expect_close();
-    for (const char* packet :
+    for (const std::string flags : {"11", "12", "14", "18"})
+        Conversation(gateway).send(flags + " r s'MQTT' 04 02 k10 s'p'").expect_close();
+    for (const std::string packet :
          {"41 02 k1",     "42 02 k1",        "51 02 k1",        "52 02 k1",
           "60 02 k1",     "63 02 k1",        "6a 02 k1",        "71 02 k1",
           "72 02 k1",     "80 r k1 s'x' 00", "83 r k1 s'x' 00", "8a r k1 s'x' 00",
@@ -111,34 +111,45 @@ TEST_CASE(
         CAPTURE(qos);
         auto sender = clean_session(gateway, at_home(0, "sender"));
         auto receiver = clean_session(gateway, at_home(1, "receiver"));
-        subscribe(receiver, "held", 1);
+        subscribe(receiver, "held", qos);
         subscribe(receiver, "n", qos);
-        publish(sender, 1, "held", "never acknowledged");
+        publish(sender, qos, "held", "never acknowledged");
         const auto held_packet = receiver.packet();
         const auto held = published(held_packet).packet_id;
         CHECK(held != 0);
 
         constexpr unsigned batch = 150;
         std::string messages;
-        std::string acknowledged;
+        std::string taken;
         for (unsigned i = 1; i <= batch; ++i) {
-            messages += wire("32 r s'n' k" + std::to_string(i));
-            acknowledged += (i > 1 ? " | 40 02 k" : "40 02 k") + std::to_string(i);
+            const auto id = " k" + std::to_string(i);
+            messages += wire(qos == 1 ? "32 r s'n'" + id : "34 r s'n'" + id + " | 62 02" + id);
+            taken += wire(qos == 1 ? "40 02" + id : "50 02" + id + " | 70 02" + id);
         }
         unsigned zeros = 0;
         unsigned in_use = 0;
-        const unsigned total = qos == 1 ? 66'000 : 300;
-        for (unsigned sent = 0; sent < total; sent += batch) {
-            sender.send_bytes(messages).expect(acknowledged);
+        for (unsigned sent = 0; sent < 66'000; sent += batch) {
+            sender.send_bytes(messages);
             std::string answers;
+            while (answers.size() < taken.size()) answers += sender.packet();
+            REQUIRE(answers == taken);
+
+            std::set<unsigned> ids{held};
+            std::string first;
+            std::string second;
             for (unsigned i = 0; i < batch; ++i) {
                 const auto packet = receiver.packet();
                 const auto id = published(packet).packet_id;
                 zeros += id == 0;
-                in_use += id == held;
-                answers += wire("40 02 k" + std::to_string(id));
+                in_use += !ids.insert(id).second;
+                const auto k = " k" + std::to_string(id);
+                first += wire((qos == 1 ? "40 02" : "50 02") + k);
+                second += wire("70 02" + k);
             }
-            receiver.send_bytes(answers);
+            receiver.send_bytes(first);
+            if (qos == 1) continue;
+            for (unsigned i = 0; i < batch; ++i) receiver.packet();  // PUBREL
+            receiver.send_bytes(second);
         }
         CHECK(zeros == 0);
         CHECK(in_use == 0);

@@ -46,14 +46,14 @@ TEST_CASE("3.1.1 [MQTT-3.3.1-3] the DUP flag of a publisher is not passed on") {
 
 TEST_CASE("3.1.1 [MQTT-3.3.1-4] QoS 3 closes the connection") {
     Gateway gateway;
-    for (const char* first : {"36", "37", "3e", "3f"})
-        clean_session(gateway, "p").send(std::string(first) + " r s'x' k1 'hi'").expect_close();
+    for (const std::string first : {"36", "37", "3e", "3f"})
+        clean_session(gateway, "p").send(first + " r s'x' k1 'hi'").expect_close();
 }
 
 TEST_CASE("3.1.1 [MQTT-3.3.2-1] a PUBLISH that does not begin with a topic closes the connection") {
     Gateway gateway;
-    for (const char* packet : {"30 00", "30 r 00", "30 r s9 'x'", "32 r s'x'", "32 r s'x' 00",
-                               "30 r s2 c328 'hi'", "30 r s3 eda080 'hi'"})
+    for (const std::string packet : {"30 00", "30 r 00", "30 r s9 'x'", "32 r s'x'", "32 r s'x' 00",
+                                     "30 r s2 c328 'hi'", "30 r s3 eda080 'hi'"})
         clean_session(gateway, "p").send(packet).expect_close();
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("3.1.1 [MQTT-3.3.5-2] what a client may not publish is acknowledged an
 
 TEST_CASE("3.1.1 [MQTT-3.6.1-1] a PUBREL with other flags than 0010 closes the connection") {
     Gateway gateway;
-    for (const char* pubrel :
+    for (const std::string pubrel :
          {"60 02 k5", "61 02 k5", "63 02 k5", "64 02 k5", "66 02 k5", "6a 02 k5", "6f 02 k5"}) {
         CAPTURE(pubrel);
         auto c = clean_session(gateway, "p");

@@ -291,7 +291,7 @@ TEST_CASE(
         std::vector<std::string> away;
         std::vector<Conversation> here;
         for (const unsigned shard : {0u, 1u})
-            for (const char* filter : {"a/b", "a/+", "a/#", "+/b"}) {
+            for (const std::string filter : {"a/b", "a/+", "a/#", "+/b"}) {
                 const auto name =
                     at_home(shard, "s" + std::to_string(from) + std::to_string(away.size()) + "-");
                 auto leaver = new_session(gateway, name);

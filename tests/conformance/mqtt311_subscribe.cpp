@@ -20,16 +20,16 @@ void check_closes(const Gateway& gateway, const std::string& packet) {
 
 TEST_CASE("3.1.1 [MQTT-3.8.1-1] a SUBSCRIBE with other flags than 0010 closes the connection") {
     Gateway gateway;
-    for (const char* first : {"80", "81", "83", "84", "86", "8a", "8f"})
-        check_closes(gateway, std::string(first) + " r k1 s'x' 00");
+    for (const std::string first : {"80", "81", "83", "84", "86", "8a", "8f"})
+        check_closes(gateway, first + " r k1 s'x' 00");
 }
 
 TEST_CASE(
     "3.1.1 [MQTT-3.8.3-1] a SUBSCRIBE whose filter is no UTF-8 string closes the "
     "connection") {
     Gateway gateway;
-    for (const char* filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
-        check_closes(gateway, "82 r k1 " + std::string(filter) + " 00");
+    for (const std::string filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
+        check_closes(gateway, "82 r k1 " + filter + " 00");
 }
 
 TEST_CASE("3.1.1 [MQTT-3.8.3-3] a SUBSCRIBE without filters closes the connection") {
@@ -42,9 +42,9 @@ TEST_CASE(
     "3.1.1 [MQTT-3.8.3-4] a requested QoS of 3, or with reserved bits, closes the "
     "connection") {
     Gateway gateway;
-    for (const char* qos : {"03", "04", "08", "10", "20", "40", "80", "81", "ff"}) {
-        check_closes(gateway, "82 r k1 s'x' " + std::string(qos));
-        check_closes(gateway, "82 r k1 s'good' 01 s'x' " + std::string(qos));
+    for (const std::string qos : {"03", "04", "08", "10", "20", "40", "80", "81", "ff"}) {
+        check_closes(gateway, "82 r k1 s'x' " + qos);
+        check_closes(gateway, "82 r k1 s'good' 01 s'x' " + qos);
     }
     check_closes(gateway, "82 r k1 s'x'");  // none at all
 }
@@ -169,16 +169,16 @@ TEST_CASE(
 
 TEST_CASE("3.1.1 [MQTT-3.10.1-1] an UNSUBSCRIBE with other flags than 0010 closes the connection") {
     Gateway gateway;
-    for (const char* first : {"a0", "a1", "a3", "a4", "a6", "aa", "af"})
-        check_closes(gateway, std::string(first) + " r k1 s'x'");
+    for (const std::string first : {"a0", "a1", "a3", "a4", "a6", "aa", "af"})
+        check_closes(gateway, first + " r k1 s'x'");
 }
 
 TEST_CASE(
     "3.1.1 [MQTT-3.10.3-1] an UNSUBSCRIBE whose filter is no UTF-8 string closes the "
     "connection") {
     Gateway gateway;
-    for (const char* filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
-        check_closes(gateway, "a2 r k1 " + std::string(filter));
+    for (const std::string filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
+        check_closes(gateway, "a2 r k1 " + filter);
 }
 
 TEST_CASE("3.1.1 [MQTT-3.10.3-2] an UNSUBSCRIBE without filters closes the connection") {
@@ -274,7 +274,7 @@ TEST_CASE("3.1.1 [MQTT-3.14.1-1] a DISCONNECT with reserved bits is an error, an
     Gateway gateway;
     auto watcher = clean_session(gateway, "watcher");
     subscribe(watcher, "will", 0);
-    for (const char* disconnect : {"e1 00", "e2 00", "e4 00", "e8 00", "ef 00"}) {
+    for (const std::string disconnect : {"e1 00", "e2 00", "e4 00", "e8 00", "ef 00"}) {
         CAPTURE(disconnect);
         Conversation c(gateway);
         c.send("10 r s'MQTT' 04 06 k10 s'p' s'will' s'gone'").expect("20 02 00 00");

@@ -52,7 +52,7 @@ TEST_CASE(
                         "30 r s'a/b' | 30 r s'a/b/'");
         selection.check("/#", "30 r s'a/b' | 30 r s'/a' | 30 r s'//'", "30 r s'/a' | 30 r s'//'");
     }
-    for (const char* filter : {"a#", "a/#/b", "#/", "#/a", "##", "a/b#", "a/##", "#+"})
+    for (const std::string filter : {"a#", "a/#/b", "#/", "#/a", "##", "a/b#", "a/##", "#+"})
         check_refused(gateway, filter);
 }
 
@@ -68,18 +68,18 @@ TEST_CASE("3.1.1 [MQTT-4.7.1-3] + selects one whole level, at any place") {
                         "30 r s'a' | 30 r s'b'");
         selection.check("/+", "30 r s'a' | 30 r s'/a' | 30 r s'/a/b' | 30 r s'/'",
                         "30 r s'/a' | 30 r s'/'");
-        selection.check("+/+/#", "30 r s'a' | 30 r s'a/b' | 30 r s'a/b/c/d'",
+        selection.check("a/+/#", "30 r s'a' | 30 r s'a/b' | 30 r s'a/b/c/d'",
                         "30 r s'a/b' | 30 r s'a/b/c/d'");
     }
-    for (const char* filter : {"a+", "+a", "a/b+", "a/+b/c", "++", "+#"})
+    for (const std::string filter : {"a+", "+a", "a/b+", "a/+b/c", "++", "+#"})
         check_refused(gateway, filter);
 }
 
 TEST_CASE(
     "3.1.1 [MQTT-4.7.2-1] filters that begin with a wildcard select no topic that begins "
     "with $") {
-    for (const char* filter : {"#", "+", "+/#", "+/broker", "+/+"})
-        for (const char* topic : {"$SYS", "$SYS/broker", "$", "$x/broker"}) {
+    for (const std::string filter : {"#", "+", "+/#", "+/broker", "+/+"})
+        for (const std::string topic : {"$SYS", "$SYS/broker", "$", "$x/broker"}) {
             CAPTURE(filter);
             CAPTURE(topic);
             CHECK(!topic_matches(filter, topic));
@@ -139,7 +139,7 @@ TEST_CASE("3.1.1 [MQTT-4.7.3-4] topics are compared byte by byte") {
 
 TEST_CASE("3.1.1 [MQTT-4.8.0-1] a violation of the protocol closes the connection") {
     Gateway gateway;
-    for (const char* packet :
+    for (const std::string packet :
          {"20 02 00 00",                                         // packets that only a server sends
           "90 03 k1 00", "b0 02 k1", "d0 00", "00 00", "f0 00",  // packets that 3.1.1 does not know
           "40 00", "40 01 00", "40 03 k1 00", "50 03 k1 00", "62 01 00", "70 03 k1 00", "c0 01 00",
@@ -155,7 +155,7 @@ TEST_CASE("3.1.1 [MQTT-4.8.0-1] an acknowledgement of the wrong QoS closes the c
     Gateway gateway;
     auto sender = clean_session(gateway, at_home(0, "sender"));
     for (const unsigned shard : {0u, 1u})
-        for (const char* wrong : {"50 02 k1", "40 02 k2"}) {
+        for (const std::string wrong : {"50 02 k1", "40 02 k2"}) {
             auto c = clean_session(gateway, at_home(shard, "p"));
             subscribe(c, "x", 2);
             publish(sender, 1, "x", "one");

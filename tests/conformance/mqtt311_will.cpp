@@ -114,9 +114,9 @@ TEST_CASE("3.1.1 [MQTT-3.14.4-3] a DISCONNECT discards the will") {
     auto watcher = clean_session(gateway, at_home(0, "watcher"));
     subscribe(watcher, "will", 0);
     for (const unsigned shard : {0u, 1u})
-        for (const char* flags : {"06", "0e", "16", "26", "04"}) {
+        for (const std::string flags : {"06", "0e", "16", "26", "04"}) {
             CAPTURE(flags);
-            auto c = with_will(gateway, at_home(shard, "p" + std::string(flags)), flags);
+            auto c = with_will(gateway, at_home(shard, "p" + flags), flags);
             leave(c);
         }
     auto sender = clean_session(gateway, at_home(1, "sender"));
@@ -128,11 +128,9 @@ TEST_CASE(
     "3.1.1 [MQTT-3.1.2-11] [MQTT-3.1.2-13] [MQTT-3.1.2-15] without the Will Flag, QoS and "
     "retain flag of a will close the connection, and so does a will") {
     Gateway gateway;
-    for (const char* flags : {"0a", "12", "1a", "22", "2a", "32", "08", "20"}) {
+    for (const std::string flags : {"0a", "12", "1a", "22", "2a", "32", "08", "20"}) {
         CAPTURE(flags);
-        Conversation(gateway)
-            .send("10 r s'MQTT' 04 " + std::string(flags) + " k10 s'p'")
-            .expect_close();
+        Conversation(gateway).send("10 r s'MQTT' 04 " + flags + " k10 s'p'").expect_close();
     }
     Conversation(gateway).send("10 r s'MQTT' 04 02 k10 s'p' s'will' s'gone'").expect_close();
 }
