@@ -176,13 +176,14 @@ TEST_CASE(
             CAPTURE(qos);
             auto sender = clean_session(gateway, at_home(0, "sender"));
             auto receiver = clean_session(gateway, at_home(shard, "receiver"));
-            subscribe(receiver, "n/#", 2);
+            const auto topic = "n/" + std::to_string(shard) + std::to_string(qos);
+            subscribe(receiver, topic + "/#", 2);
             std::string messages;
             std::string answers;
             for (int i = 0; i < count; ++i) {
                 const auto id = " k" + std::to_string(i + 1);
-                messages += wire((qos == 1 ? "32" : "34") + std::string(" r s'n/1'") + id + " '" +
-                                 std::to_string(i) + "'");
+                messages += wire(std::string(qos == 1 ? "32" : "34") + " r s'" + topic + "'" + id +
+                                 " '" + std::to_string(i) + "'");
                 if (qos == 2) messages += wire("62 02" + id);
                 answers += wire(qos == 1 ? "40 02" + id : "50 02" + id + " | 70 02" + id);
             }
@@ -211,12 +212,13 @@ TEST_CASE("3.1.1 [MQTT-4.6.0-6] what waited for a client who was away arrives in
         const auto name = at_home(shard, "p");
         auto sender = clean_session(gateway, at_home(0, "sender"));
         auto c = new_session(gateway, name);
-        subscribe(c, "n", 1);
+        const auto topic = "n" + std::to_string(shard);
+        subscribe(c, topic, 1);
         leave(c);
         std::string messages;
         for (int i = 0; i < count; ++i)
-            messages +=
-                wire("32 r s'n' k" + std::to_string(i + 1) + " '" + std::to_string(i) + "'");
+            messages += wire("32 r s'" + topic + "' k" + std::to_string(i + 1) + " '" +
+                             std::to_string(i) + "'");
         sender.send_bytes(messages);
         for (int i = 0; i < count; ++i) sender.packet();
         auto again = kept_session(gateway, name);

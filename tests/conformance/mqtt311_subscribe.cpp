@@ -79,12 +79,13 @@ TEST_CASE("3.1.1 [MQTT-3.8.4-3] nothing is lost or doubled while a subscription 
     for (const unsigned shard : {0u, 1u}) {
         auto sender = clean_session(gateway, at_home(0, "sender"));
         auto receiver = clean_session(gateway, at_home(shard, "receiver"));
-        subscribe(receiver, "n", 1);
+        const auto topic = "n" + std::to_string(shard);
+        subscribe(receiver, topic, 1);
         constexpr int count = 500;
         std::string messages;
         for (int i = 0; i < count; ++i)
-            messages +=
-                wire("32 r s'n' k" + std::to_string(i + 1) + " '" + std::to_string(i) + "'");
+            messages += wire("32 r s'" + topic + "' k" + std::to_string(i + 1) + " '" +
+                             std::to_string(i) + "'");
         sender.send_bytes(messages);
         for (int i = 0; i < count;) {
             const auto packet = receiver.packet();
@@ -93,7 +94,7 @@ TEST_CASE("3.1.1 [MQTT-3.8.4-3] nothing is lost or doubled while a subscription 
             REQUIRE(message.payload == std::to_string(i));
             REQUIRE(message.qos == QoS::at_least_once);
             receiver.send("40 02 k" + std::to_string(message.packet_id));
-            if (++i % 20 == 0) receiver.send("82 r k7 s'n' 01");
+            if (++i % 20 == 0) receiver.send("82 r k7 s'" + topic + "' 01");
         }
     }
 }
