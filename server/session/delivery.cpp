@@ -90,7 +90,8 @@ void Broker::transmit(Session& session, const Delivery& delivery, Publication& p
 bool Broker::send_publish(Session& session, const Delivery& delivery, Publication& publication,
                           std::uint16_t packet_id, bool dup) {
     const Message& message = *delivery.message;
-    if (message.expired(now_)) {
+    // What has been sent once is sent to the end (MQTT 5.0, 4.3.3).
+    if (!dup && message.expired(now_)) {
         ++counters_.dropped_expired;
         return false;
     }

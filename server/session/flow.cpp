@@ -38,9 +38,11 @@ std::uint16_t Flow::next_packet_id(std::uint16_t last) {
 }
 
 void Flow::interrupt() {
+    // What is still to be sent again after an earlier interruption is younger.
+    const auto younger = interrupted.begin();
     for (auto entry = sent.begin(); entry != sent.end();) {
         const auto next = std::next(entry);
-        if (!entry->released) interrupted.splice(interrupted.end(), sent, entry);
+        if (!entry->released) interrupted.splice(younger, sent, entry);
         entry = next;
     }
 }

@@ -168,7 +168,15 @@ void Broker::accept(Session& session, const Connect& connect, bool assigned, boo
     if (assigned) told.add(Property::assigned_client_identifier, session.client);
     if (stated.number(Property::request_response_information) == 1)
         told.add(Property::response_information, "inbox/" + topic_level(session.user.name));
-    send(session, Connack{.session_present = resumed, .properties = told.view()});
+    Buffer connack;
+    encode(Connack{.session_present = resumed, .properties = told.view()}, session.version,
+           connack);
+    if (session.max_packet_size != 0 && connack.size() > session.max_packet_size)
+        // Nor may it hear a DISCONNECT before its CONNACK (MQTT 5.0, 3.2.0-1).
+        return session.link->end({Cause::kicked, Reason::success,
+                                  "its Maximum Packet Size leaves no room for the CONNACK"});
+    counters_.count_out(PacketType::connack);
+    session.link->send(connack);
     if (resumed) resume(session);
 }
 

@@ -44,7 +44,7 @@ public:
 
     void subscribe(const std::string& filter, std::size_t i) {
         // The router only passes sessions on, so any address will do for one.
-        auto& session = reinterpret_cast<Session&>(sessions_[i]);
+        auto& session = reinterpret_cast<Subscriber&>(sessions_[i]);
         router_.subscribe(session, lists_[i], filter, {}, 0);
     }
 
@@ -56,7 +56,8 @@ public:
 private:
     std::vector<std::byte>& sessions_;
     std::vector<SubscriptionList> lists_;
-    Router router_;
+    Interest interest_;
+    Router router_{interest_};
 };
 
 /// The textbook's: a tree of levels for all filters, whether they have wildcards or not. It does

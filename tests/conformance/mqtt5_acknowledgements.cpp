@@ -12,7 +12,7 @@ namespace {
 template <class Acknowledgement>
 std::pair<std::size_t, bool> told(const Gateway& gateway, const std::string& request, Reason reason,
                                   std::size_t limit = 0) {
-    auto c = join(gateway, connect("p", limit ? "27 w" + std::to_string(limit) : ""));
+    auto c = join(gateway, connect("p", "17 01" + (limit ? " 27 w" + std::to_string(limit) : "")));
     const auto packet = c.send(request).packet();
     const auto acknowledgement = read_as<Acknowledgement>(packet);
     CHECK(acknowledgement.reason == reason);

@@ -142,7 +142,7 @@ TEST_CASE("5.0 [MQTT-4.3.3-4] PUBREC is answered with PUBREL, unless it refuses"
         c.expect("34 r s'x' " + std::string(id) + " [ ]");
     }
     c.send("50 02 k2").expect("62 02 k2");
-    c.send("50 03 k3 10").expect("62 02 k3");
+    c.send("50 03 k3 00").expect("62 02 k3");
     c.send("50 03 k1 97").expect_nothing();
 }
 

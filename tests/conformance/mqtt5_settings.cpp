@@ -17,7 +17,7 @@ std::string connack_bytes(const Gateway& gateway) {
 
 TEST_CASE("5.0 [MQTT-3.2.2-9] a gateway that takes less than QoS 2 says so, and no other does") {
     for (const unsigned qos : {0u, 1u}) {
-        Gateway gateway([&](Config& config) { config.max_qos = qos; });
+        Gateway gateway([&](Config& config) { config.max_qos = static_cast<QoS>(qos); });
         const auto packet = connack_bytes(gateway);
         CHECK(read_as<Connack>(packet).properties.number(Property::maximum_qos) == qos);
     }
@@ -28,7 +28,7 @@ TEST_CASE("5.0 [MQTT-3.2.2-9] a gateway that takes less than QoS 2 says so, and 
 
 TEST_CASE("5.0 [MQTT-3.2.2-10] a gateway that takes less than QoS 2 accepts subscriptions to it") {
     for (const unsigned qos : {0u, 1u}) {
-        Gateway gateway([&](Config& config) { config.max_qos = qos; });
+        Gateway gateway([&](Config& config) { config.max_qos = static_cast<QoS>(qos); });
         auto c = join(gateway, connect("p"));
         const auto packet = c.send("82 r k1 [ ] s'a' 00 s'b' 01 s'c' 02").packet();
         const auto suback = read_as<Suback>(packet);
@@ -41,7 +41,7 @@ TEST_CASE(
     "5.0 [MQTT-3.2.2-11] a message above the maximum QoS that was announced is answered with "
     "0x9B") {
     const auto ends = [](unsigned max_qos, const char* packet) {
-        Gateway gateway([&](Config& config) { config.max_qos = max_qos; });
+        Gateway gateway([&](Config& config) { config.max_qos = static_cast<QoS>(max_qos); });
         auto c = join(gateway, connect("p"));
         c.send(packet).expect_close(Reason::qos_not_supported);
     };
@@ -52,7 +52,7 @@ TEST_CASE(
 
 TEST_CASE("5.0 [MQTT-3.2.2-12] a will above the maximum QoS is refused with 0x9B") {
     const auto refused = [](unsigned max_qos, const char* flags) {
-        Gateway gateway([&](Config& config) { config.max_qos = max_qos; });
+        Gateway gateway([&](Config& config) { config.max_qos = static_cast<QoS>(max_qos); });
         return refusal(gateway, connect("p", "", flags, "[ ] s'will' s'gone'"));
     };
     CHECK(refused(1, "16") == Reason::qos_not_supported);

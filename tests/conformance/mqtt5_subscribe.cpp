@@ -128,7 +128,7 @@ TEST_CASE(
     "5.0 [MQTT-3.9.2-1] [MQTT-3.11.2-1] SUBACK and UNSUBACK are no larger than the client takes") {
     Gateway gateway;
     const auto told = [&](std::size_t limit) {
-        auto c = join(gateway, connect("p", "27 w" + std::to_string(limit)));
+        auto c = join(gateway, connect("p", "17 01 27 w" + std::to_string(limit)));
         const auto packet = c.send("82 r k1 [ ] s'a/#/b' 00").packet();
         const auto suback = read_as<Suback>(packet);
         CHECK(suback.reasons == std::vector{Reason::topic_filter_invalid});
