@@ -35,6 +35,11 @@ public:
     std::string visit(std::string_view filter, std::string_view after, std::size_t& most,
                       Millis now, Visit visit) const;
 
+    /// False only if the filter selects nothing: almost every inbox, so that nobody need look.
+    bool may_have(std::string_view filter) const {
+        return messages_ > 0 && (has_wildcard(filter) || topics_.contains(filter));
+    }
+
     /// Forgets the expired ones, looking at a sixtieth of all.
     void forget_some(Millis now);
 

@@ -13,12 +13,17 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
+bool asks_presence(std::string_view filter) {
+    return selects_presence(filter) || presence_user(filter);
+}
+
 }  // namespace
 
 /// A new subscription is told what is retained. The answer begins with `catch_up`.
 void Broker::wish_retained(Session& session, const SubscribeFilter& wanted,
                            std::uint32_t identifier) {
     end_catch_up(session, wanted.filter);
+    if (!asks_presence(wanted.filter) && !retained_.may_have(wanted.filter)) return;
     add_wish(session, {.filter = std::string(wanted.filter),
                        .options = wanted.options,
                        .identifier = identifier});
@@ -72,7 +77,7 @@ void Broker::catch_up(Session& session) {
         const auto& filter = catch_up.wishes.front().filter;
         if (!catch_up.retained_told)
             room -= std::min(room, tell_retained(session, room));
-        else if (filter.empty() || presence_user(filter) || selects_presence(filter))
+        else if (filter.empty() || asks_presence(filter))
             return ask(session);
         else
             end_wish(session);
