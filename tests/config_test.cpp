@@ -68,6 +68,23 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"user-from", "client-id"},
     {"max-packet-size", "64KiB"},
     {"output-budget", "2MiB"},
+    {"max-keepalive", "5m"},
+    {"receive-maximum", "10"},
+    {"max-inflight", "11"},
+    {"topic-alias-maximum", "0"},
+    {"max-qos", "1"},
+    {"max-session-expiry", "2h"},
+    {"persistent-session-quota", "12"},
+    {"max-queued-messages", "13"},
+    {"max-queued-bytes", "14KiB"},
+    {"retain-available", "off"},
+    {"max-retained-messages", "15"},
+    {"max-retained-bytes", "16KiB"},
+    {"max-subscriptions", "17"},
+    {"wildcard-subscriptions", "off"},
+    {"shared-subscriptions", "off"},
+    {"max-topic-length", "18"},
+    {"max-topic-levels", "19"},
     {"events", "changes.jsonl"},
     {"log-level", "debug"},
 };
@@ -85,6 +102,23 @@ void check_unusual(const Config& config) {
     CHECK(config.user_from == UserFrom::client_id);
     CHECK(config.max_packet_size == 64 * 1024);
     CHECK(config.output_budget == 2 * 1024 * 1024);
+    CHECK(config.max_keepalive == 300);
+    CHECK(config.receive_maximum == 10);
+    CHECK(config.max_inflight == 11);
+    CHECK(config.topic_alias_maximum == 0);
+    CHECK(config.max_qos == QoS::at_least_once);
+    CHECK(config.max_session_expiry == 7'200'000);
+    CHECK(config.persistent_session_quota == 12);
+    CHECK(config.max_queued_messages == 13);
+    CHECK(config.max_queued_bytes == 14 * 1024);
+    CHECK_FALSE(config.retain_available);
+    CHECK(config.max_retained_messages == 15);
+    CHECK(config.max_retained_bytes == 16 * 1024);
+    CHECK(config.max_subscriptions == 17);
+    CHECK_FALSE(config.wildcard_subscriptions);
+    CHECK_FALSE(config.shared_subscriptions);
+    CHECK(config.max_topic_length == 18);
+    CHECK(config.max_topic_levels == 19);
     CHECK(config.events == "changes.jsonl");
     CHECK(config.log_level == spdlog::level::debug);
 }
@@ -120,6 +154,14 @@ TEST_CASE("every setting is a line of the config file, under the same name") {
             name + " = " + (value == "true" || name == "shards" ? value : '"' + value + '"') + "\n";
     const File file(text);
     check_unusual(parsed(file.arguments()));
+}
+
+TEST_CASE("a switch is on or off, and in the file true or false as well") {
+    CHECK(parsed({"--retain-available", "on"}).retain_available);
+    CHECK_FALSE(parsed({"--retain-available", "off"}).retain_available);
+    CHECK_FALSE(parsed(File("retain-available = false\n").arguments()).retain_available);
+    CHECK(parsed(File("retain-available = true\n").arguments()).retain_available);
+    CHECK(has(complaint({"--retain-available", "maybe"}), "choose on or off"));
 }
 
 TEST_CASE("a flag overrules the config file") {

@@ -82,7 +82,8 @@ std::string Retained::visit(std::string_view filter, std::string_view after, std
         const auto& [topic, message] = *next;
         const bool goes_on =
             !live(*message, now) || !topic_matches(filter, topic) || visit(message);
-        if (!goes_on || --most == 0) return std::string(topic);
+        --most;
+        if (!goes_on || most == 0) return std::string(topic);
     }
     return {};
 }

@@ -1,0 +1,147 @@
+#include "server/routing/retained.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr Retained::Limits plenty{1000, 1 << 20};
+
+MessageRef message(std::string topic, std::string payload, std::uint64_t stamp,
+                   Millis expires = 0) {
+    return std::make_shared<Message>(Message{.topic = std::move(topic),
+                                             .payload = std::move(payload),
+                                             .properties = {},
+                                             .expires = expires,
+                                             .stamp = stamp});
+}
+
+/// The topics that a filter selects, with their payloads, read page by page.
+std::map<std::string, std::string> all(const Retained& retained, std::string_view filter,
+                                       Millis now = 0, std::size_t page = 1000) {
+    std::map<std::string, std::string> found;
+    std::string after;
+    do {
+        std::size_t left = page;
+        after = retained.visit(filter, after, left, now, [&](const MessageRef& message) {
+            CHECK(found.emplace(message->topic, message->payload).second);
+            return true;
+        });
+    } while (!after.empty());
+    return found;
+}
+
+using Found = std::map<std::string, std::string>;
+
+}  // namespace
+
+TEST_CASE("a topic retains its last message, until one without a payload") {
+    Retained retained(plenty);
+    CHECK(retained.keep(message("a", "1", 1), 0));
+    CHECK(retained.keep(message("a", "2", 2), 0));
+    CHECK(all(retained, "a") == Found{{"a", "2"}});
+    CHECK(retained.messages() == 1);
+    CHECK(retained.keep(message("a", "", 3), 0));
+    CHECK(all(retained, "#").empty());
+    CHECK(retained.messages() == 0);
+    CHECK(retained.bytes() == 0);
+}
+
+TEST_CASE("the later stamp counts, in whatever order messages arrive") {
+    Retained retained(plenty);
+    retained.keep(message("a", "new", 9), 0);
+    retained.keep(message("a", "old", 8), 0);
+    CHECK(all(retained, "a") == Found{{"a", "new"}});
+    retained.keep(message("a", "", 11), 0);
+    retained.keep(message("a", "late", 10), 0);
+    CHECK(all(retained, "a").empty());
+    retained.keep(message("a", "again", 12), 0);
+    CHECK(all(retained, "a") == Found{{"a", "again"}});
+}
+
+TEST_CASE("a deletion is forgotten after a while, and leaves nothing") {
+    Retained retained(plenty);
+    retained.keep(message("a", "", 2), 0);
+    for (int i = 0; i < 3; ++i) retained.forget_some(60'000);
+    CHECK(retained.keep(message("a", "old", 1), 60'000));
+    CHECK(all(retained, "a") == Found{{"a", "old"}});
+}
+
+TEST_CASE("expired messages are not found, and soon not kept") {
+    Retained retained(plenty);
+    retained.keep(message("a", "!", 1, 5000), 0);
+    retained.keep(message("b", "!", 2), 0);
+    CHECK(all(retained, "#", 5000).size() == 2);
+    CHECK(all(retained, "#", 5001) == Found{{"b", "!"}});
+    CHECK(all(retained, "a", 5001).empty());
+    for (int i = 0; i < 3; ++i) retained.forget_some(5001);
+    CHECK(retained.messages() == 1);
+}
+
+TEST_CASE("over its limits nothing new is retained, but what is there may be replaced") {
+    const auto size = message("a", "1", 1)->cost();
+    Retained by_number({2, 1 << 20});
+    Retained by_bytes({1000, 2 * size + size / 2});
+    for (Retained* retained : {&by_number, &by_bytes}) {
+        CHECK(retained->keep(message("a", "1", 1), 0));
+        CHECK(retained->keep(message("b", "1", 2), 0));
+        CHECK_FALSE(retained->keep(message("c", "1", 3), 0));
+        CHECK(retained->keep(message("b", "2", 4), 0));
+        CHECK(retained->keep(message("a", "", 5), 0));
+        CHECK(retained->keep(message("c", "1", 6), 0));
+        CHECK(all(*retained, "#") == Found{{"b", "2"}, {"c", "1"}});
+    }
+    CHECK_FALSE(by_bytes.keep(message("c", std::string(size, 'x'), 7), 0));
+    CHECK(all(by_bytes, "c") == Found{{"c", "1"}});
+}
+
+TEST_CASE("filters find just the topics that they select, however small the pages") {
+    std::mt19937 random(3);
+    const auto any = [&](std::size_t n) { return random() % n; };
+    Retained retained(plenty);
+    Found model;
+    std::uint64_t stamp = 0;
+    for (int step = 0; step < 500; ++step) {
+        std::string topic(1, "abc/$"[any(5)]);
+        for (auto more = any(4); more > 0; --more) topic += "/ab"[any(3)];
+        const std::string payload = any(4) ? std::to_string(step) : "";
+        retained.keep(message(topic, payload, ++stamp), 0);
+        if (payload.empty())
+            model.erase(topic);
+        else
+            model[topic] = payload;
+        if (step % 10) continue;
+        for (const char* filter : {"#", "+", "+/#", "a/#", "a/+", "/#", "/+", "+/+", "a", "b/a",
+                                   "ab/#", "+/a/#", "$/#", "$a", "//#", "+/+/+"}) {
+            CAPTURE(filter);
+            Found expected;
+            for (const auto& [name, text] : model)
+                if (topic_matches(filter, name)) expected.emplace(name, text);
+            CHECK(all(retained, filter, 0, 1 + any(7)) == expected);
+        }
+    }
+    CHECK(retained.messages() == model.size());
+}
+
+TEST_CASE("a visit that is stopped goes on after the last topic it saw") {
+    Retained retained(plenty);
+    for (const char* topic : {"a", "b", "c", "d"}) retained.keep(message(topic, topic, 1), 0);
+    std::vector<std::string> seen;
+    std::size_t left = 1000;
+    const auto two = [&](const MessageRef& found) {
+        seen.push_back(found->topic);
+        return seen.size() % 2 != 0;
+    };
+    const auto after = retained.visit("#", "", left, 0, two);
+    CHECK(after == "b");
+    CHECK(left == 998);
+    retained.visit("#", after, left, 0, two);
+    CHECK(seen == std::vector<std::string>{"a", "b", "c", "d"});
+}
