@@ -4,11 +4,36 @@
 #include <stdexcept>
 #include <vector>
 
+#include "protocol/proxy.h"
+#include "tests/support/codec_check.h"
+
 namespace pulsegate {
 
 namespace {
 
 std::string number(CloseCode code) { return std::to_string(static_cast<unsigned>(code)); }
+
+const char* broken_proxy_promise(Bytes stream) {
+    using Status = ProxyHeader::Status;
+    const ProxyHeader whole = proxy_header(ExactCopy(stream).bytes());
+    if (whole.status == Status::bad && !whole.cause) return "a bad PROXY header has a cause";
+    if (whole.status == Status::incomplete && stream.size() >= longest_proxy_block)
+        return "a PROXY header is complete or bad in the end";
+    if (whole.status != Status::complete) return nullptr;
+    if (whole.size > stream.size()) return "a complete PROXY header has arrived";
+
+    for (std::size_t size = 0; size < whole.size; ++size) {
+        const ProxyHeader cut = proxy_header(ExactCopy(stream.first(size)).bytes());
+        if (cut.status != Status::incomplete) return "a PROXY header cut short is incomplete";
+        if (cut.size != 0 && (cut.size <= size || cut.size > whole.size))
+            return "an incomplete PROXY header tells truly what it needs";
+    }
+    const ProxyHeader alone = proxy_header(ExactCopy(stream.first(whole.size)).bytes());
+    if (alone.status != Status::complete || alone.size != whole.size ||
+        alone.source != whole.source)
+        return "a PROXY header does not depend on what follows it";
+    return nullptr;
+}
 
 }  // namespace
 
@@ -83,7 +108,8 @@ const char* broken_framing_promise(Bytes stream, std::uint64_t max_frame_size) {
     FrameReader cut(max_frame_size);
     cut.read_cut(text, 40, random);
     if (whole.transcript() != cut.transcript()) return "frames may be cut anywhere";
-    return nullptr;
+
+    return broken_proxy_promise(stream);
 }
 
 }  // namespace pulsegate

@@ -41,8 +41,8 @@ private:
     bool inside_payload_ = false;
 };
 
-/// What must hold for any bytes whatever: a WebSocket comes to the same however the bytes are cut
-/// into reads. Returns what does not hold, or null.
+/// What must hold for any bytes whatever: a WebSocket and a PROXY header come to the same however
+/// the bytes are cut into reads. Returns what does not hold, or null.
 const char* broken_framing_promise(Bytes stream, std::uint64_t max_frame_size);
 
 }  // namespace pulsegate
