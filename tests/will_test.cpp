@@ -231,3 +231,15 @@ TEST_CASE("a will is seen when it must be, and never twice") {
         scenes.push_back([&, number] { check(gateway, rows[number], static_cast<int>(number)); });
     at_once(scenes);
 }
+
+TEST_CASE("the longest will delay waits until the session ends") {
+    Gateway gateway;
+    Conversation watcher(gateway);
+    watcher.login("watcher").send("82 r k1 s'w' 01").expect("90 03 k1 01");
+    Conversation c(gateway);
+    c.send("10 r s'MQTT' 05 06 k10 [ 11 w3 ] s'dying' [ 18 ffffffff ] s'w' s'gone'").packet();
+    const Stopwatch since;
+    c.reset();
+    watcher.expect("30 r s'w' 'gone'");
+    CHECK(since.elapsed() >= 3s);
+}

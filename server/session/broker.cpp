@@ -120,8 +120,10 @@ void Broker::interrupt(Session& session) {
 void Broker::begin_absence(Session& session) {
     const Tick ends = tick_after(now_ + Millis{session.expiry} * 1000);
     session.absence = std::make_unique<Absence>(session, ends);
-    const auto delay = session.testament ? session.testament->delay : session.expiry;
-    absences_.schedule(*session.absence, std::min(ends, tick_after(now_ + Millis{delay} * 1000)));
+    // Seconds are compared, not ticks: the longest delay is more of those than there are.
+    const auto delay =
+        session.testament ? std::min(session.testament->delay, session.expiry) : session.expiry;
+    absences_.schedule(*session.absence, tick_after(now_ + Millis{delay} * 1000));
     longest_absent_.push_back(*session.absence);
     ++absent_;
     const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / shards_, 1);
