@@ -145,3 +145,18 @@ TEST_CASE("a visit that is stopped goes on after the last topic it saw") {
     retained.visit("#", after, left, 0, two);
     CHECK(seen == std::vector<std::string>{"a", "b", "c", "d"});
 }
+
+TEST_CASE("a flood of deletions with long topics is not remembered") {
+    Retained retained({1000, 64 * 1024});
+    const std::string tail(10'000, 't');
+    for (int i = 0; i < 100; ++i) retained.keep(message(std::to_string(i) + tail, "", 2), 0);
+    for (int i = 0; i < 100; ++i) retained.keep(message(std::to_string(i) + tail, "p", 1), 0);
+    // Room for one mark of ten thousand bytes; the messages themselves fill their own room.
+    CHECK(retained.messages() == 6);
+    CHECK(retained.bytes() <= 64 * 1024);
+
+    for (int i = 0; i < 100; ++i) retained.forget_some(100'000);
+    retained.keep(message("0" + tail, "", 2), 100'000);
+    retained.keep(message("0" + tail, "p", 1), 100'000);
+    CHECK(retained.messages() == 6);  // there is room for marks again
+}

@@ -26,12 +26,16 @@ bool Retained::keep(const MessageRef& message, Millis now) {
     }
     if (known) forget(found);
     if (is_deletion) {
-        if (topics_.size() >= 2 * limits_.messages) return true;  // a flood of deletions
+        // A flood of them is not remembered: it must not fill the memory.
+        const bool fits = topics_.size() < 2 * limits_.messages &&
+                          deletion_bytes_ + message->cost() <= limits_.bytes / 4;
+        if (!fits) return true;
         const auto mark = std::make_shared<Message>(Message{.topic = message->topic,
                                                             .payload = {},
                                                             .properties = {},
                                                             .expires = now + deletion_counts,
                                                             .stamp = message->stamp});
+        count(*mark, 1);
         topics_.emplace(mark->topic, mark);
         return true;
     }
@@ -41,9 +45,9 @@ bool Retained::keep(const MessageRef& message, Millis now) {
 }
 
 void Retained::count(const Message& message, int sign) {
-    if (message.payload.empty()) return;
-    messages_ += static_cast<std::size_t>(sign);
-    bytes_ += static_cast<std::size_t>(sign) * message.cost();
+    const bool is_deletion = message.payload.empty();
+    (is_deletion ? deletion_bytes_ : bytes_) += static_cast<std::size_t>(sign) * message.cost();
+    if (!is_deletion) messages_ += static_cast<std::size_t>(sign);
 }
 
 Retained::Topics::iterator Retained::forget(Topics::iterator entry) {

@@ -61,7 +61,8 @@ private:
     Topics topics_;
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
-    std::string sweep_;  ///< the topic that `forget_some` comes to next
+    std::size_t deletion_bytes_ = 0;  ///< of the marks, beside `bytes_`
+    std::string sweep_;               ///< the topic that `forget_some` comes to next
 };
 
 template <class Visit>
