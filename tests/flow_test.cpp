@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -91,7 +92,34 @@ TEST_CASE("a message that is larger than a client takes is not sent to it") {
     small.send("82 r k1 [ ] s'x' 01").expect("90 r k1 [ ] 01");
     sender.send("32 r s'x' k1 'x'*93 | 32 r s'x' k2 'x'*92 | 30 r s'x' 'x'*95 | 30 r s'x' 'fits'")
         .expect("40 02 k1 | 40 02 k2");
-    small.expect("32 r s'x' k1 [ ] 'x'*92 | 30 r s'x' [ ] 'fits'").expect_nothing();
+    small.expect("32 r s'x' k2 [ ] 'x'*92 | 30 r s'x' [ ] 'fits'").expect_nothing();
+}
+
+TEST_CASE("a message that is too large leaves no identifier to be given twice") {
+    Gateway gateway;
+    Conversation sender(gateway);
+    sender.login("sender");
+    auto small = stating(gateway, "small", "27 w200");
+    small.send("82 r k1 [ ] s'x' 01").expect("90 r k1 [ ] 01");
+    const auto pass = [&](int first, int last) {
+        std::string messages;
+        std::string acknowledgements;
+        for (int id = first; id <= last; ++id) {
+            messages += wire("32 r s'x' k" + std::to_string(id));
+            acknowledgements += wire("40 02 k" + std::to_string(id));
+        }
+        sender.send_bytes(messages);
+        for (int id = first; id <= last; ++id)
+            small.expect("32 r s'x' k" + std::to_string(id) + " [ ]");
+        small.send_bytes(acknowledgements).expect_nothing();
+        for (int id = first; id <= last; ++id) sender.expect("40 02 k" + std::to_string(id));
+    };
+    sender.send("32 r s'x' k1 'stays in flight'").expect("40 02 k1");
+    small.expect("32 r s'x' k1 [ ] 'stays in flight'");
+    for (int id = 2; id <= 65'535; id += 100) pass(id, std::min(id + 99, 65'535));
+
+    sender.send("32 r s'x' k1 'x'*300 | 32 r s'x' k2 'fits'").expect("40 02 k1 | 40 02 k2");
+    CHECK(published(small.packet(), v5).packet_id != 1);
 }
 
 TEST_CASE("packets may come byte by byte") {

@@ -80,10 +80,10 @@ void Broker::transmit(Session& session, const Delivery& delivery, Publication& p
         return;
     }
     Flow& flow = session.flowing();
-    const auto packet_id = flow.next_packet_id(session.last_packet_id);
-    if (!send_publish(session, delivery, publication, packet_id, false)) return;
-    session.last_packet_id = packet_id;
-    flow.sent.push_back({delivery, packet_id});
+    // Given away even if nothing is sent: the flow counts the free identifiers from here on.
+    session.last_packet_id = flow.next_packet_id(session.last_packet_id);
+    if (!send_publish(session, delivery, publication, session.last_packet_id, false)) return;
+    flow.sent.push_back({delivery, session.last_packet_id});
 }
 
 /// False if the message is not for this client any more: expired, or larger than it takes.
