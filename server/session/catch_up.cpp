@@ -38,10 +38,13 @@ bool Broker::keeps_up(const Session& session) const {
 /// Changes of presence do not wait for a client that is away or busy: later it is told the latest.
 void Broker::fall_behind(Session& session, std::uint64_t version) {
     if (session.catch_up) {
+        // One such wish is enough, wherever it stands; but not the one that is being answered.
         auto& wishes = session.catch_up->wishes;
-        const bool under_way = session.link && wishes.size() == 1;
-        if (wishes.back().filter.empty() && !under_way) {
-            wishes.back().since_version = std::min(wishes.back().since_version, version);
+        const auto same =
+            std::find_if(wishes.begin() + (session.link ? 1 : 0), wishes.end(),
+                         [](const CatchUp::Wish& wish) { return wish.filter.empty(); });
+        if (same != wishes.end()) {
+            same->since_version = std::min(same->since_version, version);
             return;
         }
     }
