@@ -209,7 +209,7 @@ private:
     std::uint64_t new_question(Session& session);
     Session* asker_of(std::uint64_t question);
     void ask(Session& session);
-    std::size_t tell_retained(Session& session, std::size_t room);
+    std::size_t tell_retained(Session& session, std::size_t room, std::size_t& looks);
     void tell_presence(Session& session, const MessageRef& message);
     void tell(Session& session, const MessageRef& message);
     PresencePage answer(const PresenceQuestion& question) const;

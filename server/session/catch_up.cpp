@@ -73,13 +73,14 @@ void Broker::begin_wish(Session& session) {
 /// Goes on with what can be told at once: one page of retained messages in all.
 void Broker::catch_up(Session& session) {
     std::size_t room = messages_a_page;
+    std::size_t looks = looked_at_a_page;
     while (session.catch_up) {
         CatchUp& catch_up = *session.catch_up;
         if (catch_up.question != 0 || catch_up.waiting) return;  // an answer is on its way
-        if (room == 0 || !keeps_up(session)) return wait_until_drained(session);
+        if (room == 0 || looks == 0 || !keeps_up(session)) return wait_until_drained(session);
         const auto& filter = catch_up.wishes.front().filter;
         if (!catch_up.retained_told)
-            room -= std::min(room, tell_retained(session, room));
+            room -= std::min(room, tell_retained(session, room, looks));
         else if (filter.empty() || asks_presence(filter))
             return ask(session);
         else
@@ -124,22 +125,22 @@ void Broker::read(CatchUpTurn& turn) {
 // -- clients' retained messages
 // -----------------------------------------------------------------------
 
-/// Returns how much of the page it took.
-std::size_t Broker::tell_retained(Session& session, std::size_t room) {
+/// Returns how much of the page it took, and counts down how many may be looked at.
+std::size_t Broker::tell_retained(Session& session, std::size_t room, std::size_t& looks) {
     CatchUp& catch_up = *session.catch_up;
     const CatchUp::Wish& wish = catch_up.wishes.front();
     std::size_t told = 0;
     std::size_t bytes = settings_.output_budget / 4;
-    std::size_t left = looked_at_a_page;
+    const std::size_t looks_before = looks;
     catch_up.after =
-        retained_.visit(wish.filter, catch_up.after, left, now_, [&](const MessageRef& message) {
+        retained_.visit(wish.filter, catch_up.after, looks, now_, [&](const MessageRef& message) {
             if (wish.options.no_local && message->publisher == session.fingerprint()) return true;
             tell(session, message);
             bytes -= std::min(bytes, message->cost());
             return ++told < room && bytes > 0;
         });
     catch_up.retained_told = catch_up.after.empty();
-    told_ += looked_at_a_page - left;
+    told_ += looks_before - looks;
     return catch_up.retained_told ? told + 1 : room;
 }
 
