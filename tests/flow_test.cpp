@@ -1,13 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/gateway.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -120,6 +123,28 @@ TEST_CASE("a message that is too large leaves no identifier to be given twice") 
 
     sender.send("32 r s'x' k1 'x'*300 | 32 r s'x' k2 'fits'").expect("40 02 k1 | 40 02 k2");
     CHECK(published(small.packet(), v5).packet_id != 1);
+}
+
+TEST_CASE("who comes back gets more than its line takes at once, and is not cut") {
+    constexpr int messages = 250;
+    Gateway gateway([](Config& config) { config.output_budget = 16 * 1024; });
+    {
+        Conversation slow(gateway);
+        slow.send("10 r s'MQTT' 04 00 k10 s'slow'").expect("20 r 00 00");
+        slow.send("82 r k1 s'x' 01").expect("90 03 k1 01").send("e0 00").expect_close();
+    }
+    Conversation sender(gateway);
+    sender.login("sender");
+    for (int i = 1; i <= messages; ++i) sender.send("32 r s'x' k1 'y'*15000").expect("40 02 k1");
+    Conversation slow(gateway.mqtt_port(), 4096);
+    slow.send("10 r s'MQTT' 04 00 k10 s'slow'");
+    std::this_thread::sleep_for(200ms);
+    slow.expect("20 r 01 00");
+    for (int i = 1; i <= messages; ++i) {
+        slow.expect("32 r s'x' k" + std::to_string(i) + " 'y'*15000");
+        slow.send("40 02 k" + std::to_string(i));
+    }
+    slow.expect_nothing();
 }
 
 TEST_CASE("packets may come byte by byte") {

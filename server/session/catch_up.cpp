@@ -95,6 +95,7 @@ void Broker::wait_until_drained(Session& session) {
 
 void Broker::drained(Session& session, Millis now) {
     now_ = now;
+    if (session.flow && session.flow->unsent()) refill_window(session);
     if (!session.catch_up || !session.catch_up->waiting) return;
     if (!keeps_up(session)) return;  // its window is full, and refill_window asks again
     session.catch_up->waiting = false;

@@ -65,8 +65,7 @@ void Broker::deliver(Session& session, const Delivery& delivery, Publication& pu
     }
     if (counted) {
         const Flow& flow = session.flowing();
-        const bool in_turn = flow.interrupted.empty() && flow.waiting == 0;
-        if (!in_turn || flow.sent.size() >= session.receive_maximum)
+        if (flow.unsent() || flow.sent.size() >= session.receive_maximum)
             return queue(session, delivery);
     }
     transmit(session, delivery, publication);
@@ -178,9 +177,10 @@ void Broker::settle(Session& session, Flow::List::iterator entry) {
     refill_window(session);
 }
 
+/// Sends what was interrupted and what waits, as far as the client's window and its line take it.
 void Broker::refill_window(Session& session) {
     Flow& flow = *session.flow;
-    while (flow.sent.size() < session.receive_maximum && !flow.interrupted.empty()) {
+    while (!flow.interrupted.empty() && keeps_up(session)) {
         const auto entry = flow.interrupted.begin();
         Publication publication(*entry->delivery.message, now_);
         if (send_publish(session, entry->delivery, publication, entry->packet_id, true))
@@ -188,11 +188,15 @@ void Broker::refill_window(Session& session) {
         else
             flow.interrupted.erase(entry);
     }
-    while (flow.sent.size() < session.receive_maximum && flow.waiting > 0) {
+    while (flow.waiting > 0 && keeps_up(session)) {
         const auto next = take_waiting(session);
         Publication publication(*next->message, now_);
         transmit(session, *next, publication);
     }
+    // A window's worth at once may be more than the output budget: who comes back would be cut each
+    // time.
+    const bool busy = flow.sent.size() < session.receive_maximum && flow.unsent();
+    if (busy) session.link->tell_when_drained();
     if (flow.waiting > 0) return;
     report_lost(session);
     if (session.catch_up && session.catch_up->waiting) session.link->tell_when_drained();

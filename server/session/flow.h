@@ -34,6 +34,9 @@ struct Flow {
                lost == 0;
     }
 
+    /// Does anything stand before a new message?
+    bool unsent() const { return !interrupted.empty() || waiting > 0; }
+
     /// The message in flight with this packet identifier, or `sent.end()`.
     List::iterator find(std::uint16_t packet_id);
 
