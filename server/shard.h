@@ -77,6 +77,7 @@ private:
     bool congested() override;
 
     void forward(const MessageRef& message) override;
+    Interest& interest(unsigned shard) override { return shards_[shard]->interest_; }
     void record(PresenceChange change) override;
     void send(unsigned shard, Letter letter) override;
 

@@ -140,3 +140,18 @@ TEST_CASE("ten thousand subscriptions of one client come and go") {
     c.send_bytes(unsubscribe).expect(gone);
     c.send("30 r s'room/9998' 'even' | 30 r s'room/9999/x' 'odd'").expect_nothing();
 }
+
+TEST_CASE("who shares a subscription gets what is published after the SUBACK") {
+    Gateway gateway([](Config& config) { config.shards = 4; });
+    Conversation sender(gateway);
+    Conversation member(gateway);
+    sender.login("sender");
+    member.login("member");
+    // The groups are at home on all shards, and their mail may lie there unread for a while.
+    for (int round = 0; round < 1000; ++round) {
+        const auto topic = "'t" + std::to_string(round) + "'";
+        member.send("82 r k1 s'$share/g/t" + std::to_string(round) + "' 00").expect("90 03 k1 00");
+        sender.send("32 r s" + topic + " k1 'm'").expect("40 02 k1");
+        member.expect("30 r s" + topic + " 'm'");
+    }
+}

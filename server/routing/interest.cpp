@@ -32,19 +32,24 @@ Interest::Cell* Interest::cell(std::string_view filter) {
 }
 
 void Interest::add(std::string_view filter) {
-    Cell* const counted = cell(filter);
-    if (!counted)
+    if (Cell* const counted = cell(filter))
+        change(*counted, 1);
+    else
         ++anything_;
-    else if (counted->load(std::memory_order_relaxed) != top)
-        ++*counted;
 }
 
 void Interest::remove(std::string_view filter) {
-    Cell* const counted = cell(filter);
-    if (!counted)
+    if (Cell* const counted = cell(filter))
+        change(*counted, -1);
+    else
         --anything_;
-    else if (counted->load(std::memory_order_relaxed) != top)
-        --*counted;
+}
+
+void Interest::change(Cell& cell, int by) {
+    std::uint8_t count = cell.load();
+    while (count != top &&
+           !cell.compare_exchange_weak(count, static_cast<std::uint8_t>(count + by))) {
+    }
 }
 
 bool Interest::wants(std::string_view topic) const {

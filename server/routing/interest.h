@@ -18,11 +18,10 @@ class Interest {
 public:
     Interest();
 
-    /// For the owner's thread, once for each filter that has subscribers.
+    /// Once for each filter that has subscribers, or is about to have one. From any thread: what is
+    /// on its way to the owner by mail counts already.
     void add(std::string_view filter);
     void remove(std::string_view filter);
-
-    /// From any thread.
     bool wants(std::string_view topic) const;
 
 private:
@@ -31,6 +30,7 @@ private:
     static constexpr std::size_t cells = 1 << 18;
 
     Cell* cell(std::string_view filter);
+    static void change(Cell& cell, int by);
 
     std::unique_ptr<Cell[]> cells_;
     std::atomic<std::uint32_t> anything_{0};

@@ -36,6 +36,9 @@ public:
     /// To the brokers of all other shards that may have subscribers for it, or must retain it.
     virtual void forward(const MessageRef& message) = 0;
 
+    /// The Interest of one shard, which may be another one.
+    virtual Interest& interest(unsigned shard) = 0;
+
     /// To the broker of one shard, this one too; it is read in another turn.
     virtual void send(unsigned shard, Letter letter) = 0;
 

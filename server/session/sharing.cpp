@@ -14,8 +14,12 @@ namespace pulsegate {
 void Broker::join(Session& session, std::string_view share, SubscribeOptions options,
                   std::uint32_t identifier, bool is_new) {
     if (is_new && session.shares++ == 0) sharing_.emplace(session.id, &session);
-    post(home(share, shards_), Membership{Membership::Change::joins, std::string(share), session.id,
-                                          options, identifier});
+    const unsigned group = home(share, shards_);
+    // Whoever hears of our SUBACK and publishes must find the group's home interested, though the
+    // letter may still lie there unread.
+    surroundings_.interest(group).add(shared_filter(share)->filter);
+    post(group, Membership{Membership::Change::joins, std::string(share), session.id, options,
+                           identifier});
 }
 
 void Broker::leave(Session& session, std::string_view share) {
@@ -83,7 +87,11 @@ void Broker::receive(Letter& letter, Millis now) {
     std::visit([this](auto& content) { read(content); }, letter);
 }
 
-void Broker::read(Membership& membership) { groups_.apply(membership); }
+void Broker::read(Membership& membership) {
+    groups_.apply(membership);
+    if (membership.change == Membership::Change::joins)  // from now on the group counts by itself
+        surroundings_.interest(shard_).remove(shared_filter(membership.share)->filter);
+}
 
 void Broker::read(Handout& handout) {
     const auto found = sharing_.find(handout.member);
