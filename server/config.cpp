@@ -74,43 +74,66 @@ unsigned parse_count(const std::string& name, const std::string& text, unsigned 
     return count;
 }
 
+struct SchemeUse {
+    std::string_view name;
+    std::uint16_t port;  ///< when the URL names none
+};
+
+/// In the order of ListenUrl::Scheme.
+constexpr SchemeUse schemes[] = {
+    {"mqtt", 1883}, {"mqtts", 8883}, {"ws", 8083}, {"wss", 8084}, {"http", 8080}};
+
+std::uint16_t parse_port(std::string_view text, const auto& fail) {
+    std::uint16_t port = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size())
+        throw fail("has no valid port (0 to 65535)");
+    return port;
+}
+
 ListenUrl parse_url(const std::string& text) {
     const auto fail = [&](std::string_view why) {
         return ConfigError(fmt::format(
             "listen: '{}' {}; write mqtt://127.0.0.1:1883 or http://127.0.0.1:8080", text, why));
     };
     std::string_view rest = text;
-    const auto scheme_end = rest.find("://");
-    if (scheme_end == std::string_view::npos) throw fail("is no URL");
-    const auto scheme = rest.substr(0, scheme_end);
-    rest.remove_prefix(scheme_end + 3);
+    const auto cut = [&rest](std::size_t at, std::size_t separator) {
+        const auto front = rest.substr(0, at);
+        rest.remove_prefix(std::min(rest.size(), at == rest.npos ? at : at + separator));
+        return front;
+    };
+    if (rest.find("://") == rest.npos) throw fail("is no URL");
+    const auto name = cut(rest.find("://"), 3);
+    const auto* const known = std::find_if(std::begin(schemes), std::end(schemes),
+                                           [&](const SchemeUse& use) { return use.name == name; });
+    if (known == std::end(schemes)) throw fail(fmt::format("has the unknown scheme '{}'", name));
+    ListenUrl url{static_cast<ListenUrl::Scheme>(known - schemes), "", known->port};
 
-    ListenUrl url{};
-    if (scheme == "mqtt")
-        url = {ListenUrl::Scheme::mqtt, "", 1883};
-    else if (scheme == "http")
-        url = {ListenUrl::Scheme::http, "", 8080};
-    else
-        throw fail(fmt::format("has the unknown scheme '{}'", scheme));
-
-    if (rest.ends_with('/')) rest.remove_suffix(1);
-    std::string_view port;
-    if (rest.starts_with('[')) {
-        const auto bracket = rest.find(']');
-        if (bracket == std::string_view::npos) throw fail("lacks a ']'");
-        url.host = rest.substr(1, bracket - 1);
-        port = rest.substr(bracket + 1);
+    std::string_view authority = cut(rest.find_first_of("/?"), 0);
+    const std::string_view path = cut(rest.find('?'), 1);
+    if (authority.starts_with('[')) {
+        const auto bracket = authority.find(']');
+        if (bracket == authority.npos) throw fail("lacks a ']'");
+        url.host = authority.substr(1, bracket - 1);
+        authority.remove_prefix(bracket + 1);
     } else {
-        const auto colon = std::min(rest.find(':'), rest.size());
-        url.host = rest.substr(0, colon);
-        port = rest.substr(colon);
+        const auto colon = std::min(authority.find(':'), authority.size());
+        url.host = authority.substr(0, colon);
+        authority.remove_prefix(colon);
     }
     if (url.host.empty()) throw fail("names no host");
-    if (port.empty()) return url;
-    const auto [end, error] = std::from_chars(port.data() + 1, port.data() + port.size(), url.port);
-    if (port.front() != ':' || port.size() == 1 || error != std::errc() ||
-        end != port.data() + port.size())
-        throw fail("has no valid port (0 to 65535)");
+    if (!authority.empty()) {
+        if (authority.front() != ':') throw fail("has no valid port (0 to 65535)");
+        url.port = parse_port(authority.substr(1), fail);
+    }
+    if (url.is_websocket())
+        url.path = path.size() > 1 ? path : "/mqtt";
+    else if (path.size() > 1)
+        throw fail("has a path, which only ws and wss know");
+    if (rest == "proxy-protocol" && url.for_clients())
+        url.proxy_protocol = true;
+    else if (!rest.empty())
+        throw fail(fmt::format("has the unknown option '{}'", rest));
     return url;
 }
 
@@ -184,8 +207,9 @@ private:
 
 std::string ListenUrl::text() const {
     const bool v6 = host.find(':') != std::string::npos;
-    return fmt::format("{}://{}{}{}:{}", scheme == Scheme::mqtt ? "mqtt" : "http", v6 ? "[" : "",
-                       host, v6 ? "]" : "", port);
+    return fmt::format("{}://{}{}{}:{}{}{}", schemes[static_cast<std::size_t>(scheme)].name,
+                       v6 ? "[" : "", host, v6 ? "]" : "", port, path,
+                       proxy_protocol ? "?proxy-protocol" : "");
 }
 
 Config parse_config(int argc, const char* const* argv) {
@@ -211,16 +235,36 @@ Config parse_config(int argc, const char* const* argv) {
            [&](const std::vector<std::string>& urls) {
                for (const auto& url : urls) config.listen.push_back(parse_url(url));
            },
-           "Where to listen, repeatable: mqtt://HOST:PORT for clients, http://HOST:PORT for the "
-           "admin API. "
-           "A kind that is not named keeps its default: mqtt://127.0.0.1:1883, "
+           "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
+           "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), clients' all "
+           "?proxy-protocol. A kind that is not named keeps its default: mqtt://127.0.0.1:1883, "
            "http://127.0.0.1:8080")
         ->type_name("URL")
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--allow-anonymous", config.allow_anonymous,
                  "Let anybody in on listeners that are reachable from outside this machine");
+    const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
+        app.add_option(std::string("--") + name, value, help)
+            ->type_name("FILE")
+            ->allow_extra_args(false)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    };
+    files("tls-cert", config.tls.certificates,
+          "Certificate of mqtts and wss listeners, PEM, with its chain; repeatable: the client's "
+          "SNI chooses");
+    files("tls-key", config.tls.keys, "Its private key, PEM; one for each --tls-cert");
     Settings settings(app);
+    settings.any("tls-client-ca", "FILE", "",
+                 "Clients must show a certificate that one of these signed, PEM",
+                 [&](auto&, auto& text) { config.tls.client_ca = text; });
+    settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS that is spoken",
+                 [&](auto& name, auto& text) {
+                     if (text != "1.2" && text != "1.3")
+                         throw ConfigError(
+                             fmt::format("{}: '{}' is unknown; choose 1.2 or 1.3", name, text));
+                     config.tls.allow_1_2 = text == "1.2";
+                 });
     settings.count("shards", config.shards, 1, 256, "one per core",
                    "Event loops, each with a thread of its own");
     settings.any("events", "FILE", "",
@@ -316,14 +360,12 @@ Config parse_config(int argc, const char* const* argv) {
         throw ConfigError(fmt::format(
             "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
             config.output_budget, config.max_packet_size));
-    const auto listens = [&](ListenUrl::Scheme scheme) {
+    const auto listens = [&](bool for_clients) {
         return std::any_of(config.listen.begin(), config.listen.end(),
-                           [&](auto& url) { return url.scheme == scheme; });
+                           [&](auto& url) { return url.for_clients() == for_clients; });
     };
-    if (!listens(ListenUrl::Scheme::mqtt))
-        config.listen.push_back({ListenUrl::Scheme::mqtt, "127.0.0.1", 1883});
-    if (!listens(ListenUrl::Scheme::http))
-        config.listen.push_back({ListenUrl::Scheme::http, "127.0.0.1", 8080});
+    if (!listens(true)) config.listen.push_back({ListenUrl::Scheme::mqtt, "127.0.0.1", 1883});
+    if (!listens(false)) config.listen.push_back({ListenUrl::Scheme::http, "127.0.0.1", 8080});
     return config;
 }
 

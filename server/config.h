@@ -9,15 +9,22 @@
 
 #include "server/clock.h"
 #include "server/session/settings.h"
+#include "server/transport/tls.h"
 
 namespace pulsegate {
 
-/// Where to listen, and for what: `mqtt://host:port` or `http://host:port`.
+/// Where to listen, and for what: `wss://host:port/path?proxy-protocol`.
 struct ListenUrl {
-    enum class Scheme : std::uint8_t { mqtt, http };
+    enum class Scheme : std::uint8_t { mqtt, mqtts, ws, wss, http };
     Scheme scheme;
     std::string host;
     std::uint16_t port;
+    std::string path{};           ///< of WebSocket: "/mqtt"
+    bool proxy_protocol = false;  ///< each connection begins with a PROXY header
+
+    bool for_clients() const { return scheme != Scheme::http; }
+    bool has_tls() const { return scheme == Scheme::mqtts || scheme == Scheme::wss; }
+    bool is_websocket() const { return scheme == Scheme::ws || scheme == Scheme::wss; }
 
     std::string text() const;
 };
@@ -29,6 +36,7 @@ struct Config : BrokerSettings {
     unsigned shards = 0;
     Millis login_timeout = 10'000;
     bool allow_anonymous = false;
+    Tls::Settings tls;
     std::string events;
     spdlog::level::level_enum log_level = spdlog::level::info;
 };

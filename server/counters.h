@@ -25,6 +25,7 @@ struct Counters {
     std::uint64_t sessions_expired = 0;
     std::uint64_t sessions_over_quota = 0;  ///< ended early, because too many are away
     std::uint64_t rescues = 0;              ///< due connections that turned out to be alive
+    std::uint64_t entrances_refused = 0;    ///< at the PROXY header, TLS or WebSocket
     std::uint64_t bad_packets = 0;
     std::uint64_t slow_consumers = 0;
     std::uint64_t messages_in = 0;

@@ -81,7 +81,7 @@ private:
         signals_.async_wait([this, &server](boost::system::error_code, int signal) {
             if (signal == SIGHUP) {
                 spdlog::info("SIGHUP: beginning new files");
-                server.reopen_files();
+                server.reload();
                 return wait_for_signal(server);
             }
             spdlog::info("{}: taking leave of the clients",

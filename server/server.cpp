@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <future>
@@ -63,6 +64,12 @@ Server::Server(const Config& config) : config_(config), admission_(own_files(con
                 .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_);
+    try {
+        const auto tls = read_certificates();
+        for (Shard* shard : all) shard->use(tls);
+    } catch (const std::runtime_error& error) {
+        throw ConfigError(error.what());
+    }
     for (const ListenUrl& url : config_.listen) listen(url);
 }
 
@@ -81,13 +88,14 @@ void Server::listen(const ListenUrl& url) {
         } else {
             boost::asio::io_context io;
             Listener::check_free(io, endpoint);
-            for (auto& shard : shards_) endpoint = shard->listen(endpoint);
+            const Door door{url.proxy_protocol, url.has_tls(), url.path};
+            for (auto& shard : shards_) endpoint = shard->listen(endpoint, door);
         }
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());
     }
-    listening_.push_back(
-        {{url.scheme, url.host, endpoint.port()}, !endpoint.address().is_loopback()});
+    listening_.push_back({url, !endpoint.address().is_loopback()});
+    listening_.back().url.port = endpoint.port();
 }
 
 void Server::start() {
@@ -122,8 +130,24 @@ void Server::let_watchers_hear() {
     }
 }
 
-void Server::reopen_files() {
+/// Null if no listener needs any.
+std::shared_ptr<const Tls> Server::read_certificates() const {
+    const bool needed = std::any_of(config_.listen.begin(), config_.listen.end(),
+                                    [](const ListenUrl& url) { return url.has_tls(); });
+    return needed ? std::make_shared<const Tls>(config_.tls) : nullptr;
+}
+
+void Server::reload() {
     if (events_) events_->reopen();
+    try {
+        const auto tls = read_certificates();
+        if (!tls) return;
+        for (auto& shard : shards_)
+            shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
+        spdlog::info("certificates read anew");
+    } catch (const std::exception& error) {
+        spdlog::error("certificates stay as they were: {}", error.what());
+    }
 }
 
 void Server::stop() {

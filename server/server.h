@@ -22,8 +22,9 @@ public:
 
     void start();
 
-    /// Begins a new event file where the old one was moved away.
-    void reopen_files();
+    /// Begins a new event file where the old one was moved away, and reads the certificates anew.
+    /// What can't be read stays as it was, and the log says so.
+    void reload();
 
     /// Takes leave: no newcomers, everybody offline, goodbye, and the threads end.
     void stop();
@@ -38,6 +39,7 @@ public:
 
 private:
     void listen(const ListenUrl& url);
+    std::shared_ptr<const Tls> read_certificates() const;
     /// Runs `action(Shard&)` on each shard's thread and returns the futures, all ready.
     template <class Action>
     auto on_every_shard(Action action);

@@ -7,6 +7,7 @@
 
 #include "server/log.h"
 #include "server/transport/connection.h"
+#include "server/transport/wrapping.h"
 
 namespace pulsegate {
 
@@ -46,11 +47,17 @@ Shard::Shard(const Config& config, unsigned index, Admission& admission, LineWri
       transport_(io_, {config.max_packet_size, config.output_budget, config.login_timeout},
                  admission, counters_, *this) {}
 
-Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint) {
-    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, [this](int socket) {
+Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint, const Door& door) {
+    const auto accepted = [this, door](int socket) {
         ++counters_.accepted;
-        transport_.adopt({socket, {}});
-    }));
+        std::unique_ptr<Wrapping> wrapping;
+        if (!door.plain()) {
+            wrapping = std::make_unique<Wrapping>();
+            wrapping->entrance = std::make_unique<Entrance>(door, tls_);
+        }
+        transport_.adopt({socket, std::move(wrapping)});
+    };
+    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, accepted));
     return listeners_.back()->endpoint();
 }
 

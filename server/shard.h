@@ -18,6 +18,7 @@
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
 #include "server/store/memory_store.h"
+#include "server/transport/entrance.h"
 #include "server/transport/listener.h"
 #include "server/transport/transport.h"
 
@@ -52,7 +53,10 @@ public:
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
 
     /// Before `run`. Returns where it really listens, should the port have been 0.
-    Listener::Endpoint listen(const Listener::Endpoint& endpoint);
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, const Door& door);
+
+    /// The certificates for newcomers from now on; before `run`, or in a task.
+    void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
 
     /// Serves until `stop`.
     void run();
@@ -106,6 +110,7 @@ private:
     const BrokerSettings settings_;
     Broker broker_;
     Transport transport_;
+    std::shared_ptr<const Tls> tls_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::vector<Shard*> shards_;
     bool congested_ = false;  ///< a shard that we sent messages to has too many of them waiting

@@ -190,6 +190,9 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_rescues_total",
                      "Clients that were due but had sent something: false alarms.",
                      count(&Counters::rescues));
+    families.counter("pulsegate_entrances_refused_total",
+                     "Connections turned away at the PROXY header, TLS or WebSocket handshake.",
+                     count(&Counters::entrances_refused));
     families.counter("pulsegate_bad_packets_total",
                      "Connections closed for a malformed or illegal packet.",
                      count(&Counters::bad_packets));

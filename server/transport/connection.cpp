@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,17 +22,17 @@ constexpr Millis linger = 2000;
 /// A backlog of this size is offered to the socket at once instead of at the end of the turn.
 constexpr std::size_t flush_early = 64 * 1024;
 
-// The C library's recv and send are cancellation points: in a process with threads each call pays
-// for that, though no thread here is ever cancelled.
-ssize_t receive_now(int socket, void* buffer, std::size_t size) {
-    return ::syscall(SYS_recvfrom, socket, buffer, size, MSG_DONTWAIT, nullptr, nullptr);
-}
-ssize_t send_now(int socket, const void* bytes, std::size_t size) {
-    return ::syscall(SYS_sendto, socket, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
-}
-
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
+
+CloseCode close_code(Cause cause) {
+    switch (cause) {
+        case Cause::shutdown: return CloseCode::going_away;
+        case Cause::kicked:
+        case Cause::taken_over: return CloseCode::policy_violation;
+        default: return CloseCode::normal;
+    }
+}
 
 }  // namespace
 
@@ -50,7 +49,14 @@ boost::system::error_code Connection::take(int socket) {
     return error;
 }
 
-void Connection::start(std::string_view unread) {
+Connection::~Connection() = default;
+
+bool Connection::entering() const { return wrapping_ && wrapping_->entrance; }
+bool Connection::websocket() const { return wrapping_ && wrapping_->websocket; }
+SSL* Connection::tls() const { return wrapping_ ? wrapping_->tls.get() : nullptr; }
+
+void Connection::start(std::unique_ptr<Wrapping> wrapping, std::string_view unread) {
+    wrapping_ = std::move(wrapping);
     intrusive_ptr_add_ref(this);  // the transport's, until close
     ++transport_.connections_;
     last_packet_ = monotonic_now();
@@ -64,7 +70,7 @@ void Connection::start(std::string_view unread) {
 }
 
 Arrival Connection::release() {
-    Arrival arrival{-1, std::string(as_text(transport_.unread_))};
+    Arrival arrival(-1, std::move(wrapping_), std::string(as_text(transport_.unread_)));
     arrival.socket = socket_.release();
     close();
     return arrival;
@@ -74,7 +80,7 @@ Arrival Connection::release() {
 // ----------------------------------------------------------------------------------------
 
 void Connection::wait_readable() {
-    if (state_ == State::closed) return;
+    if (state_ == State::closed || queued_) return;
     if (parked_) return transport_.park(*this);
     socket_.async_wait(Socket::wait_read,
                        [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
@@ -98,11 +104,65 @@ void Connection::resume() {
     wait_readable();
 }
 
+/// Goes on through the door that it came in by.
+void Connection::enter(bool may_shake_hands) {
+    Entrance& entrance = *wrapping_->entrance;
+    switch (entrance.proceed(socket_.native_handle(), *wrapping_, may_shake_hands)) {
+        case Entrance::Step::reads: return;
+        case Entrance::Step::writes: return wait_to_enter();
+        case Entrance::Step::handshake: queued_ = true; return transport_.queue_handshake(*this);
+        case Entrance::Step::refused:
+            ++transport_.counters_.entrances_refused;
+            log_limited(spdlog::level::warn, "{} turned away: {}", peer(), entrance.why());
+            return end({Cause::kicked, Reason::success, "turned away"});
+        case Entrance::Step::gone:
+            return end({Cause::connection_lost, Reason::success, "gone before it had come in"});
+        case Entrance::Step::done: break;
+    }
+    const std::string unread = entrance.take_unread();
+    wrapping_->entrance.reset();
+    if (websocket()) {
+        std::copy(unread.begin(), unread.end(), transport_.received_.begin());
+        read_frames({transport_.received_.data(), unread.size()}, monotonic_now());
+    }
+}
+
+void Connection::shake_hands() {
+    queued_ = false;
+    if (state_ == State::closed || !entering()) return;
+    enter(true);
+    settle();
+    wait_readable();
+}
+
+void Connection::wait_to_enter() {
+    queued_ = true;
+    socket_.async_wait(Socket::wait_write,
+                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
+                           self->queued_ = false;
+                           if (error || self->state_ == State::closed || !self->entering()) return;
+                           self->enter(false);
+                           self->settle();
+                           self->wait_readable();
+                       });
+}
+
 /// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
 /// if there may be more.
 bool Connection::receive() {
+    if (entering() && reads()) {
+        if (!queued_) enter(false);
+        return false;
+    }
     auto& buffer = transport_.received_;
-    const auto size = receive_now(socket_.native_handle(), buffer.data(), buffer.size());
+    std::size_t kept = 0;
+    if (websocket()) {
+        const auto& rest = wrapping_->rest;
+        std::copy(rest.begin(), rest.end(), buffer.begin());
+        kept = rest.size();
+    }
+    const auto size =
+        receive_now(socket_.native_handle(), tls(), buffer.data() + kept, buffer.size() - kept);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
@@ -116,8 +176,42 @@ bool Connection::receive() {
     transport_.counters_.bytes_in += static_cast<std::uint64_t>(size);
     // The clock is read after the bytes, never before: had the thread been held up in between, they
     // would count as older than they are, and the deadline would come early.
-    consume(Bytes(buffer.data(), static_cast<std::size_t>(size)), monotonic_now());
-    return static_cast<std::size_t>(size) == buffer.size() && reads() && !parked_;
+    const Millis now = monotonic_now();
+    const auto filled = kept + static_cast<std::size_t>(size);
+    if (websocket())
+        read_frames({buffer.data(), filled}, now);
+    else
+        consume(Bytes(buffer.data(), filled), now);
+    // Under TLS a read ends with a record, and more of them may be there.
+    return (filled == buffer.size() || tls()) && reads() && !parked_;
+}
+
+/// Takes the packets out of their WebSocket frames, in place.
+void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
+    std::uint8_t* const front = input.data();
+    std::size_t payload = 0;
+    Unframed frames;
+    do {
+        frames = wrapping_->unframer.next(input, front + payload, UINT32_MAX);
+        payload += frames.payload;
+        input = input.subspan(frames.consumed);
+        if (frames.event == Unframed::Event::ping) {
+            append_pong(outgoing(), frames.body);
+            sent_something();
+        }
+    } while (frames.event == Unframed::Event::ping || frames.event == Unframed::Event::pong);
+    const bool ends = frames.event != Unframed::Event::none;
+    wrapping_->rest.assign(input.begin(), ends ? input.begin() : input.end());
+
+    // What came before the end counts, a DISCONNECT above all.
+    if (payload > 0) consume(Bytes(front, payload), now);
+    if (!ends || !reads()) return;
+    const bool bad = frames.event == Unframed::Event::bad;
+    append_close(outgoing(), frames.code);
+    wrapping_->close_sent = true;
+    if (bad) ++transport_.counters_.bad_packets;
+    end({bad ? Cause::kicked : Cause::connection_lost, Reason::success,
+         bad ? frames.cause : "the peer closed the WebSocket without DISCONNECT"});
 }
 
 void Connection::consume(Bytes input, Millis now) {
@@ -212,13 +306,23 @@ void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
 // -- sending
 // ----------------------------------------------------------------------------------------
 
-void Connection::send(std::string_view packets) {
-    if (!reads()) return;
+Buffer& Connection::outgoing() {
     if (!out_) {
         out_ = transport_.take_buffer();
         sent_ = 0;
     }
-    out_->append(packets);
+    return *out_;
+}
+
+void Connection::send(std::string_view packets) {
+    if (!reads()) return;
+    Buffer& out = outgoing();
+    if (websocket()) out.append(as_text(frame_header(Opcode::binary, packets.size()).bytes()));
+    out.append(packets);
+    sent_something();
+}
+
+void Connection::sent_something() {
     transport_.mark_dirty(*this);
     // Only what the socket does not take counts against the budget.
     const auto early = std::min(flush_early, transport_.settings_.output_budget);
@@ -235,13 +339,14 @@ void Connection::tell_when_drained() {
 
 void Connection::flush() {
     while (backlog() > 0) {
-        const auto taken = send_now(socket_.native_handle(), out_->data() + sent_, backlog());
+        const auto taken =
+            send_now(socket_.native_handle(), tls(), out_->data() + sent_, backlog());
         if (taken < 0 && errno == EINTR) continue;
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
             out_.reset();
             // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
-            if (errno == EPIPE || errno == ECONNRESET) return;
+            if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
         transport_.counters_.bytes_out += static_cast<std::uint64_t>(taken);
@@ -295,6 +400,7 @@ void Connection::finish() {
 }
 
 void Connection::say_goodbye() {
+    Buffer goodbye;
     if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
         PropertyList words;
         words.add(Property::reason_string, ending_.why);
@@ -305,12 +411,18 @@ void Connection::say_goodbye() {
             encode(Disconnect{.reason = ending_.reason}, version_, packet);
         }
         transport_.counters_.count_out(PacketType::disconnect);
-        send_now(socket_.native_handle(), packet.data(), packet.size());
+        if (websocket())
+            goodbye.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
+        goodbye.append(packet);
     }
+    if (backlog() == 0 && websocket() && !wrapping_->close_sent)
+        append_close(goodbye, close_code(ending_.cause));
+    if (!goodbye.empty()) send_now(socket_.native_handle(), tls(), goodbye.data(), goodbye.size());
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
-                          ending_.cause == Cause::shutdown;
+                          ending_.cause == Cause::shutdown || websocket();
+    if (tls() && !entering()) SSL_shutdown(tls());
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.native_handle(), SHUT_WR);
     state_ = State::lingering;
@@ -319,7 +431,8 @@ void Connection::say_goodbye() {
 
 std::string Connection::peer() const {
     boost::system::error_code error;
-    const auto endpoint = socket_.remote_endpoint(error);
+    const auto endpoint =
+        wrapping_ && wrapping_->origin ? *wrapping_->origin : socket_.remote_endpoint(error);
     if (error) return "a peer that has gone";
     const bool v6 = endpoint.address().is_v6();
     return fmt::format("{}{}{}:{}", v6 ? "[" : "", endpoint.address().to_string(), v6 ? "]" : "",
@@ -330,6 +443,7 @@ void Connection::close() {
     if (state_ == State::closed) return;
     state_ = State::closed;
     Wheel::cancel(*this);
+    wrapping_.reset();
     if (socket_.is_open()) {  // not if it was released
         transport_.admission_.closed();
         boost::system::error_code ignored;

@@ -5,12 +5,14 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
 #include "server/session/link.h"
 #include "server/transport/transport.h"
+#include "server/transport/wrapping.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
@@ -29,7 +31,7 @@ public:
     boost::system::error_code take(int socket);
 
     /// Begins to read, with what was read elsewhere first.
-    void start(std::string_view unread);
+    void start(std::unique_ptr<Wrapping> wrapping, std::string_view unread);
 
     /// Gives up the socket, with all input from the packet at hand on; for use within `on_packet`.
     Arrival release();
@@ -63,27 +65,37 @@ private:
         closed,
     };
 
-    ~Connection() = default;
+    ~Connection();
 
     void wait_readable();
     void wait_writable();
     void resume();
+    void enter(bool may_shake_hands);
+    void shake_hands();
+    void wait_to_enter();
     bool receive();
+    void read_frames(std::span<std::uint8_t> input, Millis now);
     void consume(Bytes input, Millis now);
     bool handle(Bytes packet, Millis now);
     void answer_ping(Millis now);
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
+    Buffer& outgoing();
+    void sent_something();
     void settle();
     void flush();
     void finish();
     void say_goodbye();
     void close();
     bool reads() const { return state_ == State::login || state_ == State::open; }
+    bool entering() const;
+    bool websocket() const;
+    SSL* tls() const;
 
     Transport& transport_;
     Socket socket_;
-    std::unique_ptr<Buffer> partial_;  ///< the beginning of a packet
-    std::unique_ptr<Buffer> out_;      ///< what the socket has not taken yet
+    std::unique_ptr<Wrapping> wrapping_;  ///< null for plain MQTT
+    std::unique_ptr<Buffer> partial_;     ///< the beginning of a packet
+    std::unique_ptr<Buffer> out_;         ///< what the socket has not taken yet
     Millis last_packet_ = 0;
     Ending ending_{};  ///< from State::ending on
     std::uint32_t limit_ = 0;
@@ -96,6 +108,7 @@ private:
     bool writing_ = false;  ///< waits for the socket to take more
     bool tell_drained_ = false;
     bool parked_ = false;  ///< reads on when the shard has caught up
+    bool queued_ = false;  ///< enters on when its handshake has its turn, or the socket takes more
 };
 
 static_assert(sizeof(Connection) <= 192);

@@ -8,6 +8,7 @@
 
 #include "server/log.h"
 #include "server/transport/connection.h"
+#include "server/transport/wrapping.h"
 
 namespace pulsegate {
 
@@ -22,10 +23,18 @@ constexpr std::size_t expiries_a_turn = 64;
 constexpr std::size_t largest_spare = 16 * 1024;
 constexpr std::size_t most_spares = 256;
 
+/// Each costs up to a millisecond; in between, others get their turn.
+constexpr int handshakes_a_turn = 4;
+
 /// How long a connection whose packets brought more work than a turn allows is left alone.
 constexpr auto parking_time = std::chrono::milliseconds(1);
 
 }  // namespace
+
+Arrival::Arrival(int socket, std::unique_ptr<Wrapping> wrapping, std::string unread)
+    : socket(socket), wrapping(std::move(wrapping)), unread(std::move(unread)) {}
+Arrival::Arrival(Arrival&&) noexcept = default;
+Arrival::~Arrival() = default;
 
 Transport::Transport(boost::asio::io_context& io, const TransportSettings& settings,
                      Admission& admission, Counters& counters, ConnectionOwner& owner)
@@ -49,7 +58,7 @@ void Transport::adopt(Arrival arrival) {
         admission_.closed();
         return log_limited(spdlog::level::err, "a new connection was lost: {}", error.message());
     }
-    connection->start(arrival.unread);
+    connection->start(std::move(arrival.wrapping), arrival.unread);
 }
 
 void Transport::expire_due() {
@@ -120,6 +129,21 @@ void Transport::resume_parked() {
             connection->resume();
     }
     end_turn();
+}
+
+void Transport::queue_handshake(Connection& connection) {
+    handshakes_.emplace_back(&connection);
+    if (handshakes_.size() == 1) boost::asio::post(io_, [this] { shake_some_hands(); });
+}
+
+/// A storm of handshakes must not starve the living.
+void Transport::shake_some_hands() {
+    for (int i = 0; i < handshakes_a_turn && !handshakes_.empty(); ++i) {
+        const auto connection = std::move(handshakes_.front());
+        handshakes_.pop_front();
+        connection->shake_hands();
+    }
+    if (!handshakes_.empty()) boost::asio::post(io_, [this] { shake_some_hands(); });
 }
 
 void Transport::end_turn() {

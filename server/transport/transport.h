@@ -5,6 +5,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,10 +49,17 @@ struct TransportSettings {
     Millis login_timeout;
 };
 
-/// A socket on its way to the shard where its user is at home, with the bytes that were read from
-/// it and not yet understood.
+struct Wrapping;
+
+/// A socket on its way to the shard where its user is at home, with what wraps MQTT on it, and the
+/// bytes of MQTT that were read and not yet understood.
 struct Arrival {
+    Arrival(int socket, std::unique_ptr<Wrapping> wrapping, std::string unread = {});
+    Arrival(Arrival&&) noexcept;
+    ~Arrival();
+
     int socket;
+    std::unique_ptr<Wrapping> wrapping;  ///< null for plain MQTT
     std::string unread;
 };
 
@@ -94,6 +102,9 @@ private:
     void park(Connection& connection);
     void resume_parked();
 
+    void queue_handshake(Connection& connection);
+    void shake_some_hands();
+
     void mark_dirty(Connection& connection);
     std::unique_ptr<Buffer> take_buffer();
     void give_back(std::unique_ptr<Buffer> buffer);
@@ -115,6 +126,7 @@ private:
     std::uint64_t work_began_at_ = 0;  ///< the owner's work before that at hand
     std::vector<boost::intrusive_ptr<Connection>> parked_;
     boost::asio::steady_timer parking_;
+    std::deque<boost::intrusive_ptr<Connection>> handshakes_;  ///< that wait for their turn
     std::vector<std::unique_ptr<Buffer>> spare_;
 };
 

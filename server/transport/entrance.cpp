@@ -1,0 +1,197 @@
+#include "server/transport/entrance.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "protocol/proxy.h"
+#include "server/transport/wrapping.h"
+
+namespace pulsegate {
+
+namespace {
+
+namespace http = boost::beast::http;
+
+using Step = Entrance::Step;
+
+/// The largest PROXY header, and the largest HTTP request, that a newcomer may begin with.
+constexpr std::size_t longest_header = 8 * 1024;
+
+Step step_after_failure(ssize_t size) {
+    return size < 0 && (errno == EAGAIN || errno == EINTR) ? Step::reads : Step::gone;
+}
+
+/// Sec-WebSocket-Accept (RFC 6455, section 4.2.2).
+std::string accept_key(std::string key) {
+    key += "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    SHA1(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest);
+    unsigned char text[4 * ((SHA_DIGEST_LENGTH + 2) / 3) + 1];
+    EVP_EncodeBlock(text, digest, SHA_DIGEST_LENGTH);
+    return reinterpret_cast<const char*>(text);
+}
+
+/// 16 bytes in base64: 22 characters and "==".
+bool valid_key(std::string_view key) {
+    const auto is_base64 = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '/'; };
+    return key.size() == 24 && key.ends_with("==") &&
+           std::all_of(key.begin(), key.end() - 2, is_base64);
+}
+
+boost::asio::ip::tcp::endpoint endpoint_of(const ProxySource& source) {
+    const auto address = std::visit(
+        [](const auto& bytes) -> boost::asio::ip::address {
+            if constexpr (std::is_same_v<std::decay_t<decltype(bytes)>, Ipv4>)
+                return boost::asio::ip::make_address_v4(bytes);
+            else
+                return boost::asio::ip::make_address_v6(bytes);
+        },
+        source.address);
+    return {address, source.port};
+}
+
+std::string http_error(const char* status, const char* error, const char* more = "") {
+    const auto body = fmt::format(R"({{"error":"{}"}})", error);
+    return fmt::format(
+        "HTTP/1.1 {}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: "
+        "{}\r\n{}\r\n{}",
+        status, body.size(), more, body);
+}
+
+}  // namespace
+
+Step Entrance::proceed(int socket, Wrapping& wrapping, bool may_shake_hands) {
+    while (true) {
+        Step step = Step::done;
+        if (!output_.empty())
+            step = write(socket, wrapping);
+        else if (*why_ != '\0')
+            return Step::refused;
+        else if (door_.proxy_protocol)
+            step = read_proxy_header(socket, wrapping);
+        else if (door_.tls)
+            step = may_shake_hands ? shake_hands(socket, wrapping) : Step::handshake;
+        else if (!door_.path.empty())
+            step = read_upgrade(socket, wrapping);
+        else
+            return Step::done;
+        if (step != Step::done) return step;
+    }
+}
+
+Step Entrance::refuse(const char* why) {
+    why_ = why;
+    return Step::done;  // once the words for the peer are written
+}
+
+/// What follows the header may be for TLS, which reads from the socket itself: not a byte too many
+/// is taken.
+Step Entrance::read_proxy_header(int socket, Wrapping& wrapping) {
+    std::uint8_t seen[longest_header];
+    const auto size = ::recv(socket, seen, sizeof seen - input_.size(), MSG_PEEK);
+    if (size <= 0) return step_after_failure(size);
+    const auto known = input_.size();
+    input_.append(reinterpret_cast<const char*>(seen), static_cast<std::size_t>(size));
+    const ProxyHeader header = proxy_header(as_bytes(input_));
+    if (header.status == ProxyHeader::Status::bad) return refuse(header.cause);
+    const bool complete = header.status == ProxyHeader::Status::complete;
+    if (!complete && input_.size() >= longest_header) return refuse("the PROXY header is too long");
+    const auto mine = complete ? header.size - known : static_cast<std::size_t>(size);
+    if (::recv(socket, seen, mine, 0) != static_cast<ssize_t>(mine)) return Step::gone;
+    if (!complete) return Step::reads;
+    if (header.source) wrapping.origin = endpoint_of(*header.source);
+    input_.clear();
+    door_.proxy_protocol = false;
+    return Step::done;
+}
+
+Step Entrance::shake_hands(int socket, Wrapping& wrapping) {
+    if (!wrapping.tls) wrapping.tls = tls_->accept(socket);
+    if (!wrapping.tls) return refuse("no memory for TLS");
+    errno = 0;
+    const int result = SSL_do_handshake(wrapping.tls.get());
+    if (result == 1) {
+        door_.tls = false;
+        return Step::done;
+    }
+    switch (SSL_get_error(wrapping.tls.get(), result)) {
+        case SSL_ERROR_WANT_READ: return Step::reads;
+        case SSL_ERROR_WANT_WRITE: return Step::writes;
+        case SSL_ERROR_SSL:
+            trouble_ = "TLS handshake: " + tls_trouble();
+            return refuse(trouble_.c_str());
+        default: return Step::gone;
+    }
+}
+
+Step Entrance::read_upgrade(int socket, Wrapping& wrapping) {
+    char bytes[longest_header];
+    const auto end = [this] { return input_.find("\r\n\r\n"); };
+    if (end() == std::string::npos) {
+        const auto room = longest_header - input_.size();
+        const auto size = receive_now(socket, wrapping.tls.get(), bytes, room);
+        if (size <= 0) return step_after_failure(size);
+        input_.append(bytes, static_cast<std::size_t>(size));
+    }
+    if (end() != std::string::npos) return answer_upgrade(end() + 4, wrapping);
+    if (input_.size() < longest_header) return Step::done;  // until nothing more is there
+    output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
+    return refuse("WebSocket: the request is too large");
+}
+
+Step Entrance::answer_upgrade(std::size_t header_size, Wrapping& wrapping) {
+    const auto turn_away = [this](const char* status, const char* error, const char* more = "") {
+        output_ = http_error(status, error, more);
+        return refuse(error);
+    };
+    http::request_parser<http::empty_body> parser;
+    boost::system::error_code error;
+    parser.header_limit(longest_header);
+    parser.put(boost::asio::buffer(input_.data(), header_size), error);
+    if (error || !parser.is_header_done())
+        return turn_away("400 Bad Request", "this is not an HTTP request");
+    const auto& request = parser.get();
+    const auto target = std::string_view(request.target().data(), request.target().size());
+    if (target.substr(0, target.find('?')) != door_.path)
+        return turn_away("404 Not Found", "there is no WebSocket at this path");
+    if (!boost::beast::websocket::is_upgrade(request))
+        return turn_away("426 Upgrade Required", "this is for WebSocket clients",
+                         "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+    if (request[http::field::sec_websocket_version] != "13")
+        return turn_away("426 Upgrade Required", "WebSocket version 13 is spoken here",
+                         "Sec-WebSocket-Version: 13\r\n");
+    const std::string key(request[http::field::sec_websocket_key]);
+    if (!valid_key(key)) return turn_away("400 Bad Request", "Sec-WebSocket-Key is no key");
+    if (!http::token_list(request[http::field::sec_websocket_protocol]).exists("mqtt"))
+        return turn_away("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
+
+    output_ =
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Accept: " +
+        accept_key(key) + "\r\n\r\n";
+    input_.erase(0, header_size);
+    door_.path.clear();
+    wrapping.websocket = true;
+    return Step::done;
+}
+
+Step Entrance::write(int socket, Wrapping& wrapping) {
+    const auto size = send_now(socket, wrapping.tls.get(), output_.data(), output_.size());
+    if (size < 0 && errno == EAGAIN) return Step::writes;
+    if (size <= 0) return Step::gone;
+    output_.erase(0, static_cast<std::size_t>(size));
+    return Step::done;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,140 @@
+#include "server/transport/tls.h"
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+
+namespace pulsegate {
+
+namespace {
+
+/// A key that others may read is no secret.
+void check_private(const std::string& key) {
+    struct stat about {};
+    if (::stat(key.c_str(), &about) != 0)
+        throw std::runtime_error(fmt::format("tls-key: {}: {}; name a PEM file with a private key",
+                                             key, std::strerror(errno)));
+    constexpr mode_t others = S_IROTH | S_IWOTH;
+    if (about.st_mode & others)
+        throw std::runtime_error(
+            fmt::format("tls-key: {} may be read by everybody; say chmod o-rwx {}", key, key));
+}
+
+/// MQTT's name in ALPN; who offers other names only is served all the same, as before ALPN.
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
+                    const unsigned char* offered, unsigned int offered_size, void*) {
+    for (const std::string_view known : {"mqtt", "http/1.1"}) {
+        for (unsigned int at = 0; at < offered_size; at += 1u + offered[at]) {
+            const std::string_view name(reinterpret_cast<const char*>(offered + at + 1),
+                                        offered[at]);
+            if (name != known) continue;
+            *chosen = offered + at + 1;
+            *size = offered[at];
+            return SSL_TLSEXT_ERR_OK;
+        }
+    }
+    return SSL_TLSEXT_ERR_NOACK;
+}
+
+}  // namespace
+
+std::string tls_trouble() {
+    std::string words = "unknown";
+    char line[256];
+    while (const auto error = ERR_get_error()) {
+        ERR_error_string_n(error, line, sizeof line);
+        const char* reason = ERR_reason_error_string(error);
+        words = reason ? reason : line;
+    }
+    return words;
+}
+
+Tls::Context Tls::make_context(const Settings& settings, const std::string& certificate,
+                               const std::string& key) {
+    ERR_clear_error();
+    Context context(SSL_CTX_new(TLS_server_method()));
+    if (!context) throw std::runtime_error("tls: " + tls_trouble());
+    SSL_CTX* const raw = context.get();
+    SSL_CTX_set_min_proto_version(raw, settings.allow_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION);
+    SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                 SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    // A client at rest gives its buffers back; its socket takes what it takes.
+    SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    // Tickets carry their sessions themselves; a cache would hold one for each client.
+    SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(raw, 1);
+    SSL_CTX_set_alpn_select_cb(raw, choose_protocol, nullptr);
+    static constexpr unsigned char name[] = "pulsegate";
+    SSL_CTX_set_session_id_context(raw, name, sizeof name - 1);
+
+    if (SSL_CTX_use_certificate_chain_file(raw, certificate.c_str()) != 1)
+        throw std::runtime_error(
+            fmt::format("tls-cert: {}: {}; name a PEM file with a certificate and its chain",
+                        certificate, tls_trouble()));
+    check_private(key);
+    if (SSL_CTX_use_PrivateKey_file(raw, key.c_str(), SSL_FILETYPE_PEM) != 1)
+        throw std::runtime_error(
+            fmt::format("tls-key: {}: {}; name the PEM file with the private key of {}", key,
+                        tls_trouble(), certificate));
+    if (settings.client_ca.empty()) return context;
+    STACK_OF(X509_NAME)* const names = SSL_load_client_CA_file(settings.client_ca.c_str());
+    if (!names || SSL_CTX_load_verify_locations(raw, settings.client_ca.c_str(), nullptr) != 1)
+        throw std::runtime_error(
+            fmt::format("tls-client-ca: {}: {}; name a PEM file with the certificates that sign "
+                        "your clients'",
+                        settings.client_ca, tls_trouble()));
+    SSL_CTX_set_client_CA_list(raw, names);
+    SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    return context;
+}
+
+Tls::Tls(const Settings& settings) {
+    if (settings.certificates.empty())
+        throw std::runtime_error("tls-cert: none is named; say --tls-cert FILE --tls-key FILE");
+    if (settings.certificates.size() != settings.keys.size())
+        throw std::runtime_error(
+            fmt::format("tls-key: {} keys for {} certificates; name one for each, in their order",
+                        settings.keys.size(), settings.certificates.size()));
+    for (std::size_t i = 0; i < settings.certificates.size(); ++i)
+        contexts_.push_back(make_context(settings, settings.certificates[i], settings.keys[i]));
+    SSL_CTX_set_tlsext_servername_callback(contexts_.front().get(), choose_by_name);
+    SSL_CTX_set_tlsext_servername_arg(contexts_.front().get(), this);
+}
+
+/// The first certificate that is made out to the name that the client asks for (RFC 6066).
+int Tls::choose_by_name(SSL* ssl, int*, void* self) {
+    const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    if (!name) return SSL_TLSEXT_ERR_NOACK;
+    for (const Context& context : static_cast<const Tls*>(self)->contexts_) {
+        X509* const certificate = SSL_CTX_get0_certificate(context.get());
+        if (X509_check_host(certificate, name, std::strlen(name), 0, nullptr) != 1) continue;
+        SSL_set_SSL_CTX(ssl, context.get());
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_OK;
+}
+
+SslPointer Tls::accept(int socket) const {
+    ERR_clear_error();
+    SslPointer ssl(SSL_new(contexts_.front().get()));
+    if (!ssl || SSL_set_fd(ssl.get(), socket) != 1) return nullptr;
+    SSL_set_accept_state(ssl.get());
+    return ssl;
+}
+
+std::string certificate_name(const SSL* ssl) {
+    X509* const certificate = SSL_get0_peer_certificate(ssl);
+    if (!certificate) return {};
+    char name[256];
+    const int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
+                                               name, sizeof name);
+    return size > 0 ? std::string(name, static_cast<std::size_t>(size)) : std::string();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pulsegate {
+
+struct SslDeleter {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+};
+using SslPointer = std::unique_ptr<SSL, SslDeleter>;
+
+/// What the gateway's TLS listeners share: certificates with their keys, and whose client
+/// certificates they trust. It never changes: certificates that are read anew are a new Tls, and
+/// connections keep the one that they began with. Any thread may use it.
+class Tls {
+public:
+    struct Settings {
+        std::vector<std::string> certificates;  ///< PEM files, each with its chain
+        std::vector<std::string> keys;          ///< their private keys, in the same order
+        std::string client_ca;  ///< PEM file; clients must show a certificate that it signed
+        bool allow_1_2 = true;
+    };
+
+    /// Throws std::runtime_error that names the file and the remedy.
+    explicit Tls(const Settings& settings);
+
+    /// A session on that socket that waits for the client's hello. Null if there is no memory.
+    SslPointer accept(int socket) const;
+
+private:
+    struct ContextDeleter {
+        void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+    };
+    using Context = std::unique_ptr<SSL_CTX, ContextDeleter>;
+
+    static Context make_context(const Settings& settings, const std::string& certificate,
+                                const std::string& key);
+    static int choose_by_name(SSL* ssl, int* alert, void* self);
+
+    std::vector<Context> contexts_;  ///< one for each certificate; the first is the usual one
+};
+
+/// The common name of the certificate that the client showed, or "".
+std::string certificate_name(const SSL* ssl);
+
+/// What OpenSSL last complained about on this thread, in words; empties its list.
+std::string tls_trouble();
+
+}  // namespace pulsegate

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "protocol/websocket.h"
+#include "server/transport/entrance.h"
+#include "server/transport/tls.h"
+
+namespace pulsegate {
+
+/// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
+/// in front; and the way in, until it is gone. A plain connection has none.
+struct Wrapping {
+    SslPointer tls{};                      ///< null: bytes go as they are
+    std::unique_ptr<Entrance> entrance{};  ///< null once MQTT has begun
+    bool websocket = false;
+    bool close_sent = false;  ///< of WebSocket
+    Unframer unframer{};
+    std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
+    std::optional<boost::asio::ip::tcp::endpoint> origin{};  ///< the client, says the proxy
+};
+
+/// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a
+/// fault of the protocol is EPROTO.
+ssize_t receive_now(int socket, SSL* tls, void* buffer, std::size_t size);
+
+/// The same for bytes written.
+ssize_t send_now(int socket, SSL* tls, const void* bytes, std::size_t size);
+
+}  // namespace pulsegate

@@ -1,0 +1,67 @@
+"""Other people's clients, made ready for tests."""
+
+import fcntl
+import queue
+import subprocess
+
+import paho.mqtt.client as paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from gateway import REPOSITORY
+
+
+class PahoClient:
+    """Paho with its callbacks turned into queues. `keep` is for how many seconds its session is kept."""
+
+    def __init__(self, gateway, client_id, version, will=None, keep=0, **connect):
+        if version == paho.MQTTv5:
+            self.mqtt = paho.Client(client_id=client_id, protocol=version)
+            connect.setdefault("properties", Properties(PacketTypes.CONNECT))
+            connect["properties"].SessionExpiryInterval = keep
+            connect["clean_start"] = not keep
+        else:
+            self.mqtt = paho.Client(client_id=client_id, protocol=version, clean_session=not keep)
+        self.mqtt.reconnect_delay_set(0.02, 1)
+        self.connected, self.subscribed, self.published, self.closed = (queue.Queue() for _ in range(4))
+        self.messages = queue.Queue()
+        self.mqtt.on_connect = lambda c, u, flags, rc, *rest: self.connected.put((int(getattr(rc, "value", rc)), flags))
+        self.mqtt.on_subscribe = lambda c, u, mid, *rest: self.subscribed.put(mid)
+        self.mqtt.on_publish = lambda c, u, mid: self.published.put(mid)
+        self.mqtt.on_message = lambda c, u, message: self.messages.put(message)
+        self.mqtt.on_disconnect = lambda c, u, rc, *rest: self.closed.put(int(getattr(rc, "value", rc) or 0))
+        if will:
+            self.mqtt.will_set(*will)
+        self.mqtt.connect("127.0.0.1", gateway.port, **connect)
+        self.mqtt.loop_start()
+        code, self.flags = self.connected.get(timeout=10)
+        assert code == 0, f"refused with {code}"
+
+    def subscribe(self, *arguments, **options):
+        self.mqtt.subscribe(*arguments, **options)
+        self.subscribed.get(timeout=10)
+
+    def next(self):
+        return self.messages.get(timeout=10)
+
+    def leave(self):
+        self.mqtt.disconnect()
+        self.mqtt.loop_stop()
+
+    def vanish(self):
+        """Closes the socket without DISCONNECT."""
+        self.mqtt.loop_stop()
+        self.mqtt.socket().close()
+
+
+def install_mqtt_js():
+    """The folder to run node in."""
+    folder = REPOSITORY / "build" / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other parts of the suite may want it now, too
+        if not (folder / "installed").exists():
+            subprocess.run(["npm", "install", "--prefix", str(folder), "mqtt@5", "--no-audit", "--no-fund",
+                            "--loglevel=error"], check=True, timeout=240, stdin=subprocess.DEVNULL)
+            (folder / "installed").touch()
+    return folder
