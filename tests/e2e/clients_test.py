@@ -1,6 +1,5 @@
 """Clients that people use: mosquitto's, Paho, MQTT.js; MQTT 3.1.1 and 5.0, QoS 0 and 1."""
 
-import fcntl
 import json
 import os
 import queue
@@ -12,7 +11,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from gateway import REPOSITORY, Gateway, wait_until
+from clients import PahoClient, install_mqtt_js
+from gateway import Gateway, wait_until
 
 
 class WithGateway(unittest.TestCase):
@@ -68,42 +68,6 @@ class MosquittoTest(WithGateway):
                      "-D", "publish", "content-type", "text/plain",
                      "-D", "publish", "user-property", "color", "blue")
         self.assertEqual(sub.communicate(timeout=10)[0], "x text/plain color:blue\n")
-
-
-class PahoClient:
-    """Paho with its callbacks turned into queues."""
-
-    def __init__(self, gateway, client_id, version, will=None, **connect):
-        self.mqtt = paho.Client(client_id=client_id, protocol=version)
-        self.connected, self.subscribed, self.published, self.closed = (queue.Queue() for _ in range(4))
-        self.messages = queue.Queue()
-        self.mqtt.on_connect = lambda c, u, flags, rc, *rest: self.connected.put((int(getattr(rc, "value", rc)), flags))
-        self.mqtt.on_subscribe = lambda c, u, mid, *rest: self.subscribed.put(mid)
-        self.mqtt.on_publish = lambda c, u, mid: self.published.put(mid)
-        self.mqtt.on_message = lambda c, u, message: self.messages.put(message)
-        self.mqtt.on_disconnect = lambda c, u, rc, *rest: self.closed.put(int(getattr(rc, "value", rc) or 0))
-        if will:
-            self.mqtt.will_set(*will)
-        self.mqtt.connect("127.0.0.1", gateway.port, **connect)
-        self.mqtt.loop_start()
-        code, self.flags = self.connected.get(timeout=10)
-        assert code == 0, f"refused with {code}"
-
-    def subscribe(self, *arguments, **options):
-        self.mqtt.subscribe(*arguments, **options)
-        self.subscribed.get(timeout=10)
-
-    def next(self):
-        return self.messages.get(timeout=10)
-
-    def leave(self):
-        self.mqtt.disconnect()
-        self.mqtt.loop_stop()
-
-    def vanish(self):
-        """Closes the socket without DISCONNECT."""
-        self.mqtt.loop_stop()
-        self.mqtt.socket().close()
 
 
 class PahoTest(WithGateway):
@@ -253,15 +217,7 @@ class MqttJsTest(WithGateway):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.folder = REPOSITORY / "build" / "node"
-        cls.folder.mkdir(parents=True, exist_ok=True)
-        with open(cls.folder / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # other parts of the suite may want it now, too
-            if not (cls.folder / "installed").exists():
-                subprocess.run(["npm", "install", "--prefix", str(cls.folder), "mqtt@5", "--no-audit",
-                                "--no-fund", "--loglevel=error"],
-                               check=True, timeout=240, stdin=subprocess.DEVNULL)
-                (cls.folder / "installed").touch()
+        cls.folder = install_mqtt_js()
 
     def converse(self, version):
         done = subprocess.run(
