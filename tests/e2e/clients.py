@@ -5,15 +5,24 @@ import queue
 import subprocess
 
 import paho.mqtt.client as paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from gateway import REPOSITORY
 
 
 class PahoClient:
-    """Paho with its callbacks turned into queues."""
+    """Paho with its callbacks turned into queues. `keep` is for how many seconds its session is kept."""
 
-    def __init__(self, gateway, client_id, version, will=None, **connect):
-        self.mqtt = paho.Client(client_id=client_id, protocol=version)
+    def __init__(self, gateway, client_id, version, will=None, keep=0, **connect):
+        if version == paho.MQTTv5:
+            self.mqtt = paho.Client(client_id=client_id, protocol=version)
+            connect.setdefault("properties", Properties(PacketTypes.CONNECT))
+            connect["properties"].SessionExpiryInterval = keep
+            connect["clean_start"] = not keep
+        else:
+            self.mqtt = paho.Client(client_id=client_id, protocol=version, clean_session=not keep)
+        self.mqtt.reconnect_delay_set(0.02, 1)
         self.connected, self.subscribed, self.published, self.closed = (queue.Queue() for _ in range(4))
         self.messages = queue.Queue()
         self.mqtt.on_connect = lambda c, u, flags, rc, *rest: self.connected.put((int(getattr(rc, "value", rc)), flags))
