@@ -55,6 +55,23 @@ TEST_CASE("who is away is passed over, unless everybody is") {
     CHECK(groups.turns(2) == Members{2, 2});
 }
 
+TEST_CASE("a member that leaves does not change whose turn it is") {
+    for (const SessionId leaver : {1, 2}) {
+        Groups groups;
+        for (const SessionId member : {1, 2, 3, 4}) groups.tell(Change::joins, member);
+        CHECK(groups.turns(2) == Members{1, 2});
+        groups.tell(Change::leaves, leaver);
+        CHECK(groups.turns(2) == Members{3, 4});
+    }
+    Groups groups;
+    for (const SessionId member : {1, 2, 3}) groups.tell(Change::joins, member);
+    CHECK(groups.turns(1) == Members{1});
+    groups.tell(Change::leaves, 2);
+    CHECK(groups.turns(2) == Members{3, 1});
+    groups.tell(Change::leaves, 3);
+    CHECK(groups.turns(2) == Members{1, 1});
+}
+
 TEST_CASE("each group gets a message of its own, and leaves no trace when the last one goes") {
     Groups groups;
     groups.tell(Change::joins, 1);

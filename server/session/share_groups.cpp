@@ -28,7 +28,12 @@ void ShareGroups::apply(const Membership& change) {
             if (known) member->connected = change.change == Change::comes_back;
             return;
         case Change::leaves: {
-            if (known) group.members.erase(member);
+            if (known) {
+                // Those behind move up, and whose turn it was, it stays.
+                const auto place = static_cast<std::size_t>(member - group.members.begin());
+                if (place < group.next) --group.next;
+                group.members.erase(member);
+            }
             if (!group.members.empty()) return;
             router_.unsubscribe_all(group.subscription);
             groups_.erase(change.share);
