@@ -166,7 +166,7 @@ void Broker::execute_testament(Session& session) {
     const auto testament = std::move(session.testament);
     if (!testament) return;
     Message& will = testament->message;
-    if (testament->lives != 0) will.expires = now_ + testament->lives;
+    if (testament->lives) will.expires = now_ + Millis{*testament->lives} * 1000;
     publish(std::move(will), &session);
 }
 

@@ -216,7 +216,8 @@ std::unique_ptr<Testament> Broker::testament_of(const Connect& connect) const {
     auto testament = std::make_unique<Testament>();
     testament->message = make_message(will.topic, will.payload, will.properties, will.qos,
                                       will.retain && settings_.retain_available, 0);
-    testament->lives = std::exchange(testament->message.expires, 0);
+    testament->message.expires = 0;
+    testament->lives = will.properties.number(Property::message_expiry_interval);
     testament->delay = will.properties.number(Property::will_delay_interval).value_or(0);
     return testament;
 }

@@ -4,6 +4,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,9 @@ namespace pulsegate {
 
 /// What is to be published when a client has gone without a word (MQTT 5.0, 3.1.2.5).
 struct Testament {
-    Message message;          ///< its time to live begins when it is published
-    Millis lives = 0;         ///< that time; 0: for ever
-    std::uint32_t delay = 0;  ///< seconds after the end of the connection
+    Message message;                          ///< its time to live begins when it is published
+    std::optional<std::uint32_t> lives = {};  ///< that time in seconds, if it is limited
+    std::uint32_t delay = 0;                  ///< seconds after the end of the connection
 };
 
 /// The topic aliases of one connection (MQTT 5.0, 3.3.2.3.4).

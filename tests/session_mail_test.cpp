@@ -1,0 +1,103 @@
+// What takes more than one shard, or time that passes, told to brokers without a gateway: mail is
+// read when the test says so, and the clock stands.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "protocol/decode.h"
+#include "tests/support/company_of_brokers.h"
+#include "tests/support/wire.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// A client that talks to a broker in packet notation (see wire.h).
+class Caller {
+public:
+    Caller(Company& company, std::string_view name)
+        : company_(company), link_(Broker::home(name, company.shards())) {
+        company.adopt(link_);
+    }
+    ~Caller() { lose(); }
+
+    Caller& send(std::string_view notation) {
+        const std::string bytes = wire(notation);
+        Bytes rest = as_bytes(bytes);
+        while (!rest.empty()) {
+            const Frame frame = next_frame(rest, bytes.size());
+            REQUIRE(frame.status == Frame::Status::complete);
+            const Decoded decoded = decode(rest.first(frame.size), version_, Sender::client);
+            REQUIRE(std::holds_alternative<Packet>(decoded));
+            hand_in(std::get<Packet>(decoded));
+            rest = rest.subspan(frame.size);
+        }
+        company_.end_turn();
+        return *this;
+    }
+
+    Caller& expect(std::string_view notation) {
+        CHECK(hex(link_.bytes) == hex(wire(notation)));
+        link_.bytes.clear();
+        return *this;
+    }
+    Caller& expect_nothing() { return expect(""); }
+
+    /// The CONNACK, whatever it tells.
+    Caller& come_in() {
+        REQUIRE(link_.bytes.starts_with('\x20'));
+        link_.bytes.clear();
+        return *this;
+    }
+
+    void lose() {
+        if (link_.ending) return;
+        link_.end({Cause::connection_lost, Reason::success, "lost"});
+        company_.end_turn();
+    }
+
+private:
+    void hand_in(const Packet& packet) {
+        Broker& broker = company_.broker(link_.shard);
+        if (const auto* connect = std::get_if<Connect>(&packet)) {
+            version_ = connect->version;
+            broker.login(link_, *connect, company_.now);
+        } else {
+            broker.handle(*link_.session, packet, company_.now);
+        }
+    }
+
+    Company& company_;
+    KeptLink link_;
+    Version version_ = Version::v3_1_1;
+};
+
+/// A name that begins so and is at home on that shard.
+std::string at_home(const Company& company, unsigned shard, std::string name) {
+    while (Broker::home(name, company.shards()) != shard) name += '+';
+    return name;
+}
+
+void deliver_all(Company& company) {
+    while (company.has_mail()) {
+        company.deliver(company.pairs_with_mail().front());
+        company.end_turn();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a will that has no time to live is for those who are there, and not retained") {
+    Company company({}, 1);
+    Caller there(company, "there");
+    there.send("10 r s'MQTT' 04 02 k10 s'there'").come_in();
+    there.send("82 r k1 s'w' 00").expect("90 03 k1 00");
+    Caller mortal(company, "mortal");
+    mortal.send("10 r s'MQTT' 05 26 k10 [ ] s'mortal' [ 02 w0 ] s'w' s'bye'").come_in();
+    mortal.lose();
+    there.expect("30 r s'w' 'bye'");
+    company.now += 1;
+    there.send("82 r k1 s'w' 00").expect("90 03 k1 00");
+}
