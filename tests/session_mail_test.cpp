@@ -101,3 +101,17 @@ TEST_CASE("a will that has no time to live is for those who are there, and not r
     company.now += 1;
     there.send("82 r k1 s'w' 00").expect("90 03 k1 00");
 }
+
+TEST_CASE("a message that is too large with a topic alias only is sent without") {
+    Company company({}, 1);
+    Caller small(company, "small");
+    small.send("10 r s'MQTT' 05 02 k10 [ 22 k9 27 w30 ] s'small'").come_in();
+    small.send("82 r k1 [ ] s'#' 00").expect("90 r k1 [ ] 00");
+    Caller sender(company, "sender");
+    sender.send("10 r s'MQTT' 04 02 k10 s'sender'").come_in();
+    sender.send("30 r s'a' 'x'*24").send("30 r s'a' 'x'*25");
+    small.expect("30 1c s'a' [ ] 'x'*24");
+    sender.send("30 r s'a' 'short'").send("30 r s'a' 'x'*24").send("30 r s'a' 'short'");
+    small.expect(
+        "30 r s'a' [ 23 k1 ] 'short' | 30 1c s'a' [ ] 'x'*24 | 30 r s'' [ 23 k1 ] 'short'");
+}

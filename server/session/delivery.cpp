@@ -109,8 +109,17 @@ bool Broker::send_publish(Session& session, const Delivery& delivery, Publicatio
         if (envelope.alias_known) envelope.alias = found->second;
         if (introduces) envelope.alias = static_cast<std::uint16_t>(known.size() + 1);
     }
-    const auto packet = publication.packet(envelope);
-    if (session.max_packet_size != 0 && packet.size() > session.max_packet_size) {
+    auto packet = publication.packet(envelope);
+    const auto too_large = [&] {
+        return session.max_packet_size != 0 && packet.size() > session.max_packet_size;
+    };
+    if (too_large() && envelope.alias != 0) {  // an alias may take more bytes than a short topic
+        introduces = false;
+        envelope.alias = 0;
+        envelope.alias_known = false;
+        packet = publication.packet(envelope);
+    }
+    if (too_large()) {
         // MQTT 5.0, 3.1.2.11.4: what the client can't take is treated as if it had been sent.
         ++counters_.dropped_too_large;
         log_limited(
