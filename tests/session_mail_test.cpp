@@ -115,3 +115,38 @@ TEST_CASE("a message that is too large with a topic alias only is sent without")
     small.expect(
         "30 r s'a' [ 23 k1 ] 'short' | 30 1c s'a' [ ] 'x'*24 | 30 r s'' [ 23 k1 ] 'short'");
 }
+
+TEST_CASE("what a client has not acknowledged goes to its group, though it has unsubscribed") {
+    Company company({}, 1);
+    Caller one(company, "one");
+    Caller other(company, "other");
+    one.send("10 r s'MQTT' 04 02 k10 s'one'").come_in();
+    other.send("10 r s'MQTT' 04 02 k10 s'other'").come_in();
+    one.send("82 r k1 s'$share/g/t' 01").expect("90 03 k1 01");
+    other.send("32 r s't' k7 'm'").expect("40 02 k7");
+    one.expect("32 r s't' k1 'm'");
+    other.send("82 r k1 s'$share/g/t' 01").expect("90 03 k1 01");
+    one.send("a2 r k2 s'$share/g/t'").expect("b0 02 k2");
+    other.expect_nothing();
+    one.lose();
+    other.expect("32 r s't' k1 'm'");
+}
+
+TEST_CASE("a client that comes back completes what it was sent by a group that it has left") {
+    Company company({}, 1);
+    for (const bool in_another : {false, true}) {
+        CAPTURE(in_another);
+        const std::string connect = "10 r s'MQTT' 05 00 k10 [ 11 w60 ] s'one'";
+        Caller one(company, "one");
+        one.send(connect).come_in();
+        if (in_another) one.send("82 r k1 [ ] s'$share/h/other' 01").expect("90 r k1 [ ] 01");
+        one.send("82 r k1 [ ] s'$share/g/t' 01").expect("90 r k1 [ ] 01");
+        one.send("32 r s't' k7 [ ] 'm'").expect("32 r s't' k1 [ ] 'm' | 40 02 k7");
+        one.send("a2 r k2 [ ] s'$share/g/t'").expect("b0 r k2 [ ] 00");
+        one.lose();
+        Caller again(company, "one");
+        again.send(connect).expect(
+            "20 r 01 00 [ 21 k256 27 w262144 22 k16 ] | 3a r s't' k1 [ ] 'm'");
+        again.send("40 02 k1 | e0 r 00 [ 11 w0 ]").expect_nothing();
+    }
+}

@@ -90,12 +90,9 @@ void Broker::end(Session& session, const Ending& ending, Millis now) {
 
 /// The client starts clean, or its session ends: everything goes but its will.
 void Broker::clear(Session& session) {
-    if (session.shares > 0) {
-        tell_groups(session, Membership::Change::leaves);
-        give_back_shared(session, true);
-        sharing_.erase(session.id);
-        session.shares = 0;
-    }
+    if (session.shares > 0) tell_groups(session, Membership::Change::leaves);
+    give_back_shared(session, true);
+    if (std::exchange(session.shares, 0) > 0) sharing_.erase(session.id);
     router_.unsubscribe_all(session.subscriptions);
     session.subscription_count = 0;
     session.last_packet_id = 0;
@@ -110,8 +107,8 @@ void Broker::clear(Session& session) {
 /// The session goes on, but not this connection.
 void Broker::interrupt(Session& session) {
     if (session.flow) session.flow->interrupt();
-    if (session.shares > 0 && !session.absence) {
-        tell_groups(session, Membership::Change::goes_away);
+    if (!session.absence) {
+        if (session.shares > 0) tell_groups(session, Membership::Change::goes_away);
         give_back_shared(session, false);
     }
     pause_catch_up(session);

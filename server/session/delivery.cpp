@@ -82,6 +82,7 @@ void Broker::transmit(Session& session, const Delivery& delivery, Publication& p
     // Given away even if nothing is sent: the flow counts the free identifiers from here on.
     session.last_packet_id = flow.next_packet_id(session.last_packet_id);
     if (!send_publish(session, delivery, publication, session.last_packet_id, false)) return;
+    flow.shared |= delivery.share != nullptr;
     flow.sent.push_back({delivery, session.last_packet_id});
 }
 
@@ -146,6 +147,7 @@ void Broker::queue(Session& session, const Delivery& delivery) {
                                 flow.waiting_bytes + cost > settings_.max_queued_bytes))
         lose_oldest(session);
     store_.push(session.id, delivery);
+    flow.shared |= delivery.share != nullptr;
     ++flow.waiting;
     flow.waiting_bytes += cost;
     ++waiting_;

@@ -28,6 +28,7 @@ struct Flow {
     std::size_t waiting = 0;        ///< messages that the store keeps for the session
     std::size_t waiting_bytes = 0;  ///< their cost
     std::size_t lost = 0;           ///< to a full queue, since it was last said
+    bool shared = false;            ///< some of it came by a shared subscription
 
     bool idle() const {
         return sent.empty() && interrupted.empty() && unreleased.empty() && waiting == 0 &&

@@ -49,8 +49,13 @@ void Broker::hand_out(const MessageRef& message, const ShareGroups::Choice& choi
 /// A member goes: what it has not acknowledged is for the others (MQTT 5.0, 4.8.2). Of QoS 2 only
 /// what was never sent: the rest belongs to this session, and dies with it.
 void Broker::give_back_shared(Session& session, bool ends) {
-    if (!session.flow) return;
+    if (!session.flow || !session.flow->shared) return;
     Flow& flow = *session.flow;
+    const auto stays = [&](const Delivery& delivery) {
+        if (!delivery.share || delivery.qos == QoS::exactly_once) return true;
+        // What was begun before the client unsubscribed is for it to complete (3.10.4).
+        return !ends && !router_.subscribed(session.subscriptions, *delivery.share);
+    };
     const auto give_back = [&](Delivery& delivery) {
         const unsigned where = home(*delivery.share, shards_);
         post(where, Return{std::move(delivery)});
@@ -59,7 +64,7 @@ void Broker::give_back_shared(Session& session, bool ends) {
     std::vector<Delivery> given_back;
     for (Flow::List* list : {&flow.interrupted, &flow.sent})
         for (auto entry = list->begin(); entry != list->end();) {
-            const bool mine = !entry->delivery.share || entry->delivery.qos == QoS::exactly_once;
+            const bool mine = stays(entry->delivery);
             if (!mine) given_back.push_back(std::move(entry->delivery));
             entry = mine ? std::next(entry) : list->erase(entry);
         }
