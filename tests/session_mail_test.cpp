@@ -150,3 +150,34 @@ TEST_CASE("a client that comes back completes what it was sent by a group that i
         again.send("40 02 k1 | e0 r 00 [ 11 w0 ]").expect_nothing();
     }
 }
+
+TEST_CASE("what a group hands to a client that has left it is for the others") {
+    Company company({}, 2);
+    const unsigned home = Broker::home("$share/g/t", 2);
+    const auto name = at_home(company, 1 - home, "one");
+    const auto other_name = at_home(company, home, "other");
+    const std::string connect = "10 r s'MQTT' 05 02 k10 [ ] s'" + name + "'";
+    for (const bool begins_anew : {false, true}) {
+        CAPTURE(begins_anew);
+        Caller one(company, name);
+        Caller again(company, name);
+        Caller other(company, other_name);
+        one.send(connect).come_in();
+        other.send("10 r s'MQTT' 04 02 k10 s'" + other_name + "'").come_in();
+        one.send("82 r k1 [ ] s'$share/g/t' 01 s'$share/h/another' 01").expect("90 r k1 [ ] 01 01");
+        deliver_all(company);
+        other.send("82 r k1 s'$share/g/t' 01").expect("90 03 k1 01");
+        other.send("32 r s't' k7 'm'").expect("40 02 k7");  // it is the first member's turn
+        REQUIRE(company.has_mail());
+        if (begins_anew) {
+            again.send(connect).come_in();
+            again.send("82 r k1 [ ] s'$share/h/another' 01").expect("90 r k1 [ ] 01");
+        } else {
+            one.send("a2 r k2 [ ] s'$share/g/t'").expect("b0 r k2 [ ] 00");
+        }
+        deliver_all(company);
+        one.expect_nothing();
+        again.expect_nothing();
+        other.expect("32 r s't' k1 'm'");
+    }
+}

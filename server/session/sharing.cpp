@@ -100,7 +100,10 @@ void Broker::read(Membership& membership) {
 
 void Broker::read(Handout& handout) {
     const auto found = sharing_.find(handout.member);
-    const bool takes_it = found != sharing_.end() && (found->second->link || handout.even_if_away);
+    // It may have left while this lay in the mailbox, and even have begun anew under its name.
+    const bool takes_it = found != sharing_.end() &&
+                          (found->second->link || handout.even_if_away) &&
+                          router_.subscribed(found->second->subscriptions, *handout.delivery.share);
     if (!takes_it) {
         const unsigned group = home(*handout.delivery.share, shards_);
         return post(group, Return{std::move(handout.delivery)});
