@@ -1,0 +1,212 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/clock.h"
+#include "server/session/settings.h"
+
+namespace pulsegate {
+
+/// The broker did what the standard does not allow.
+class Broken : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// A published message as the model knows it.
+struct Note {
+    std::string topic;
+    std::string payload;  ///< no two are the same, but for the empty one
+    QoS qos = QoS::at_most_once;
+    bool retain = false;
+    std::optional<std::uint32_t> lives;  ///< its Message Expiry Interval
+    std::string publisher;
+    std::optional<Millis> expires;
+    std::uint64_t number = 0;  ///< in the order of publication
+
+    bool expired(Millis now) const { return expires && now > *expires; }
+};
+
+/// One copy of it, for one client.
+struct Copy {
+    const Note* note;
+    QoS qos;
+    bool retain;
+    std::multiset<std::uint32_t> identifiers;
+    std::uint16_t packet_id = 0;
+    bool heard_in_3_1_1 = false;  ///< which says no identifiers, so that they may be any
+};
+
+struct ModelWill {
+    Note note;
+    std::uint32_t delay = 0;
+};
+
+/// What a CONNECT states.
+struct Hello {
+    Version version = Version::v3_1_1;
+    bool clean = true;
+    std::uint32_t expiry = 0;
+    std::uint16_t receive_maximum = 65'535;
+    std::uint16_t aliases = 0;
+    std::uint32_t largest_packet = 0;
+    std::optional<ModelWill> will;
+};
+
+struct ModelSubscription {
+    SubscribeOptions options;
+    std::uint32_t identifier = 0;
+    bool settled = false;  ///< a shared one: the whole gateway knows of it
+    std::uint64_t since = 0;
+};
+
+/// A subscriber's right to what is retained.
+struct RetainedWish {
+    std::string filter;
+    SubscribeOptions options;
+    std::uint32_t identifier;
+    std::map<const Note*, bool> untold;  ///< true: it must be told, if nothing replaces it
+    bool closed = false;                 ///< unsubscribed since: what was on its way may come
+};
+
+struct ModelSession {
+    std::string client;
+    unsigned shard = 0;
+    Hello hello;
+    bool connected = false;
+    std::size_t window = 0;
+    std::map<std::string, ModelSubscription> subscriptions;
+    std::list<Copy> due;             ///< QoS 0, in this turn
+    std::list<Copy> waiting;         ///< QoS 1 and 2, never sent
+    std::list<Copy> unacknowledged;  ///< sent on this connection, in the order of their first time
+    std::list<Copy> to_resend;       ///< sent on an earlier one
+    std::list<Copy> may_resend;      ///< shared, QoS 1: they may go to somebody else
+    std::set<std::uint16_t> released;
+    std::set<std::uint16_t> to_release;  ///< PUBREL is owed again
+    std::set<std::uint16_t> on_the_wire;
+    std::set<std::uint16_t> unreleased;  ///< QoS 2 from the client
+    std::list<RetainedWish> wishes;
+    std::set<std::string> shared_ever;
+    std::optional<ModelWill> will;
+    Millis will_due = 0;
+    Millis ends = 0;
+    std::uint64_t away_since = 0;
+};
+
+/// What MQTT says a broker does, in the plainest way: no routes but a comparison with every
+/// filter, no queues but what is owed. It is told what clients do and when mail arrives, and judges
+/// what the clients receive.
+class SessionModel {
+public:
+    SessionModel(const BrokerSettings& settings, unsigned shards)
+        : settings_(settings), shards_(shards), retained_(shards) {}
+
+    // -- what clients do
+    /// Is a session present?
+    bool connect(const std::string& client, unsigned shard, const Hello& hello, Millis now);
+    void end(const std::string& client, bool takes_will_back, Millis now);
+    void publish(Note note, unsigned shard, Millis now);
+    /// True if the subscription is new.
+    bool subscribe(const std::string& client, const std::string& filter, SubscribeOptions options,
+                   std::uint32_t identifier, Millis now);
+    bool unsubscribe(const std::string& client, const std::string& filter);
+    void puback(const std::string& client, std::uint16_t id);
+    void pubrec(const std::string& client, std::uint16_t id, bool error);
+    void pubcomp(const std::string& client, std::uint16_t id);
+
+    // -- what happens by itself
+    void arrive(const Note& note, unsigned shard, Millis now);
+    void tick(Millis now);
+    /// No mail is under way.
+    void settle_shares();
+
+    // -- what clients receive
+    void receive(const std::string& client, const Publish& publish, std::string_view topic,
+                 Millis now);
+    void receive(const std::string& client, const Pubrel& pubrel);
+
+    /// After each event: whoever has room has got what is owed.
+    void check_turn(Millis now);
+    /// After everybody has acknowledged everything, and all mail has arrived.
+    void check_quiet(Millis now);
+    /// Nobody of the shard must have wanted it.
+    void check_unwanted(const Note& note, unsigned shard) const;
+
+    ModelSession* find(const std::string& client);
+    const std::map<std::string, ModelSession>& sessions() const { return sessions_; }
+    std::vector<const Note*> take_published() { return std::exchange(published_, {}); }
+    std::size_t connected(unsigned shard) const;
+    std::size_t absent(unsigned shard) const;
+    std::size_t subscriptions(unsigned shard) const;
+    std::size_t waiting(unsigned shard) const;
+    std::size_t retained(unsigned shard, Millis now) const;
+
+    std::uint64_t lost_to_full_queues = 0;
+    std::uint64_t lost_to_expiry = 0;
+    std::uint64_t lost_to_size = 0;
+    std::uint64_t received = 0;  ///< messages that clients were right to get
+    std::uint64_t resent = 0;    ///< again
+    std::uint64_t retained_told = 0;
+    std::uint64_t shared_taken = 0;
+    std::uint64_t wills = 0;
+    std::uint64_t ended_together = 0;  ///< absences that ended in the last tick
+
+private:
+    /// Who has a message of a shared subscription.
+    struct Taken {
+        std::string holder{};
+        bool live = false;  ///< on the connection that he has
+        bool acknowledged = false;
+        bool died = false;  ///< QoS 2, with its session
+    };
+    using SharedMessage = std::pair<std::string, const Note*>;
+
+    std::optional<Copy> copy_for(const ModelSession& session, const Note& note) const;
+    bool fits(const ModelSession& session, const Copy& copy, Millis now) const;
+    bool pass_over(const ModelSession& session, const Copy& copy, Millis now);
+    void receive_new(ModelSession& session, Copy& got, std::string_view payload, Millis now,
+                     std::string_view topic);
+    void receive_again(ModelSession& session, const Copy& got, std::string_view payload,
+                       std::string_view topic, Millis now);
+    bool take_owed(ModelSession& session, Copy& got, std::string_view payload,
+                   std::string_view topic, Millis now);
+    bool take_retained(ModelSession& session, Copy& got, std::string_view payload,
+                       std::string_view topic, Millis now);
+    void take_shared(ModelSession& session, Copy& got, std::string_view payload,
+                     std::string_view topic);
+    std::string share_of(const ModelSession& session, const Copy& copy) const;
+    void acknowledge_shared(const ModelSession& session, const Copy& copy);
+    void interrupt(ModelSession& session);
+    void destroy(const std::string& client);
+    void end_absent(const std::string& client, Millis now);
+    void publish_will(ModelSession& session, Millis now);
+    void check_turn(ModelSession& session, Millis now);
+
+    const BrokerSettings settings_;
+    const unsigned shards_;
+    std::deque<Note> notes_;
+    std::map<std::string, ModelSession> sessions_;
+    std::vector<std::map<std::string, const Note*>> retained_;  ///< by shard and topic
+    std::map<SharedMessage, Taken> taken_;
+    std::vector<const Note*> published_;
+    std::vector<const Note*> shared_published_;
+    std::uint64_t events_ = 0;
+};
+
+/// MQTT 5.0, 4.7, word by word.
+bool selects(std::string_view filter, std::string_view topic);
+
+/// The topics that only shared subscriptions select in these tests.
+inline bool is_for_shares(std::string_view topic) { return topic.starts_with("s/"); }
+
+}  // namespace pulsegate
