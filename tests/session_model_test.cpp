@@ -174,7 +174,7 @@ private:
             case 7: return release(*there);
             case 8: return send_again(*there);
             case 9: return scene_.misbehaving && chance(20) ? misbehave(*there) : stray(*there);
-            case 10: return chance(30) ? deliver_all_mail() : get_stuck(*there);
+            case 10: return !scene_.exact() && chance(70) ? get_stuck(*there) : deliver_all_mail();
             case 11:
             case 12:
             case 13:
@@ -509,6 +509,7 @@ private:
 
     void get_stuck(Client& client) {
         client.link->stuck = !client.link->stuck;
+        model_.find(client.name)->reads = !client.link->stuck;
         note("{} {}", client.name, client.link->stuck ? "gets stuck" : "reads again");
         finish_turn();
     }

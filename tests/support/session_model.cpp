@@ -95,6 +95,7 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const Hell
     now_here.shard = shard;
     now_here.hello = hello;
     now_here.connected = true;
+    now_here.reads = true;
     now_here.window = std::min<std::size_t>(hello.receive_maximum, settings_.max_inflight);
     now_here.will = hello.will;
     now_here.to_release = now_here.released;
@@ -549,7 +550,7 @@ void SessionModel::check_turn(ModelSession& session, Millis now) {
         if (!session.to_release.empty())
             broken("{} did not get PUBREL {}", session.client, *session.to_release.begin());
         const auto in_flight = session.unacknowledged.size() + session.released.size();
-        if (in_flight < session.window) {
+        if (in_flight < session.window && session.reads) {
             while (!session.to_resend.empty()) {
                 const Copy& copy = session.to_resend.front();
                 if (fits(session, copy, now))

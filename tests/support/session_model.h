@@ -84,6 +84,7 @@ struct ModelSession {
     unsigned shard = 0;
     Hello hello;
     bool connected = false;
+    bool reads = true;  ///< who does not may have to wait for what is owed
     std::size_t window = 0;
     std::map<std::string, ModelSubscription> subscriptions;
     std::list<Copy> due;             ///< QoS 0, in this turn
