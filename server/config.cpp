@@ -302,7 +302,7 @@ Config parse_config(int argc, const char* const* argv) {
                   "What may wait to be sent to one client; a slower one is cut");
     settings.count("receive-maximum", config.receive_maximum, 1, 65'535, "256",
                    "Messages of QoS 2 that a client may have under way to us");
-    settings.count("max-inflight", config.max_inflight, 1, 65'535, "256",
+    settings.count("max-inflight", config.max_inflight, 1, 5000, "256",
                    "Messages of QoS 1 and 2 that we have under way to a client");
     settings.count("topic-alias-maximum", config.topic_alias_maximum, 0, 65'535, "16",
                    "Topic aliases of one connection, in each direction");
@@ -318,6 +318,9 @@ Config parse_config(int argc, const char* const* argv) {
                    "500000",
                    "How many sessions of clients that are away are kept; then the longest away "
                    "go first");
+    settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
+                  most_bytes, "1GiB",
+                  "How much memory they take, with all queues; then the longest away go first");
     settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
                    "How many messages wait for one client; then the oldest go first");
     settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",

@@ -44,6 +44,10 @@ struct Delivery {
     bool retain = false;
     std::vector<std::uint32_t> identifiers{};    ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
     std::shared_ptr<const std::string> share{};  ///< `$share/group/filter` that it came by, or null
+
+    std::size_t cost() const {
+        return message->cost() + identifiers.size() * sizeof identifiers[0];
+    }
 };
 
 /// A message with the properties of its PUBLISH or will that travel with it. The time that it has

@@ -142,8 +142,7 @@ void Server::reload() {
     try {
         const auto tls = read_certificates();
         if (!tls) return;
-        for (auto& shard : shards_)
-            shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
+        for (auto& shard : shards_) shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
         spdlog::info("certificates read anew");
     } catch (const std::exception& error) {
         spdlog::error("certificates stay as they were: {}", error.what());

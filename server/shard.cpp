@@ -26,6 +26,14 @@ struct Weight {
         return returned.delivery.message->cost();
     }
     std::size_t operator()(const Letter& letter) const { return std::visit(*this, letter); }
+    std::size_t operator()(const Membership& membership) const {
+        return bookkeeping + membership.share.size();
+    }
+    std::size_t operator()(const PresencePage& page) const {
+        std::size_t sum = bookkeeping;
+        for (const MessageRef& message : page.messages) sum += message->cost();
+        return sum;
+    }
     template <class Other>
     std::size_t operator()(const Other&) const {
         return bookkeeping;
@@ -153,8 +161,9 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
 
 void Shard::forward(const MessageRef& message) {
     const bool for_all = message->stamp != 0;  // retained: every shard keeps it
+    const Interest::Topic topic(message->topic);
     for (Shard* shard : shards_) {
-        if (shard == this || !(for_all || shard->interest_.wants(message->topic))) continue;
+        if (shard == this || !(for_all || shard->interest_.wants(topic))) continue;
         if (shard->send(message) > most_mail) congested_ = true;
     }
 }
@@ -223,8 +232,14 @@ void Shard::tick() {
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
     transport_.expire_due();
-    broker_.tick(monotonic_now());
+    tick_broker();
     for (auto& listener : listeners_) listener->tick();
+}
+
+void Shard::tick_broker() {
+    const bool more = broker_.tick(monotonic_now());
+    transport_.end_turn();
+    if (more) boost::asio::post(io_, [this] { tick_broker(); });
 }
 
 }  // namespace pulsegate

@@ -94,6 +94,7 @@ private:
     void leave_by(Millis end);
     void wait_for_tick();
     void tick();
+    void tick_broker();
 
     const unsigned index_;
     Admission& admission_;

@@ -75,6 +75,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-qos", "1"},
     {"max-session-expiry", "2h"},
     {"persistent-session-quota", "12"},
+    {"persistent-session-bytes", "2MiB"},
     {"max-queued-messages", "13"},
     {"max-queued-bytes", "14KiB"},
     {"retain-available", "off"},
@@ -109,6 +110,7 @@ void check_unusual(const Config& config) {
     CHECK(config.max_qos == QoS::at_least_once);
     CHECK(config.max_session_expiry == 7'200'000);
     CHECK(config.persistent_session_quota == 12);
+    CHECK(config.persistent_session_bytes == 2 * 1024 * 1024);
     CHECK(config.max_queued_messages == 13);
     CHECK(config.max_queued_bytes == 14 * 1024);
     CHECK_FALSE(config.retain_available);

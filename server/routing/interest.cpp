@@ -8,7 +8,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::uint8_t top = 255;
+constexpr std::uint16_t top = 65'535;
 
 std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
 
@@ -46,15 +46,17 @@ void Interest::remove(std::string_view filter) {
 }
 
 void Interest::change(Cell& cell, int by) {
-    std::uint8_t count = cell.load();
+    std::uint16_t count = cell.load();
     while (count != top &&
-           !cell.compare_exchange_weak(count, static_cast<std::uint8_t>(count + by))) {
+           !cell.compare_exchange_weak(count, static_cast<std::uint16_t>(count + by))) {
     }
 }
 
-bool Interest::wants(std::string_view topic) const {
-    return anything_ != 0 || cells_[hash_topic(topic) % cells] != 0 ||
-           cells_[hash_level(topic) % cells] != 0;
+Interest::Topic::Topic(std::string_view topic)
+    : whole_(hash_topic(topic) % cells), first_level_(hash_level(topic) % cells) {}
+
+bool Interest::wants(const Topic& topic) const {
+    return anything_ != 0 || cells_[topic.whole_] != 0 || cells_[topic.first_level_] != 0;
 }
 
 }  // namespace pulsegate

@@ -22,12 +22,25 @@ public:
     /// on its way to the owner by mail counts already.
     void add(std::string_view filter);
     void remove(std::string_view filter);
-    bool wants(std::string_view topic) const;
+
+    /// A topic to ask about, of one shard after the other.
+    class Topic {
+    public:
+        Topic(std::string_view topic);
+
+    private:
+        friend class Interest;
+        std::size_t whole_;
+        std::size_t first_level_;
+    };
+
+    bool wants(const Topic& topic) const;
 
 private:
-    /// One byte each: a cell that reaches the top stays there, for it has lost count.
-    using Cell = std::atomic<std::uint8_t>;
-    static constexpr std::size_t cells = 1 << 18;
+    /// Two bytes each: a cell that reaches the top stays there, for it has lost count. Counts are
+    /// raised before a SUBACK leaves, so whoever publishes on hearing of it finds them.
+    using Cell = std::atomic<std::uint16_t>;
+    static constexpr std::size_t cells = 1 << 17;
 
     Cell* cell(std::string_view filter);
     static void change(Cell& cell, int by);

@@ -16,32 +16,32 @@ bool Retained::keep(const MessageRef& message, Millis now) {
     const bool known = found != topics_.end();
     if (known && found->second->stamp > message->stamp) return true;
 
-    const bool is_deletion = message->payload.empty();
-    const bool replaces = known && !found->second->payload.empty();
-    if (!is_deletion) {
-        const auto freed = replaces ? found->second->cost() : 0;
-        const bool fits = messages_ + !replaces <= limits_.messages &&
-                          bytes_ - freed + message->cost() <= limits_.bytes;
-        if (!fits) return false;
-    }
     if (known) forget(found);
-    if (is_deletion) {
-        // A flood of them is not remembered: it must not fill the memory.
-        const bool fits = topics_.size() < 2 * limits_.messages &&
-                          deletion_bytes_ + message->cost() <= limits_.bytes / 4;
-        if (!fits) return true;
-        const auto mark = std::make_shared<Message>(Message{.topic = message->topic,
-                                                            .payload = {},
-                                                            .properties = {},
-                                                            .expires = now + deletion_counts,
-                                                            .stamp = message->stamp});
-        count(*mark, 1);
-        topics_.emplace(mark->topic, mark);
-        return true;
+    const bool is_deletion = message->payload.empty();
+    const bool fits =
+        messages_ + 1 <= limits_.messages && bytes_ + message->cost() <= limits_.bytes;
+    if (is_deletion || !fits) {
+        // Even one that does not fit replaces the topic's last: what is old is no longer true.
+        mark_deletion(*message, now);
+        return is_deletion;
     }
     count(*message, 1);
     topics_.emplace(message->topic, message);
     return true;
+}
+
+void Retained::mark_deletion(const Message& message, Millis now) {
+    const auto mark = std::make_shared<Message>(Message{.topic = message.topic,
+                                                        .payload = {},
+                                                        .properties = {},
+                                                        .expires = now + deletion_counts,
+                                                        .stamp = message.stamp});
+    // A flood of them is not remembered: it must not fill the memory.
+    if (topics_.size() >= 2 * limits_.messages ||
+        deletion_bytes_ + mark->cost() > limits_.bytes / 4)
+        return;
+    count(*mark, 1);
+    topics_.emplace(mark->topic, mark);
 }
 
 void Retained::count(const Message& message, int sign) {

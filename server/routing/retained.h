@@ -24,7 +24,7 @@ public:
     explicit Retained(Limits limits) : limits_(limits) {}
 
     /// Keeps the message instead of the topic's last; one without a payload deletes that. False if
-    /// the limits leave no room.
+    /// the limits leave no room: then the topic has none.
     bool keep(const MessageRef& message, Millis now);
 
     /// Visits the messages that a filter selects, in the order of their topics, beginning after the
@@ -54,6 +54,7 @@ private:
     static bool live(const Message& message, Millis now) {
         return !message.payload.empty() && !message.expired(now);
     }
+    void mark_deletion(const Message& message, Millis now);
     void count(const Message& message, int sign);
     Topics::iterator forget(Topics::iterator entry);
 

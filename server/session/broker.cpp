@@ -18,14 +18,27 @@ constexpr std::size_t most_known = 1'000'000;
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr WallMillis when_crowded = 60'000;
 
-/// Sessions that end in one tick; the others wait for the next.
-constexpr std::size_t absences_a_tick = 10'000;
+/// Sessions that end in one turn, each with a will, maybe; the others wait for the next.
+constexpr int sessions_a_turn = 64;
+
+/// Sessions of one user that are kept at the cost of others' when there are too many.
+constexpr std::uint32_t most_of_one_user = 100;
+
+/// The memory that a session takes while its client is away, about, but for its queue.
+std::size_t size_of(const Session& session) {
+    std::size_t size = 500 + session.client.size() + session.user.name.size();
+    for (const Subscription& subscription : session.subscriptions)
+        size += 200 + subscription.filter->text().size();
+    if (session.testament) size += session.testament->message.cost();
+    return size;
+}
 
 }  // namespace
 
 std::size_t Broker::Hash::operator()(const Key& key) const {
-    std::size_t seed = boost::hash<std::string_view>()(key.client);
-    boost::hash_combine(seed, &key.user);
+    // The address first: nobody can choose client ids that collide.
+    std::size_t seed = boost::hash<const User*>()(&key.user);
+    boost::hash_combine(seed, key.client);
     return seed;
 }
 std::size_t Broker::Hash::operator()(const Session* session) const {
@@ -100,6 +113,7 @@ void Broker::clear(Session& session) {
     session.catch_up.reset();
     if (!session.flow) return;
     waiting_ -= session.flow->waiting;
+    waiting_bytes_ -= session.flow->waiting_bytes;
     store_.forget(session.id);
     session.flow.reset();
 }
@@ -117,18 +131,40 @@ void Broker::interrupt(Session& session) {
 void Broker::begin_absence(Session& session) {
     const Tick ends = tick_after(now_ + Millis{session.expiry} * 1000);
     session.absence = std::make_unique<Absence>(session, ends);
+    session.absence->bytes = size_of(session);
     // Seconds are compared, not ticks: the longest delay is more of those than there are.
     const auto delay =
         session.testament ? std::min(session.testament->delay, session.expiry) : session.expiry;
     absences_.schedule(*session.absence, tick_after(now_ + Millis{delay} * 1000));
     longest_absent_.push_back(*session.absence);
     ++absent_;
+    absent_bytes_ += session.absence->bytes;
     const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / shards_, 1);
-    if (absent_ > quota) {
+    if (absent_ <= quota) return;
+    // Nobody pushes others out with clients of the moment.
+    const bool hoards = session.user.sessions > most_of_one_user;
+    ++counters_.sessions_over_quota;
+    end_absent(hoards ? session : longest_absent_.front().session,
+               "more sessions are away than persistent-session-quota");
+}
+
+void Broker::end_absence(Session& session) {
+    if (!session.absence) return;
+    --absent_;
+    absent_bytes_ -= session.absence->bytes;
+    session.absence.reset();
+}
+
+/// True if there is more to do.
+bool Broker::make_room() {
+    const auto most = settings_.persistent_session_bytes / shards_;
+    for (int left = sessions_a_turn; absent_ > 0 && absent_bytes_ + waiting_bytes_ > most; --left) {
+        if (left == 0) return true;
         ++counters_.sessions_over_quota;
         end_absent(longest_absent_.front().session,
-                   "more sessions are away than persistent-session-quota, and it is the oldest");
+                   "sessions that are away take more than persistent-session-bytes");
     }
+    return false;
 }
 
 void Broker::expire(Absence& absence) {
@@ -142,14 +178,15 @@ void Broker::expire(Absence& absence) {
 }
 
 void Broker::end_absent(Session& session, const char* why) {
-    const auto waiting = session.flow ? session.flow->waiting : 0;
+    const auto waiting =
+        session.flow ? session.flow->waiting + session.flow->interrupted.size() : 0;
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
                 "session of client {} of user {} ended: {}; {} messages that waited are lost",
                 quoted(session.client), quoted(session.user.name), why, waiting);
     clear(session);
     execute_testament(session);
-    --absent_;
+    end_absence(session);
     destroy(session);
 }
 
@@ -213,16 +250,19 @@ std::optional<std::string> Broker::describe(std::string_view name, Millis now) c
 // -- time
 // ----------------------------------------------------------------------------------------------
 
-void Broker::tick(Millis now) {
+bool Broker::tick(Millis now) {
     now_ = now;
     const bool crowded = presence_.users() > most_known || presence_.name_bytes() > most_name_bytes;
     const auto kept =
         crowded ? std::min(settings_.forget_after, when_crowded) : settings_.forget_after;
-    presence_.forget_some(wall_now() - kept);
-    retained_.forget_some(now);
-    absences_.advance(
+    if (tick_at(now) != absences_.now()) {
+        presence_.forget_some(wall_now() - kept);
+        retained_.forget_some(now);
+    }
+    const bool more_due = absences_.advance(
         tick_at(now), [this](StackedWheel::Node& node) { expire(static_cast<Absence&>(node)); },
-        absences_a_tick);
+        sessions_a_turn);
+    return make_room() || more_due;
 }
 
 }  // namespace pulsegate

@@ -85,8 +85,8 @@ public:
     /// The user as JSON, if known here.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
 
-    /// Once a second.
-    void tick(Millis now);
+    /// Once a second; again, in a turn of its own, as long as it says that there is more to do.
+    bool tick(Millis now);
 
     /// Everyone goes offline, because the gateway stops; the connections are still there to hear
     /// it.
@@ -130,7 +130,7 @@ private:
     // login.cpp
     std::string_view user_name(const Connect& connect, std::string_view client) const;
     std::string assign_client_id(const Connect& connect) const;
-    std::optional<Refusal> objection(const Connect& connect) const;
+    std::optional<Refusal> objection_to_login(const Connect& connect) const;
     Session& find_or_create(User& user, std::string client);
     void let_go(Session& session);
     void accept(Session& session, const Connect& connect, bool assigned, bool resumed);
@@ -143,6 +143,8 @@ private:
     void clear(Session& session);
     void interrupt(Session& session);
     void begin_absence(Session& session);
+    void end_absence(Session& session);
+    bool make_room();
     void expire(Absence& absence);
     void end_absent(Session& session, const char* why);
     void destroy(Session& session);
@@ -154,7 +156,8 @@ private:
     // packets.cpp
     void on_publish(Session& session, const Publish& publish);
     bool resolve_alias(Session& session, const Publish& publish, std::string_view& topic);
-    std::optional<Refusal> objection(const Publish& publish, std::string_view topic) const;
+    std::optional<Refusal> objection_to_message(const Publish& publish,
+                                                std::string_view topic) const;
     void answer(Session& session, const Publish& publish, const std::optional<Refusal>& refusal);
     void on_puback(Session& session, const Puback& puback);
     void on_pubrec(Session& session, const Pubrec& pubrec);
@@ -165,12 +168,11 @@ private:
     void on_disconnect(Session& session, const Disconnect& disconnect);
     bool subscribe(Session& session, std::string_view filter, SubscribeOptions options,
                    std::uint32_t identifier);
-    std::optional<Refusal> objection(Session& session, std::string_view filter) const;
+    std::optional<Refusal> objection_to_filter(Session& session, std::string_view filter) const;
     void kick(Session& session, Reason reason, const char* why);
 
     // delivery.cpp
     void publish(Message message, const Session* publisher);
-    void retain(const MessageRef& message);
     void deliver_everywhere(const MessageRef& message, const Session* publisher);
     void deliver_here(const MessageRef& message, const Session* publisher);
     void deliver(Session& session, const Delivery& delivery, Publication& publication);
@@ -208,6 +210,7 @@ private:
     void add_wish(Session& session, CatchUp::Wish wish);
     void begin_wish(Session& session);
     void catch_up(Session& session);
+    void narrow_wish(Session& session);
     void wait_until_drained(Session& session);
     std::uint64_t new_question(Session& session);
     Session* asker_of(std::uint64_t question);
@@ -244,7 +247,9 @@ private:
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_absent_;  ///< the longest first
     std::size_t absent_ = 0;
-    std::size_t waiting_ = 0;  ///< messages in all queues
+    std::size_t absent_bytes_ = 0;   ///< what their sessions take, but for their queues
+    std::size_t waiting_ = 0;        ///< messages in all queues
+    std::size_t waiting_bytes_ = 0;  ///< their cost
 
     boost::unordered_flat_map<std::uint64_t, Session*> catching_up_;  ///< by their question
     std::uint64_t next_question_ = 1;
@@ -260,6 +265,9 @@ void Broker::send(Session& session, AnyPacket packet) {
         packet.properties = {};
         bytes.clear();
         encode(packet, session.version, bytes);
+        if (bytes.size() > session.max_packet_size)
+            return kick(session, Reason::packet_too_large,
+                        "an answer is larger than the client's Maximum Packet Size");
     }
     counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(bytes[0]) >> 4));
     session.link->send(bytes);

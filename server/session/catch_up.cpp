@@ -17,6 +17,13 @@ bool asks_presence(std::string_view filter) {
     return selects_presence(filter) || presence_user(filter);
 }
 
+bool watches_everybody(const Session& session) {
+    return std::any_of(session.subscriptions.begin(), session.subscriptions.end(),
+                       [](const Subscription& subscription) {
+                           return selects_presence(subscription.filter->text());
+                       });
+}
+
 }  // namespace
 
 /// A new subscription is told what is retained. The answer begins with `catch_up`.
@@ -81,11 +88,28 @@ void Broker::catch_up(Session& session) {
         const auto& filter = catch_up.wishes.front().filter;
         if (!catch_up.retained_told)
             room -= std::min(room, tell_retained(session, room, looks));
+        else if (filter.empty() && !watches_everybody(session))
+            narrow_wish(session);
         else if (filter.empty() || asks_presence(filter))
             return ask(session);
         else
             end_wish(session);
     }
+}
+
+/// Whoever fell behind and watches a few users need not have all of them looked at.
+void Broker::narrow_wish(Session& session) {
+    const auto since_version = session.catch_up->wishes.front().since_version;
+    std::vector<CatchUp::Wish> narrow;
+    for (const Subscription& subscription : session.subscriptions)
+        if (presence_user(subscription.filter->text()))
+            narrow.push_back({.filter = std::string(subscription.filter->text()),
+                              .options = subscription.options,
+                              .identifier = subscription.identifier,
+                              .since_version = since_version});
+    auto& wishes = session.catch_up->wishes;
+    wishes.insert(wishes.begin() + 1, narrow.begin(), narrow.end());
+    end_wish(session);
 }
 
 void Broker::wait_until_drained(Session& session) {
@@ -138,7 +162,7 @@ std::size_t Broker::tell_retained(Session& session, std::size_t room, std::size_
             if (wish.options.no_local && message->publisher == session.fingerprint()) return true;
             tell(session, message);
             bytes -= std::min(bytes, message->cost());
-            return ++told < room && bytes > 0;
+            return ++told < room && bytes > 0 && keeps_up(session);
         });
     catch_up.retained_told = catch_up.after.empty();
     told_ += looks_before - looks;
@@ -184,7 +208,8 @@ PresencePage Broker::answer(const PresenceQuestion& question) const {
     PresencePage page{.id = question.id, .next = 0, .messages = {}};
     if (const auto name = presence_user(question.filter)) {
         const User* user = presence_.find(*name);
-        const auto message = user ? presence_message(*user) : nullptr;
+        const bool news = user && user->version >= question.since_version;
+        const auto message = news ? presence_message(*user) : nullptr;
         if (message) page.messages.push_back(message);
         return page;
     }
@@ -243,9 +268,8 @@ void Broker::tell_presence(Session& session, const MessageRef& message) {
 
 std::size_t Broker::catching_up() const {
     return static_cast<std::size_t>(
-        std::count_if(sessions_.begin(), sessions_.end(), [](const Session* session) {
-            return session->link && session->catch_up;
-        }));
+        std::count_if(sessions_.begin(), sessions_.end(),
+                      [](const Session* session) { return session->link && session->catch_up; }));
 }
 
 // -- ends

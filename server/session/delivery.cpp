@@ -17,22 +17,19 @@ void Broker::publish(Message message, const Session* publisher) {
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
     const auto shared = std::make_shared<const Message>(std::move(message));
-    if (retained) retain(shared);
+    if (retained && !retained_.keep(shared, now_)) {
+        ++counters_.dropped_not_retained;
+        log_limited(spdlog::level::warn,
+                    "message to {} delivered, but not retained: max-retained-messages or "
+                    "max-retained-bytes is reached",
+                    quoted(shared->topic));
+    }
     deliver_everywhere(shared, publisher);
-}
-
-void Broker::retain(const MessageRef& message) {
-    if (retained_.keep(message, now_)) return;
-    ++counters_.dropped_not_retained;
-    log_limited(spdlog::level::warn,
-                "message to {} delivered, but not retained: max-retained-messages or "
-                "max-retained-bytes is reached",
-                quoted(message->topic));
 }
 
 void Broker::deliver(const MessageRef& message, Millis now) {
     now_ = now;
-    if (message->stamp != 0) retain(message);
+    if (message->stamp != 0) retained_.keep(message, now_);
     deliver_here(message, nullptr);
 }
 
@@ -141,7 +138,7 @@ bool Broker::send_publish(Session& session, const Delivery& delivery, Publicatio
 /// Keeps a message for a client that is away, or whose window is full.
 void Broker::queue(Session& session, const Delivery& delivery) {
     Flow& flow = session.flowing();
-    const auto cost = delivery.message->cost();
+    const auto cost = delivery.cost();
     // For one there is always room.
     while (flow.waiting > 0 && (flow.waiting >= settings_.max_queued_messages ||
                                 flow.waiting_bytes + cost > settings_.max_queued_bytes))
@@ -151,14 +148,16 @@ void Broker::queue(Session& session, const Delivery& delivery) {
     ++flow.waiting;
     flow.waiting_bytes += cost;
     ++waiting_;
+    waiting_bytes_ += cost;
 }
 
 std::optional<Delivery> Broker::take_waiting(Session& session) {
     auto delivery = store_.pop(session.id);
     if (!delivery) return std::nullopt;
     --session.flow->waiting;
-    session.flow->waiting_bytes -= delivery->message->cost();
+    session.flow->waiting_bytes -= delivery->cost();
     --waiting_;
+    waiting_bytes_ -= delivery->cost();
     return delivery;
 }
 
@@ -205,12 +204,12 @@ void Broker::refill_window(Session& session) {
         transmit(session, *next, publication);
     }
     // A window's worth at once may be more than the output budget: who comes back would be cut each
-    // time.
-    const bool busy = flow.sent.size() < session.receive_maximum && flow.unsent();
-    if (busy) session.link->tell_when_drained();
+    // time. With a full window it is an acknowledgement that goes on.
+    const bool more = flow.unsent() || (session.catch_up && session.catch_up->waiting);
+    const bool window_full = flow.sent.size() >= session.receive_maximum;
+    if (more && !window_full) session.link->tell_when_drained();
     if (flow.waiting > 0) return;
     report_lost(session);
-    if (session.catch_up && session.catch_up->waiting) session.link->tell_when_drained();
     forget_if_idle(session);
 }
 

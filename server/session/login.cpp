@@ -50,7 +50,7 @@ void Broker::refuse(Link& link, const Connect& connect, Reason reason, const cha
     link.end({Cause::kicked, Reason::success, why});
 }
 
-std::optional<Broker::Refusal> Broker::objection(const Connect& connect) const {
+std::optional<Broker::Refusal> Broker::objection_to_login(const Connect& connect) const {
     const bool v5 = connect.version == Version::v5_0;
     if (connect.client_id.empty() && !v5 && !connect.clean_start)
         return Refusal{Reason::client_identifier_not_valid,
@@ -62,6 +62,9 @@ std::optional<Broker::Refusal> Broker::objection(const Connect& connect) const {
     const Will& will = *connect.will;
     if (reserved_topic(will.topic))
         return Refusal{Reason::not_authorized, "the will's topic is reserved"};
+    if (will.topic.size() > settings_.max_topic_length)
+        return Refusal{Reason::topic_name_invalid,
+                       "the will's topic is longer than max-topic-length"};
     if (v5 && will.qos > settings_.max_qos)
         return Refusal{Reason::qos_not_supported, "the will's QoS is higher than max-qos"};
     if (v5 && will.retain && !settings_.retain_available)
@@ -75,7 +78,7 @@ std::optional<Broker::Refusal> Broker::objection(const Connect& connect) const {
 
 void Broker::login(Link& link, const Connect& connect, Millis now) {
     now_ = now;
-    if (const auto refusal = objection(connect))
+    if (const auto refusal = objection_to_login(connect))
         return refuse(link, connect, refusal->reason, refusal->why);
 
     const bool unnamed = connect.client_id.empty();
@@ -94,10 +97,7 @@ void Broker::login(Link& link, const Connect& connect, Millis now) {
     else
         clear(session);
     execute_testament(session);
-    if (session.absence) {
-        session.absence.reset();
-        --absent_;
-    }
+    end_absence(session);
 
     session.link = &link;
     link.session = &session;

@@ -43,10 +43,10 @@ void Broker::kick(Session& session, Reason reason, const char* why) {
 
 void Broker::on_disconnect(Session& session, const Disconnect& disconnect) {
     if (const auto asked = disconnect.properties.number(Property::session_expiry_interval)) {
-        if (session.expiry == 0 && *asked != 0)
+        const auto most = static_cast<std::uint32_t>(settings_.max_session_expiry / 1000);
+        if (session.expiry == 0 && *asked != 0 && most != 0)
             return kick(session, Reason::protocol_error,
                         "DISCONNECT would keep a session that CONNECT said to end");
-        const auto most = static_cast<std::uint32_t>(settings_.max_session_expiry / 1000);
         session.expiry = std::min(*asked, most);
     }
     // Only the normal disconnection takes the will back (MQTT 5.0, 3.1.2.5): with 0x04 the client
@@ -80,7 +80,7 @@ void Broker::on_publish(Session& session, const Publish& publish) {
     }
 
     ++counters_.messages_in;
-    const auto refusal = objection(publish, topic);
+    const auto refusal = objection_to_message(publish, topic);
     if (refusal) {
         ++counters_.dropped_refused;
         log_limited(spdlog::level::warn, "message of {} to {} dropped: {}", quoted(session.client),
@@ -119,8 +119,8 @@ bool Broker::resolve_alias(Session& session, const Publish& publish, std::string
     return true;
 }
 
-std::optional<Broker::Refusal> Broker::objection(const Publish& publish,
-                                                 std::string_view topic) const {
+std::optional<Broker::Refusal> Broker::objection_to_message(const Publish& publish,
+                                                            std::string_view topic) const {
     if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length"};
@@ -209,7 +209,7 @@ void Broker::on_subscribe(Session& session, const Subscribe& request) {
     for (const SubscribeFilter& wanted : request.filters) {
         const auto refusal =
             suback.reasons.size() < most
-                ? objection(session, wanted.filter)
+                ? objection_to_filter(session, wanted.filter)
                 : Refusal{Reason::quota_exceeded, "more filters at once than max-subscriptions"};
         if (refusal) {
             log_limited(spdlog::level::warn, "subscription of {} to {} refused: {}",
@@ -233,7 +233,8 @@ void Broker::on_subscribe(Session& session, const Subscribe& request) {
     if (!told.empty() && session.catch_up) catch_up(session);
 }
 
-std::optional<Broker::Refusal> Broker::objection(Session& session, std::string_view filter) const {
+std::optional<Broker::Refusal> Broker::objection_to_filter(Session& session,
+                                                           std::string_view filter) const {
     if (!valid_topic_filter(filter))
         return Refusal{Reason::topic_filter_invalid, "the topic filter is not valid"};
     const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;

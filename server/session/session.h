@@ -44,6 +44,7 @@ struct Absence
 
     Session& session;
     const Tick ends;
+    std::size_t bytes = 0;  ///< what the session takes in the meantime, but for its queue
 };
 
 /// A client's state on its home shard (MQTT 5.0, section 4.1), which may outlive its connection. It

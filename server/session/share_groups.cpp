@@ -1,44 +1,56 @@
 #include "server/session/share_groups.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "protocol/topic.h"
 
 namespace pulsegate {
 
+void ShareGroups::Group::swap(std::size_t a, std::size_t b) {
+    std::swap(members[a], members[b]);
+    places[members[a].session] = a;
+    places[members[b].session] = b;
+}
+
+void ShareGroups::Group::set_connected(std::size_t place, bool is_connected) {
+    if (is_connected == (place < connected)) return;
+    if (is_connected) return swap(place, connected++);
+    if (place < next && next <= connected) {
+        // Who has had a turn fills the gap of one who had: the round goes on with the others.
+        swap(place, --next);
+        place = next;
+    }
+    swap(place, --connected);
+}
+
+void ShareGroups::Group::remove(std::size_t place) {
+    const SessionId leaver = members[place].session;
+    set_connected(place, false);
+    swap(places[leaver], members.size() - 1);
+    places.erase(members.back().session);
+    members.pop_back();
+}
+
 void ShareGroups::apply(const Membership& change) {
     using Change = Membership::Change;
-    if (change.change != Change::joins && !groups_.contains(change.share)) return;
-    Group& group = find_or_create(change.share);
-    const auto member =
-        std::find_if(group.members.begin(), group.members.end(),
-                     [&](const Member& known) { return known.session == change.member; });
-    const bool known = member != group.members.end();
-    switch (change.change) {
-        case Change::joins: {
-            const Member joined{change.member, true, change.options, change.identifier};
-            if (known)
-                *member = joined;
-            else
-                group.members.push_back(joined);
-            return;
-        }
-        case Change::goes_away:
-        case Change::comes_back:
-            if (known) member->connected = change.change == Change::comes_back;
-            return;
-        case Change::leaves: {
-            if (known) {
-                // Those behind move up, and whose turn it was, it stays.
-                const auto place = static_cast<std::size_t>(member - group.members.begin());
-                if (place < group.next) --group.next;
-                group.members.erase(member);
-            }
-            if (!group.members.empty()) return;
-            router_.unsubscribe_all(group.subscription);
-            groups_.erase(change.share);
-        }
+    if (change.change == Change::joins) {
+        Group& group = find_or_create(change.share);
+        const auto [place, is_new] = group.places.emplace(change.member, group.members.size());
+        if (is_new) group.members.push_back({change.member, {}, 0});
+        group.members[place->second] = {change.member, change.options, change.identifier};
+        return group.set_connected(place->second, true);
     }
+    const auto found = groups_.find(change.share);
+    if (found == groups_.end()) return;
+    Group& group = *found->second;
+    const auto place = group.places.find(change.member);
+    if (place == group.places.end()) return;
+    if (change.change != Change::leaves)
+        return group.set_connected(place->second, change.change == Change::comes_back);
+    group.remove(place->second);
+    if (!group.members.empty()) return;
+    router_.unsubscribe_all(group.subscription);
+    groups_.erase(found);
 }
 
 std::optional<ShareGroups::Choice> ShareGroups::choose(std::string_view share) {
@@ -48,17 +60,11 @@ std::optional<ShareGroups::Choice> ShareGroups::choose(std::string_view share) {
 }
 
 ShareGroups::Choice ShareGroups::choose(Group& group) {
-    const auto size = group.members.size();
-    std::size_t chosen = group.next % size;
-    for (std::size_t step = 0; step < size; ++step) {
-        const auto candidate = (group.next + step) % size;
-        if (!group.members[candidate].connected) continue;
-        chosen = candidate;
-        break;
-    }
+    const bool any_connected = group.connected > 0;
+    const auto chosen = group.next % (any_connected ? group.connected : group.members.size());
     group.next = chosen + 1;
     const Member& member = group.members[chosen];
-    return {group.share, member.session, member.connected, member.options, member.identifier};
+    return {group.share, member.session, any_connected, member.options, member.identifier};
 }
 
 ShareGroups::Group& ShareGroups::find_or_create(const std::string& share) {

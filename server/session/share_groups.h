@@ -49,14 +49,19 @@ public:
 private:
     struct Member {
         SessionId session;
-        bool connected;
         SubscribeOptions options;
         std::uint32_t identifier;
     };
     struct Group : Subscriber {
+        void swap(std::size_t a, std::size_t b);
+        void set_connected(std::size_t place, bool is_connected);
+        void remove(std::size_t place);
+
         std::shared_ptr<const std::string> share;
         SubscriptionList subscription;
-        std::vector<Member> members;  ///< never empty
+        std::vector<Member> members;  ///< never empty; the connected ones come first
+        boost::unordered_flat_map<SessionId, std::size_t> places;
+        std::size_t connected = 0;
         std::size_t next = 0;
     };
 

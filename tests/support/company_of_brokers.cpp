@@ -48,7 +48,7 @@ void Company::forward(unsigned from, const MessageRef& message) {
     const bool for_all = message->stamp != 0;
     for (const auto& office : offices_) {
         if (office->index == from) continue;
-        if (for_all || office->interest.wants(message->topic))
+        if (for_all || office->own_interest.wants(std::string_view(message->topic)))
             mail_[{from, office->index}].push_back(message);
         else
             forwarded.spared.push_back(office->index);

@@ -87,7 +87,7 @@ public:
     unsigned shards() const { return static_cast<unsigned>(offices_.size()); }
     Broker& broker(unsigned shard) { return offices_[shard]->broker; }
     const CountingStore& store(unsigned shard) const { return offices_[shard]->store; }
-    const Interest& interest(unsigned shard) const { return offices_[shard]->interest; }
+    const Interest& interest(unsigned shard) const { return offices_[shard]->own_interest; }
 
     /// Of all shards.
     std::uint64_t sum(std::uint64_t Counters::*counter) const;
@@ -114,17 +114,20 @@ private:
         Office(Company& all, const BrokerSettings& settings, unsigned shard, unsigned count)
             : company(all),
               index(shard),
-              broker(settings, shard, count, interest, store, counters, *this) {}
+              broker(settings, shard, count, own_interest, store, counters, *this) {}
 
         void forward(const MessageRef& message) override { company.forward(index, message); }
         void send(unsigned shard, Letter letter) override {
             company.mail_[{index, shard}].push_back(std::move(letter));
         }
+        Interest& interest(unsigned shard) override {
+            return company.offices_[shard]->own_interest;
+        }
         void record(PresenceChange) override {}
 
         Company& company;
         const unsigned index;
-        Interest interest;
+        Interest own_interest;
         CountingStore store;
         Counters counters;
         Broker broker;
