@@ -15,8 +15,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "server/auth/passwd_command.h"
 #include "server/config.h"
 #include "server/line_writer.h"
 #include "server/log.h"
@@ -125,6 +127,8 @@ void serve(const Config& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && std::string_view(argv[1]) == "passwd")
+        return passwd_command(argc - 1, argv + 1);
     try {
         serve(parse_config(argc, argv));
         return 0;

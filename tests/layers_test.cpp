@@ -84,6 +84,12 @@ TEST_CASE("the transport knows links, but neither sessions nor who runs it") {
                  "server/http", "server/shard.h", "server/server.h", "server/config.h"});
 }
 
+TEST_CASE("who may come in and what they may do is decided without sessions and sockets") {
+    check_never("server/auth", {"server/session", "server/routing", "server/transport",
+                                "server/http", "server/shard.h", "server/server.h",
+                                "server/config.h", "boost/asio", "boost/beast", "sys/socket.h"});
+}
+
 TEST_CASE("only the server and its shards join everything") {
     check_never("server/http", {"server/transport", "server/server.h"});
 }

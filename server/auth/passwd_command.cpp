@@ -1,0 +1,148 @@
+#include "server/auth/passwd_command.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+#include "server/auth/passwords.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t longest_password = 65'535;  // what MQTT can carry
+
+volatile std::sig_atomic_t caught = 0;
+
+/// A password that does not stay in memory.
+struct Password {
+    Password() = default;
+    ~Password() { OPENSSL_cleanse(text.data(), text.capacity()); }
+    Password(const Password&) = delete;
+    Password& operator=(const Password&) = delete;
+
+    std::string text;
+};
+
+/// While it lives, the terminal does not show what is typed. A signal that would end the process
+/// meanwhile ends it afterwards, or the terminal would stay blind.
+class Blind {
+public:
+    Blind() {
+        caught = 0;
+        struct sigaction note {};
+        note.sa_handler = [](int signal) { caught = signal; };  // no SA_RESTART: read shall return
+        for (std::size_t i = 0; i < std::size(signals); ++i)
+            ::sigaction(signals[i], &note, &old_[i]);
+        ::tcgetattr(STDIN_FILENO, &seen_);
+        termios hidden = seen_;
+        hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+        ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+    }
+    ~Blind() {
+        ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &seen_);
+        std::fputc('\n', stderr);
+        for (std::size_t i = 0; i < std::size(signals); ++i)
+            ::sigaction(signals[i], &old_[i], nullptr);
+        if (caught != 0) std::raise(caught);
+    }
+    Blind(const Blind&) = delete;
+    Blind& operator=(const Blind&) = delete;
+
+private:
+    static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+    struct sigaction old_[std::size(signals)];
+    termios seen_{};
+};
+
+/// One line of standard input without its end, byte by byte: what follows is somebody else's.
+void read_line(Password& line) {
+    line.text.reserve(longest_password);  // growing would leave copies behind
+    for (char c = 0;;) {
+        const auto size = ::read(STDIN_FILENO, &c, 1);
+        if (size < 0 && errno == EINTR && caught == 0) continue;
+        if (size < 0) throw std::runtime_error("the password can't be read");
+        if (size == 0 || c == '\n') break;
+        if (line.text.size() == longest_password)
+            throw std::runtime_error("the password is longer than MQTT can carry; choose another");
+        line.text += c;
+    }
+    if (line.text.ends_with('\r')) line.text.pop_back();
+}
+
+void ask(const char* prompt, Password& answer) {
+    const Blind blind;
+    std::fputs(prompt, stderr);
+    std::fflush(stderr);
+    read_line(answer);
+}
+
+void read_password(Password& password) {
+    if (::isatty(STDIN_FILENO) == 0) return read_line(password);
+    ask("Password: ", password);
+    Password again;
+    ask("Once more: ", again);
+    if (again.text != password.text)
+        throw std::runtime_error("the two passwords differ; nothing was changed");
+}
+
+}  // namespace
+
+int passwd_command(int argc, const char* const* argv) {
+    std::string file;
+    std::string user;
+    bool create = false;
+    bool remove = false;
+    unsigned iterations = usual_iterations;
+
+    CLI::App app{
+        "Sets a user's password in a password file, or adds the user. The password is asked for on "
+        "a "
+        "terminal; otherwise it is the line on standard input.",
+        "pulsegate passwd"};
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    app.add_option("FILE", file, "The password file, in mosquitto_passwd's format")
+        ->type_name("")
+        ->required();
+    app.add_option("USER", user, "The user's name")->type_name("")->required();
+    auto* creates = app.add_flag("-c,--create", create, "Make a new file");
+    auto* removes = app.add_flag("-D,--delete", remove, "Remove the user");
+    auto* iterates = app.add_option("-I,--iterations", iterations,
+                                    "How slow the password shall be to check, and to guess");
+    iterates->check(CLI::Range(1u, most_iterations).description(""))
+        ->type_name("N")
+        ->capture_default_str();
+    removes->excludes(creates)->excludes(iterates);
+
+    try {
+        app.parse(argc, argv);
+        if (remove) {
+            remove_user(file, user);
+        } else {
+            const auto must = create ? FileMust::be_new : FileMust::exist;
+            require_settable(file, user, must);
+            Password password;
+            read_password(password);
+            set_password(file, user, password.text, iterations, must);
+        }
+        return 0;
+    } catch (const CLI::CallForHelp&) {
+        std::fputs(app.help().c_str(), stdout);
+        return 0;
+    } catch (const CLI::ParseError& error) {
+        fmt::print(stderr, "pulsegate passwd: {}; see --help\n", error.what());
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "pulsegate passwd: {}\n", error.what());
+    }
+    return 1;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,262 @@
+#include "server/auth/passwords.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "server/auth/base64.h"
+#include "server/auth/secret_file.h"
+
+namespace pulsegate {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As long as mosquitto 2.0's: it refuses any other.
+constexpr std::size_t salt_size = 12;
+
+const unsigned char* bytes_of(std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+template <class Digest>
+bool stretch(std::string_view password, std::string_view salt, unsigned iterations, Digest& out) {
+    return PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes_of(salt),
+                             static_cast<int>(salt.size()), static_cast<int>(iterations),
+                             EVP_sha512(), static_cast<int>(out.size()), out.data()) == 1;
+}
+
+template <class Digest>
+bool hash_once(std::string_view password, std::string_view salt, Digest& out) {
+    std::string salted;
+    salted.reserve(password.size() + salt.size());
+    salted.append(password).append(salt);
+    const bool done =
+        EVP_Digest(salted.data(), salted.size(), out.data(), nullptr, EVP_sha512(), nullptr) == 1;
+    OPENSSL_cleanse(salted.data(), salted.size());
+    return done;
+}
+
+std::string random_bytes(std::size_t size) {
+    std::string bytes(size, '\0');
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(size)) != 1)
+        throw std::runtime_error("the system gives no random numbers");
+    return bytes;
+}
+
+/// The lines of a text without their ends; what follows the last line break is one, unless empty.
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        const auto end = std::min(text.find('\n'), text.size());
+        auto line = text.substr(0, end);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        lines.push_back(line);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+/// Takes what stands before the next `$`, or all, off the text.
+std::string_view take_field(std::string_view& text) {
+    const auto end = std::min(text.find('$'), text.size());
+    const auto field = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return field;
+}
+
+void require_usable(std::string_view user) {
+    const auto fail = [](std::string_view why) {
+        return std::runtime_error(fmt::format("the user's name {}; choose another", why));
+    };
+    if (user.empty()) throw fail("is empty");
+    if (user.size() > 65'535) throw fail("is longer than MQTT can say");
+    if (user.front() == '#') throw fail("begins with '#', as a comment does");
+    if (user.find(':') != std::string_view::npos) throw fail("contains a ':'");
+    if (!valid_utf8(user)) throw fail("is not UTF-8");
+    if (std::any_of(user.begin(), user.end(),
+                    [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+        throw fail("contains a control character");
+}
+
+/// Keeps two who write at the same time from undoing each other's work. The folder is locked, not
+/// the file, because the file is replaced.
+class WriteLock {
+public:
+    explicit WriteLock(const std::string& path)
+        : fd_(::open(fs::absolute(path).parent_path().c_str(),
+                     O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+        if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+    }
+    ~WriteLock() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    WriteLock(const WriteLock&) = delete;
+    WriteLock& operator=(const WriteLock&) = delete;
+
+private:
+    int fd_;
+};
+
+std::string read_existing(const std::string& path, FileMust must) {
+    const bool exists = fs::exists(path);
+    if (exists && must == FileMust::be_new)
+        throw std::runtime_error(path + ": exists already; leave out --create");
+    if (!exists && must == FileMust::exist)
+        throw std::runtime_error(path + ": does not exist; --create makes a new file");
+    return exists ? read_secret_file(path).text : "";
+}
+
+/// Puts `line` where the user's first line is, or at the end, and drops the user's other lines; no
+/// line drops them all. False if the user had none.
+bool replace_line(std::string& text, std::string_view user, std::optional<std::string> line) {
+    const auto prefix = std::string(user) + ":";
+    std::string edited;
+    bool found = false;
+    for (const auto old : lines_of(text)) {
+        if (!old.starts_with(prefix)) {
+            edited.append(old).append("\n");
+            continue;
+        }
+        found = true;
+        if (line) edited += *line + "\n";
+        line.reset();
+    }
+    if (line) edited += *line + "\n";
+    text = std::move(edited);
+    return found;
+}
+
+}  // namespace
+
+PasswordFile::PasswordFile()
+    : nobody_{random_bytes(salt_size)}, most_iterations_(usual_iterations) {}
+
+/// Throws std::runtime_error that says what is wrong; it never repeats the text.
+PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
+    const auto fail = [](const char* why) { return std::runtime_error(why); };
+    if (hashed.starts_with("$argon2")) throw fail("is hashed with Argon2, which is not supported");
+    const bool stretched = hashed.starts_with("$7$");
+    if (!stretched && !hashed.starts_with("$6$")) throw fail("is not hashed as $7$ or $6$");
+    hashed.remove_prefix(3);
+
+    Entry entry;
+    entry.stretched = stretched;
+    if (stretched) {
+        const auto number = take_field(hashed);
+        const auto end = number.data() + number.size();
+        const auto [rest, error] = std::from_chars(number.data(), end, entry.iterations);
+        if (error != std::errc() || rest != end || entry.iterations == 0 ||
+            entry.iterations > most_iterations)
+            throw fail("has no number of iterations from 1 to 10000000");
+    }
+    const auto salt = from_base64(take_field(hashed));
+    const auto hash = from_base64(hashed);
+    if (!salt || salt->empty()) throw fail("has no salt in base64");
+    if (!hash || hash->size() != entry.hash.size()) throw fail("has no hash of 64 bytes in base64");
+    entry.salt = *salt;
+    std::copy(hash->begin(), hash->end(), entry.hash.begin());
+    return entry;
+}
+
+PasswordFile PasswordFile::load(const std::string& path) {
+    SecretFile file = read_secret_file(path);
+    PasswordFile passwords;
+    passwords.warning_ = std::move(file.warning);
+
+    std::size_t number = 0;
+    unsigned most = 0;
+    for (auto line : lines_of(file.text)) {
+        ++number;
+        line = line.substr(0, line.find_last_not_of(" \t") + 1);
+        if (line.empty() || line.starts_with('#')) continue;
+        const auto fail = [&](std::string_view what) {
+            return std::runtime_error(fmt::format("{}:{}: {}", path, number, what));
+        };
+
+        const auto colon = line.find(':');
+        if (colon == std::string_view::npos || colon == 0)
+            throw fail(
+                "is not user:hash; remove the line, then add the user with: pulsegate passwd " +
+                path + " USER");
+        const std::string user(line.substr(0, colon));
+        try {
+            const auto [place, added] =
+                passwords.users_.emplace(user, parse(line.substr(colon + 1)));
+            if (!added) throw std::runtime_error("is the second one of this user");
+            most = std::max(most, place->second.iterations);
+        } catch (const std::runtime_error& what) {
+            throw fail(fmt::format("the password of '{}' {}; set it anew: pulsegate passwd {} '{}'",
+                                   user, what.what(), path, user));
+        }
+    }
+    if (most != 0) passwords.most_iterations_ = most;
+    passwords.nobody_.iterations = passwords.most_iterations_;
+    return passwords;
+}
+
+bool PasswordFile::check(std::string_view user, std::string_view password) const {
+    if (password.empty()) return false;
+    const auto found = users_.find(user);
+    const bool known = found != users_.end();
+    const Entry& entry = known ? found->second : nobody_;
+
+    // Every check does the same three things, whatever the entry; the last one makes up for the
+    // iterations that this user's hash has fewer than the file's greatest.
+    Digest once{};
+    Digest stretched{};
+    Digest unused{};
+    const bool computed =
+        hash_once(password, entry.salt, once) &
+        stretch(password, entry.salt, entry.iterations, stretched) &
+        stretch(password, nobody_.salt, most_iterations_ + 1 - entry.iterations, unused);
+    const Digest& digest = entry.stretched ? stretched : once;
+    const bool equal = CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
+    return computed & known & equal;
+}
+
+void require_settable(const std::string& path, std::string_view user, FileMust must) {
+    require_usable(user);
+    read_existing(path, must);
+}
+
+void set_password(const std::string& path, std::string_view user, std::string_view password,
+                  unsigned iterations, FileMust must) {
+    require_usable(user);
+    if (password.empty()) throw std::runtime_error("the password is empty; choose another");
+    std::array<unsigned char, 64> hash{};
+    const std::string salt = random_bytes(salt_size);
+    if (!stretch(password, salt, iterations, hash))
+        throw std::runtime_error("the password can't be hashed");
+    auto line = fmt::format("{}:$7${}${}${}", user, iterations, to_base64(salt),
+                            to_base64({reinterpret_cast<const char*>(hash.data()), hash.size()}));
+
+    const WriteLock lock(path);
+    std::string text = read_existing(path, must);
+    replace_line(text, user, std::move(line));
+    replace_secret_file(path, text);
+}
+
+void remove_user(const std::string& path, std::string_view user) {
+    require_usable(user);
+    const WriteLock lock(path);
+    std::string text = read_existing(path, FileMust::exist);
+    if (!replace_line(text, user, std::nullopt))
+        throw std::runtime_error(fmt::format("{}: has no user '{}'", path, user));
+    replace_secret_file(path, text);
+}
+
+}  // namespace pulsegate

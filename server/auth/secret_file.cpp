@@ -1,0 +1,129 @@
+#include "server/auth/secret_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace pulsegate {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::runtime_error trouble(const std::string& path, std::string_view what) {
+    return std::runtime_error(
+        fmt::format("{}: {}: {}", path, what, std::system_category().message(errno)));
+}
+
+class Descriptor {
+public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+
+    bool valid() const { return fd_ >= 0; }
+    int get() const { return fd_; }
+
+private:
+    int fd_;
+};
+
+std::string warning_about(const std::string& path, mode_t mode) {
+    if ((mode & (S_IRWXO | S_IWGRP)) == 0) return "";
+    return fmt::format("{}: others may {} it; chmod 600 {}", path,
+                       mode & (S_IWGRP | S_IWOTH) ? "change" : "read", path);
+}
+
+/// The file that is written first, and gone unless it was renamed.
+class Draft {
+public:
+    explicit Draft(const std::string& target)
+        : path_(target + ".XXXXXX"), fd_(::mkostemp(path_.data(), O_CLOEXEC)) {
+        if (!fd_.valid()) throw trouble(target, "can't write a new file beside it");
+    }
+    ~Draft() {
+        if (!path_.empty()) ::unlink(path_.c_str());
+    }
+    Draft(const Draft&) = delete;
+    Draft& operator=(const Draft&) = delete;
+
+    void inherit(const struct stat& old) {
+        struct stat now {};
+        ::fstat(fd_.get(), &now);
+        const bool same = now.st_uid == old.st_uid && now.st_gid == old.st_gid;
+        if (!same && ::fchown(fd_.get(), old.st_uid, old.st_gid) != 0)
+            throw trouble(path_, "can't keep the file's owner; run this as its owner or as root");
+        if (::fchmod(fd_.get(), (old.st_mode & S_IRGRP) | S_IRUSR | S_IWUSR) != 0)
+            throw trouble(path_, "can't set the file's mode");
+    }
+
+    void write(std::string_view text) {
+        while (!text.empty()) {
+            const auto written = ::write(fd_.get(), text.data(), text.size());
+            if (written < 0 && errno == EINTR) continue;
+            if (written <= 0) throw trouble(path_, "can't be written");
+            text.remove_prefix(static_cast<std::size_t>(written));
+        }
+        if (::fsync(fd_.get()) != 0) throw trouble(path_, "can't be written");
+    }
+
+    void rename_to(const std::string& target) {
+        if (std::rename(path_.c_str(), target.c_str()) != 0)
+            throw trouble(target, "can't be replaced");
+        path_.clear();
+    }
+
+private:
+    std::string path_;
+    Descriptor fd_;
+};
+
+}  // namespace
+
+SecretFile read_secret_file(const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) throw trouble(path, "can't be read");
+    struct stat about {};
+    if (::fstat(file.get(), &about) != 0) throw trouble(path, "can't be read");
+
+    SecretFile secret{"", warning_about(path, about.st_mode)};
+    char block[16 * 1024];
+    for (;;) {
+        const auto size = ::read(file.get(), block, sizeof block);
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0) throw trouble(path, "can't be read");
+        if (size == 0) return secret;
+        secret.text.append(block, static_cast<std::size_t>(size));
+    }
+}
+
+void replace_secret_file(const std::string& path, const std::string& text) {
+    // Through a symbolic link: the link stays, the file it names is replaced.
+    std::error_code missing;
+    const auto canonical = fs::canonical(path, missing);
+    const std::string target = missing ? path : canonical.string();
+
+    Draft draft(target);
+    struct stat old {};
+    if (::stat(target.c_str(), &old) == 0) draft.inherit(old);
+    draft.write(text);
+    draft.rename_to(target);
+
+    const auto folder = fs::absolute(target).parent_path();
+    const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened.valid()) ::fsync(opened.get());  // the new name shall survive a power cut
+}
+
+}  // namespace pulsegate

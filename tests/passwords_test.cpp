@@ -1,0 +1,413 @@
+#include "server/auth/passwords.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/auth/base64.h"
+#include "server/auth/passwd_command.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+// Written by mosquitto_passwd 2.0.11, with -H sha512 for bob and -I 1000 for carol.
+const std::string alice =
+    "alice:$7$101$aFiqpLvwsrm9ABR9$PyQuAWv8nx2j+uzimWPOJRYDwk6+MMUX6tJKeaaf1Pf2hQJYGkgotSih/"
+    "zYmxL2dudcl+GuxnrFVD4kZ+BiWBg==\n";
+const std::string carol =
+    "carol smith:$7$1000$K3WQdDQzVLMAMDtf$Ze/PArxxLUMLn2ZkLo6SfhWo+24q0Pbkwb/"
+    "gdRx6oR3RXegQmXRXrtAVLX7IMAOBnTisJLiX3vc/H/CeatTPrQ==\n";
+const std::string bob =
+    "bob:$6$EhPm+slGZMV7t+WU$bansu2/"
+    "4GHxbiz+PMKvxwAoCmTElvRrN1nehWdeKXEhs2Q6xL7xLlPR1PC0yhWeTG37n/UBRef+mHd4FaAYa7g==\n";
+const std::string sixty_four_zeros = std::string(86, 'A') + "==";
+
+mode_t mode_of(const std::string& path) {
+    struct stat about {};
+    ::stat(path.c_str(), &about);
+    return about.st_mode & 0777;
+}
+
+std::string refusal(const std::string& lines) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("users", lines);
+    std::string what = complaint([&] { PasswordFile::load(path); });
+    return what.starts_with(path) ? what.substr(path.size()) : what;
+}
+
+/// Processor time of this thread, so that a busy machine does not matter; the least of some.
+double cost(const PasswordFile& passwords, const std::string& user) {
+    const auto seconds = [] {
+        timespec now{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+    };
+    double least = 1e9;
+    for (int i = 0; i < 5; ++i) {
+        const double before = seconds();
+        passwords.check(user, "guess");
+        least = std::min(least, seconds() - before);
+    }
+    return least;
+}
+
+/// Puts another file in the place of a standard one.
+class Standing {
+public:
+    Standing(int fd, int other) : fd_(fd), kept_(::dup(fd)) { ::dup2(other, fd); }
+    ~Standing() {
+        ::dup2(kept_, fd_);
+        ::close(kept_);
+    }
+    Standing(const Standing&) = delete;
+    Standing& operator=(const Standing&) = delete;
+
+private:
+    int fd_;
+    int kept_;
+};
+
+struct Outcome {
+    int status;
+    std::string said;
+};
+
+/// `pulsegate passwd` with this on standard input, which is a file.
+Outcome passwd(std::vector<std::string> words, const std::string& typed) {
+    const TemporaryFolder folder;
+    const int in = ::open(folder.write("in", typed).c_str(), O_RDONLY);
+    const int out = ::open(folder.write("out", "").c_str(), O_WRONLY);
+    words.insert(words.begin(), "passwd");
+    std::vector<const char*> argv;
+    for (const auto& word : words) argv.push_back(word.c_str());
+    int status = 0;
+    {
+        const Standing input(STDIN_FILENO, in);
+        const Standing errors(STDERR_FILENO, out);
+        status = passwd_command(static_cast<int>(argv.size()), argv.data());
+    }
+    ::close(in);
+    ::close(out);
+    return {status, folder.read("out")};
+}
+
+/// The same, typed on a terminal: each answer after its prompt.
+Outcome passwd_on_terminal(const std::string& path, const std::vector<std::string>& answers) {
+    int master = -1;
+    int slave = -1;
+    REQUIRE(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+    std::string shown;
+    std::thread typist([&] {
+        std::size_t next = 0;
+        char block[256];
+        for (ssize_t size = 0; (size = ::read(master, block, sizeof block)) > 0;) {
+            shown.append(block, static_cast<std::size_t>(size));
+            if (!shown.ends_with(": ") || next == answers.size()) continue;
+            const auto line = answers[next++] + "\n";
+            if (::write(master, line.data(), line.size()) < 0) return;
+        }
+    });
+    int status = 0;
+    {
+        const Standing input(STDIN_FILENO, slave);
+        const Standing errors(STDERR_FILENO, slave);
+        const char* argv[] = {"passwd", "--create", path.c_str(), "alice"};
+        status = passwd_command(4, argv);
+    }
+    ::close(slave);
+    typist.join();
+    ::close(master);
+    return {status, shown};
+}
+
+}  // namespace
+
+TEST_CASE("base64 is what RFC 4648 says, there and back") {
+    const std::vector<std::pair<std::string, std::string>> vectors{{"", ""},
+                                                                   {"f", "Zg=="},
+                                                                   {"fo", "Zm8="},
+                                                                   {"foo", "Zm9v"},
+                                                                   {"foob", "Zm9vYg=="},
+                                                                   {"fooba", "Zm9vYmE="},
+                                                                   {"foobar", "Zm9vYmFy"},
+                                                                   {"\xFB\xFF\xFE", "+//+"}};
+    for (const auto& [bytes, text] : vectors) {
+        CHECK(to_base64(bytes) == text);
+        CHECK(from_base64(text) == bytes);
+    }
+    CHECK(from_base64url("-__-") == "\xFB\xFF\xFE");
+    CHECK(from_base64url("Zg") == "f");
+}
+
+TEST_CASE("what base64 would not have written is not read") {
+    for (const char* bad : {"Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Zm 9v", "Zm9v\n", "=",
+                            "====", "Z===", "Zg==Zg==", "-__-", "Zm9v="})
+        CHECK_MESSAGE(!from_base64(bad), std::string(bad));
+    for (const char* bad : {"Zg==", "Zh", "Z", "Zm9vY", "+//+", "Zm 9", "Zm9v\n", "Zm.v"})
+        CHECK_MESSAGE(!from_base64url(bad), std::string(bad));
+}
+
+TEST_CASE("passwords that mosquitto_passwd hashed are known") {
+    const TemporaryFolder folder;
+    const auto passwords =
+        PasswordFile::load(folder.write("users", "# staff\n\n" + alice + bob + carol));
+    CHECK(passwords.users() == 3);
+    CHECK(passwords.check("alice", "correct horse"));
+    CHECK(passwords.check("bob", "tr0ub4dor"));
+    CHECK(passwords.check("carol smith", "pä:ss$ #"));
+
+    for (const char* wrong : {"", "correct horsf", "correct hors", "correct horse "})
+        CHECK_FALSE(passwords.check("alice", wrong));
+    CHECK_FALSE(passwords.check("bob", "correct horse"));
+    CHECK_FALSE(passwords.check("Alice", "correct horse"));
+    CHECK_FALSE(passwords.check("dave", "correct horse"));
+    CHECK_FALSE(passwords.check("dave", ""));
+    CHECK_FALSE(passwords.check("", "correct horse"));
+}
+
+TEST_CASE("a file with line ends of Windows and without a last one is read") {
+    const TemporaryFolder folder;
+    std::string lines = alice + bob;
+    lines.pop_back();
+    lines.insert(lines.find('\n'), "\r");
+    const auto passwords = PasswordFile::load(folder.write("users", lines));
+    CHECK(passwords.check("alice", "correct horse"));
+    CHECK(passwords.check("bob", "tr0ub4dor"));
+}
+
+TEST_CASE("an empty file knows nobody") {
+    const TemporaryFolder folder;
+    CHECK_FALSE(PasswordFile::load(folder.write("users", "")).check("alice", "x"));
+}
+
+TEST_CASE("a bad line is named with its number and the remedy, and its secret is not repeated") {
+    for (const char* bad :
+         {"dave:secret", "dave:", "dave:$7$", "dave:$7$101$c2FsdA==", "dave:$7$0$c2FsdA==$",
+          "dave:$7$-1$c2FsdA==$", "dave:$7$10000001$c2FsdA==$", "dave:$7$99999999999999$c2FsdA==$",
+          "dave:$7$1x$c2FsdA==$", "dave:$7$101$$", "dave:$7$101$c2Fsd$", "dave:$6$",
+          "dave:$6$c2FsdA==$secret", "dave:$5$c2FsdA==$",
+          "dave:$argon2id$v=19$m=1,t=1,p=1$secret"}) {
+        for (const std::string& hash : {sixty_four_zeros, std::string()}) {
+            if (std::string_view(bad) == "dave:$6$" && !hash.empty()) continue;
+            const auto what = refusal(alice + "\n" + bad + hash + "\n");
+            CHECK_MESSAGE(what.starts_with(":3: the password of 'dave' "), what);
+            CHECK_MESSAGE(what.find("pulsegate passwd ") != std::string::npos, what);
+            CHECK_MESSAGE(what.find("secret") == std::string::npos, what);
+        }
+    }
+    CHECK(refusal("dave:$7$101$c2FsdA==$" + sixty_four_zeros).empty());
+    CHECK(refusal("secret\n").find(":1: is not user:hash; remove the line") == 0);
+    CHECK(refusal(":$7$101$c2FsdA==$" + sixty_four_zeros).find(":1: is not user:hash") == 0);
+    CHECK(refusal(alice + alice).find(":2: the password of 'alice' is the second one") == 0);
+}
+
+TEST_CASE("a password file that is missing or a folder is named") {
+    const TemporaryFolder folder;
+    CHECK(complaint([&] {
+              PasswordFile::load(folder.path("none"));
+          }).find("none: can't be read: No such file") != std::string::npos);
+    CHECK(complaint([&] { PasswordFile::load(folder.path("")); }).find("can't be read") !=
+          std::string::npos);
+}
+
+TEST_CASE("whoever leaves a password file open to others is warned") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", alice);
+    ::chmod(path.c_str(), 0640);
+    CHECK(PasswordFile::load(path).warning().empty());
+    ::chmod(path.c_str(), 0644);
+    CHECK(PasswordFile::load(path).warning() == path + ": others may read it; chmod 600 " + path);
+    ::chmod(path.c_str(), 0660);
+    CHECK(PasswordFile::load(path).warning() == path + ": others may change it; chmod 600 " + path);
+}
+
+TEST_CASE("a wrong guess costs the same for users of every hash and for nobody") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", alice + bob);
+    set_password(path, "dave", "long", 20'000);
+    const auto passwords = PasswordFile::load(path);
+    const double unknown = cost(passwords, "nobody");
+    for (const char* user : {"alice", "bob", "dave"}) {
+        const double known = cost(passwords, user);
+        CAPTURE(user);
+        CHECK(known < 2 * unknown);
+        CHECK(unknown < 2 * known);
+    }
+}
+
+TEST_CASE("many threads may check at the same time") {
+    const TemporaryFolder folder;
+    const auto passwords = PasswordFile::load(folder.write("users", alice + bob));
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(4);
+    for (int& mistakes : wrong)
+        threads.emplace_back([&] {
+            for (int i = 0; i < 50; ++i) {
+                mistakes += !passwords.check("alice", "correct horse");
+                mistakes += passwords.check("alice", "tr0ub4dor");
+                mistakes += passwords.check("dave", "tr0ub4dor");
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(std::all_of(wrong.begin(), wrong.end(), [](int mistakes) { return mistakes == 0; }));
+}
+
+TEST_CASE("a password that is set is known, and the other lines stay as they are") {
+    const TemporaryFolder folder;
+    const std::string others = "# staff\n" + alice + "\n" + bob;
+    const auto path = folder.write("users", others);
+    set_password(path, "dave", "one", 10);
+    CHECK(folder.read("users").starts_with(others + "dave:$7$10$"));
+    set_password(path, "alice", "two", 10);
+    set_password(path, "dave", "three", 10);
+    const auto passwords = PasswordFile::load(path);
+    CHECK(passwords.users() == 3);
+    CHECK(passwords.check("alice", "two"));
+    CHECK(passwords.check("dave", "three"));
+    CHECK(passwords.check("bob", "tr0ub4dor"));
+    CHECK_FALSE(passwords.check("alice", "correct horse"));
+    CHECK(folder.read("users").starts_with("# staff\nalice:$7$10$"));
+
+    remove_user(path, "dave");
+    remove_user(path, "alice");
+    CHECK(folder.read("users") == "# staff\n\n" + bob);
+    CHECK(folder.files() == 1);
+}
+
+TEST_CASE("the same password is hashed with another salt each time") {
+    const TemporaryFolder folder;
+    const auto path = folder.path("users");
+    set_password(path, "dave", "one", 10, FileMust::be_new);
+    const auto first = folder.read("users");
+    set_password(path, "dave", "one", 10);
+    CHECK(folder.read("users") != first);
+}
+
+TEST_CASE("a line that can't be loaded is mended by setting its password") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", "dave:plain\n" + bob + "dave:again");
+    set_password(path, "dave", "one", 10);
+    const auto passwords = PasswordFile::load(path);
+    CHECK(passwords.users() == 2);
+    CHECK(passwords.check("dave", "one"));
+}
+
+TEST_CASE("a new password file is its owner's alone, an old one keeps its group's right to read") {
+    const TemporaryFolder folder;
+    const auto path = folder.path("users");
+    set_password(path, "dave", "one", 10, FileMust::be_new);
+    CHECK(mode_of(path) == 0600);
+    ::chmod(path.c_str(), 0640);
+    set_password(path, "dave", "two", 10);
+    CHECK(mode_of(path) == 0640);
+    ::chmod(path.c_str(), 0666);
+    set_password(path, "dave", "three", 10);
+    CHECK(mode_of(path) == 0640);
+    ::chmod(path.c_str(), 0604);
+    remove_user(path, "dave");
+    CHECK(mode_of(path) == 0600);
+}
+
+TEST_CASE("a link to a password file stays a link") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", bob);
+    std::filesystem::create_symlink("users", folder.path("link"));
+    set_password(folder.path("link"), "dave", "one", 10);
+    CHECK(std::filesystem::is_symlink(folder.path("link")));
+    CHECK(PasswordFile::load(path).users() == 2);
+}
+
+TEST_CASE("what would spoil a password file is refused and changes nothing") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", bob);
+    for (const std::string& name :
+         {std::string(), std::string("a:b"), std::string("#a"), std::string("a\nb"),
+          std::string("\xFF"), std::string(65'536, 'a'), std::string(1, '\0')})
+        CHECK(complaint([&] { set_password(path, name, "one", 10); }).find("choose another") !=
+              std::string::npos);
+    CHECK(complaint([&] { set_password(path, "dave", "", 10); }).find("password is empty") !=
+          std::string::npos);
+    CHECK(complaint([&] { set_password(path, "dave", "x", 10, FileMust::be_new); }) ==
+          path + ": exists already; leave out --create");
+    CHECK(complaint([&] { set_password(folder.path("none"), "dave", "x", 10); }) ==
+          folder.path("none") + ": does not exist; --create makes a new file");
+    CHECK(complaint([&] { remove_user(path, "dave"); }) == path + ": has no user 'dave'");
+    CHECK(folder.read("users") == bob);
+    CHECK(folder.files() == 1);
+}
+
+TEST_CASE("users who are added at the same time are all there in the end") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", "");
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i)
+        threads.emplace_back([&, i] { set_password(path, "user" + std::to_string(i), "x", 1); });
+    for (auto& thread : threads) thread.join();
+    CHECK(PasswordFile::load(path).users() == 8);
+}
+
+TEST_CASE("the passwd command takes the password from standard input") {
+    const TemporaryFolder folder;
+    const auto path = folder.path("users");
+    CHECK(passwd({"-c", path, "alice"}, "one\nnot this\n").status == 0);
+    CHECK(passwd({path, "bob", "--iterations", "5"}, "two").status == 0);
+    const auto passwords = PasswordFile::load(path);
+    CHECK(passwords.check("alice", "one"));
+    CHECK(passwords.check("bob", "two"));
+    CHECK(folder.read("users").find("alice:$7$10000$") == 0);
+    CHECK(folder.read("users").find("\nbob:$7$5$") != std::string::npos);
+
+    CHECK(passwd({"--delete", path, "alice"}, "").status == 0);
+    CHECK(PasswordFile::load(path).users() == 1);
+}
+
+TEST_CASE("the passwd command says in one line what is wrong") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", bob);
+    const auto fails = [&](std::vector<std::string> words, const std::string& typed) {
+        const auto [status, said] = passwd(std::move(words), typed);
+        CHECK(status == 1);
+        CHECK(said.starts_with("pulsegate passwd: "));
+        CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+        return said;
+    };
+    CHECK(fails({path, "dave"}, "").find("password is empty") != std::string::npos);
+    CHECK(fails({path, "dave"}, "\n").find("password is empty") != std::string::npos);
+    CHECK(fails({path, "dave"}, std::string(65'536, 'x')).find("longer than MQTT") !=
+          std::string::npos);
+    CHECK(fails({"-c", path, "dave"}, "x").find("leave out --create") != std::string::npos);
+    CHECK(fails({"-D", path, "dave"}, "").find("has no user 'dave'") != std::string::npos);
+    CHECK(fails({path + "2", "dave"}, "x").find("--create") != std::string::npos);
+    fails({}, "");
+    fails({path}, "");
+    fails({"-c", "-D", path, "bob"}, "");
+    fails({"-I", "0", path, "bob"}, "x");
+    fails({"--what", path, "bob"}, "x");
+    CHECK(folder.read("users") == bob);
+}
+
+TEST_CASE("on a terminal the passwd command asks twice and shows nothing") {
+    const TemporaryFolder folder;
+    const auto good = passwd_on_terminal(folder.path("users"), {"swordfish", "swordfish"});
+    CHECK(good.status == 0);
+    CHECK(good.said.find("Password: ") != std::string::npos);
+    CHECK(good.said.find("Once more: ") != std::string::npos);
+    CHECK(good.said.find("swordfish") == std::string::npos);
+    CHECK(PasswordFile::load(folder.path("users")).check("alice", "swordfish"));
+
+    const auto slip = passwd_on_terminal(folder.path("other"), {"swordfish", "swordfsih"});
+    CHECK(slip.status == 1);
+    CHECK(slip.said.find("differ") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(folder.path("other")));
+}
