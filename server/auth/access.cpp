@@ -1,0 +1,272 @@
+#include "server/auth/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "protocol/topic.h"
+#include "server/auth/secret_file.h"
+
+namespace pulsegate {
+
+namespace {
+
+// The names' places in a rule's filter: bytes that UTF-8 does not have.
+constexpr char user_mark = '\xFE';
+constexpr char client_mark = '\xFF';
+constexpr std::string_view marks = "\xFE\xFF";
+
+constexpr std::string_view presence = "presence";
+
+bool is_hex(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+bool begins_with_wildcard(std::string_view filter) {
+    return filter.starts_with('+') || filter.starts_with('#');
+}
+
+/// No topic is empty: "#" selects what "+/#" does, and "/#" what "/+/#" does.
+std::string_view spelled_out(std::string_view filter) {
+    return filter == "#" ? "+/#" : filter == "/#" ? "/+/#" : filter;
+}
+
+/// Is `level` the name, percent-encoded as one level of a topic?
+bool is_encoded(std::string_view name, std::string_view level) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    for (const char c : name) {
+        if (level.empty()) return false;
+        if (c != '/' && c != '+' && c != '#' && c != '%') {
+            if (level[0] != c) return false;
+            level.remove_prefix(1);
+            continue;
+        }
+        const auto code = static_cast<unsigned char>(c);
+        const char encoded[] = {'%', digits[code >> 4], digits[code & 15]};
+        if (!level.starts_with(std::string_view(encoded, sizeof encoded))) return false;
+        level.remove_prefix(sizeof encoded);
+    }
+    return level.empty();
+}
+
+/// Is `level`, of a topic or a subscription, the one that the rule's level asks for? A rule's `+`
+/// takes any; a subscription's wildcards are only taken by a wildcard.
+bool fills(std::string_view level, std::string_view wanted, const Who& who) {
+    if (wanted == "+") return true;
+    const auto mark = wanted.find_first_of(marks);
+    if (mark == std::string_view::npos) return level == wanted;
+
+    const auto before = wanted.substr(0, mark);
+    const auto behind = wanted.substr(mark + 1);
+    if (level.size() < before.size() + behind.size()) return false;
+    if (!level.starts_with(before) || !level.ends_with(behind)) return false;
+    level = level.substr(before.size(), level.size() - before.size() - behind.size());
+    return is_encoded(wanted[mark] == user_mark ? who.user : who.client, level);
+}
+
+/// `topic_matches` for a rule's filter.
+bool selects(std::string_view filter, std::string_view topic, const Who& who) {
+    if (topic.starts_with('$') && begins_with_wildcard(filter)) return false;
+    TopicLevels wanted(filter);
+    TopicLevels levels(topic);
+    std::string_view level;
+    for (std::string_view want; wanted.next(want);) {
+        if (want == "#") return true;
+        if (!levels.next(level) || !fills(level, want, who)) return false;
+    }
+    return !levels.next(level);
+}
+
+bool covers(std::string_view filter, std::string_view subscription, const Who& who) {
+    if (subscription.starts_with('$') && begins_with_wildcard(filter)) return false;
+    TopicLevels wanted(spelled_out(filter));
+    TopicLevels levels(spelled_out(subscription));
+    std::string_view level;
+    for (std::string_view want; wanted.next(want);) {
+        if (want == "#") return true;
+        if (!levels.next(level) || level == "#" || !fills(level, want, who)) return false;
+    }
+    return !levels.next(level);
+}
+
+bool overlaps(std::string_view filter, std::string_view subscription, const Who& who) {
+    if (subscription.starts_with('$') && begins_with_wildcard(filter)) return false;
+    if (begins_with_wildcard(subscription)) {
+        if (filter.starts_with('$')) return false;
+        // Below "presence" it is sent nothing, but there may be a topic of just that name.
+        if (selects(filter.substr(0, filter.find('/')), presence, who) &&
+            !begins_with_wildcard(filter))
+            return selects(filter, presence, who) && topic_matches(subscription, presence);
+    }
+    TopicLevels wanted(spelled_out(filter));
+    TopicLevels levels(spelled_out(subscription));
+    std::string_view level;
+    for (std::string_view want; wanted.next(want);) {
+        if (want == "#") return true;
+        if (!levels.next(level)) return false;
+        if (level == "#") return true;
+        if (level != "+" && !fills(level, want, who)) return false;
+    }
+    return !levels.next(level) || level == "#";
+}
+
+/// Takes the next word off the line; nothing at its end. A quote that does not end leaves
+/// `unfinished` true.
+std::optional<std::string> take_word(std::string_view& line, bool& unfinished) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (line.empty()) return std::nullopt;
+    if (line.front() != '"') {
+        const auto end = std::min(line.find_first_of(" \t"), line.size());
+        std::string word(line.substr(0, end));
+        line.remove_prefix(end);
+        return word;
+    }
+    std::string word;
+    for (std::size_t i = 1; i < line.size(); ++i) {
+        if (line[i] == '"') {
+            line.remove_prefix(i + 1);
+            unfinished = !line.empty() && line.front() != ' ' && line.front() != '\t';
+            return word;
+        }
+        if (line[i] == '\\' && i + 1 < line.size()) ++i;
+        word += line[i];
+    }
+    unfinished = true;
+    return word;
+}
+
+/// Puts marks in place of `%u` and `%c`. Returns what is wrong, or nothing.
+std::string_view put_marks(std::string& filter) {
+    std::string marked;
+    for (std::size_t i = 0; i < filter.size(); ++i) {
+        const std::string_view next = std::string_view(filter).substr(i + 1, 2);
+        if (filter[i] != '%') {
+            marked += filter[i];
+        } else if (next.starts_with('u') || next.starts_with('c') || next.starts_with('%')) {
+            marked += next[0] == 'u' ? user_mark : next[0] == 'c' ? client_mark : '%';
+            ++i;
+        } else if (next.size() == 2 && is_hex(next[0]) && is_hex(next[1])) {
+            marked += '%';
+        } else {
+            return "has a lone '%'; write %u for the user, %c for the client id, %% for a '%'";
+        }
+    }
+    filter = std::move(marked);
+    return {};
+}
+
+bool is_mark(char c) { return c == user_mark || c == client_mark; }
+
+std::string_view wrong_with_filter(std::string& filter) {
+    if (!valid_utf8(filter)) return "is not UTF-8; save the file as UTF-8";
+    if (filter.starts_with("$share/"))
+        return "names a shared subscription; leave '$share/GROUP/' out, the rest is judged";
+    if (const auto wrong = put_marks(filter); !wrong.empty()) return wrong;
+
+    std::string filled = filter;
+    std::replace_if(filled.begin(), filled.end(), is_mark, 'x');
+    if (!valid_topic_filter(filled))
+        return "has no valid topic filter; '+' fills a whole level, '#' the last one";
+    if (is_mark(filter.front()))
+        return "begins with %u or %c, so that a user named like any topic would have it; put a "
+               "level before it, as in 'users/%u/#'";
+    TopicLevels levels(filter);
+    for (std::string_view level; levels.next(level);) {
+        if (std::count_if(level.begin(), level.end(), is_mark) > 1)
+            return "has two names in one level, which could be cut apart elsewhere; put a '/' "
+                   "between %u and %c";
+    }
+    return {};
+}
+
+constexpr std::string_view grammar =
+    "is no rule; write: allow|deny read|write|readwrite [user NAME] FILTER (names with blanks in "
+    "double quotes)";
+
+}  // namespace
+
+bool covers(std::string_view filter, std::string_view subscription) {
+    return covers(filter, subscription, {});
+}
+
+bool overlaps(std::string_view filter, std::string_view subscription) {
+    return overlaps(filter, subscription, {});
+}
+
+std::string_view AccessRules::add(std::string_view rule) {
+    std::vector<std::string> words;
+    bool unfinished = false;
+    while (auto word = take_word(rule, unfinished)) {
+        if (unfinished) return "has a quote that does not end its word; write \"a name\"";
+        words.push_back(std::move(*word));
+    }
+    if (words.size() != 3 && words.size() != 5) return grammar;
+    if (words.size() == 5 && words[2] != "user") return grammar;
+    if (words[0] != "allow" && words[0] != "deny") return grammar;
+
+    Rule added;
+    added.allow = words[0] == "allow";
+    if (words[1] == "read")
+        added.access = read;
+    else if (words[1] == "write")
+        added.access = write;
+    else if (words[1] == "readwrite")
+        added.access = read | write;
+    else
+        return grammar;
+    if (words.size() == 5) {
+        added.for_one = true;
+        added.user = std::move(words[3]);
+        if (added.user.empty()) return "is for a user without a name; write user NAME";
+        if (!valid_utf8(added.user)) return "is not UTF-8; save the file as UTF-8";
+    }
+    added.filter = std::move(words.back());
+    if (const auto wrong = wrong_with_filter(added.filter); !wrong.empty()) return wrong;
+    rules_.push_back(std::move(added));
+    return {};
+}
+
+namespace {
+
+AccessRules parse(std::string_view text, const std::string& source) {
+    AccessRules rules;
+    for (std::size_t number = 1; !text.empty(); ++number) {
+        const auto end = std::min(text.find('\n'), text.size());
+        auto line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+        if (line.empty() || line.starts_with('#')) continue;
+        if (const auto wrong = rules.add(line); !wrong.empty())
+            throw std::runtime_error(fmt::format("{}:{}: '{}' {}", source, number, line, wrong));
+    }
+    return rules;
+}
+
+}  // namespace
+
+AccessRules AccessRules::load(const std::string& path) {
+    return parse(read_secret_file(path).text, path);
+}
+
+AccessRules AccessRules::defaults() { return parse(default_rules, "default rules"); }
+
+bool AccessRules::may_publish(const Who& who, std::string_view topic) const {
+    for (const Rule& rule : rules_)
+        if (rule.applies(who, write) && selects(rule.filter, topic, who)) return rule.allow;
+    return false;
+}
+
+bool AccessRules::may_subscribe(const Who& who, std::string_view filter) const {
+    if (const auto shared = shared_filter(filter)) filter = shared->filter;
+    for (const Rule& rule : rules_) {
+        if (!rule.applies(who, read)) continue;
+        if (covers(rule.filter, filter, who)) return rule.allow;
+        if (!rule.allow && overlaps(rule.filter, filter, who)) return false;
+    }
+    return false;
+}
+
+}  // namespace pulsegate
