@@ -1,0 +1,395 @@
+#include "server/auth/jwt.h"
+
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/auth/base64.h"
+#include "server/auth/secret_file.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t longest_token = 8192;
+constexpr std::size_t shortest_secret = 32;  // RFC 7518, 3.2: as long as the hash
+constexpr int shortest_rsa_bits = 2048;      // RFC 7518, 3.3
+constexpr std::int64_t leeway = 60;
+
+template <auto function>
+struct Free {
+    template <class T>
+    void operator()(T* object) const {
+        function(object);
+    }
+};
+using PublicKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
+using Digesting = std::unique_ptr<EVP_MD_CTX, Free<EVP_MD_CTX_free>>;
+using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Free<ECDSA_SIG_free>>;
+using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
+
+const unsigned char* bytes_of(std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+/// The refusal on its way from a check to `verify`.
+using Trouble = std::string_view;
+
+bool verify_hmac(const std::string& secret, std::string_view text, std::string_view signature) {
+    unsigned char expected[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    if (!HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), bytes_of(text),
+              text.size(), expected, &size))
+        return false;
+    return signature.size() == size && CRYPTO_memcmp(expected, signature.data(), size) == 0;
+}
+
+/// ES256's signature is two numbers of 32 bytes (RFC 7518, 3.4); OpenSSL wants them in DER.
+std::string to_der(std::string_view signature) {
+    if (signature.size() != 64) return "";
+    Number r(BN_bin2bn(bytes_of(signature), 32, nullptr));
+    Number s(BN_bin2bn(bytes_of(signature) + 32, 32, nullptr));
+    const EcdsaSignature pair(ECDSA_SIG_new());
+    if (!r || !s || !pair || ECDSA_SIG_set0(pair.get(), r.get(), s.get()) != 1) return "";
+    static_cast<void>(r.release());  // the pair owns both now
+    static_cast<void>(s.release());
+    unsigned char* der = nullptr;
+    const int size = i2d_ECDSA_SIG(pair.get(), &der);
+    if (size <= 0) return "";
+    std::string text(reinterpret_cast<char*>(der), static_cast<std::size_t>(size));
+    OPENSSL_free(der);
+    return text;
+}
+
+bool verify_public(EVP_PKEY* key, const EVP_MD* digest, std::string_view text,
+                   std::string_view signature) {
+    const Digesting context(EVP_MD_CTX_new());
+    ERR_set_mark();
+    const bool good = context &&
+                      EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key) == 1 &&
+                      EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(),
+                                       bytes_of(text), text.size()) == 1;
+    ERR_pop_to_mark();  // or this thread's next TLS call would take the errors for its own
+    return good;
+}
+
+std::size_t members(const json::value& value) {
+    std::size_t count = 0;
+    if (const auto* object = value.if_object()) {
+        count = object->size();
+        for (const auto& member : *object) count += members(member.value());
+    } else if (const auto* array = value.if_array()) {
+        for (const auto& element : *array) count += members(element);
+    }
+    return count;
+}
+
+/// The colons outside of strings: as many as the text has members.
+std::size_t colons(std::string_view text) {
+    std::size_t count = 0;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '"')
+            in_string = !in_string;
+        else if (in_string && text[i] == '\\')
+            ++i;
+        else if (!in_string && text[i] == ':')
+            ++count;
+    }
+    return count;
+}
+
+/// A JSON object in base64url. The parser keeps the last of two members of one name; who checks
+/// tokens elsewhere may see the first, so there must not be two.
+std::optional<json::object> object_in(std::string_view part) {
+    const auto text = from_base64url(part);
+    if (!text) return std::nullopt;
+    json::error_code error;
+    json::value value = json::parse(*text, error);
+    if (error || !value.is_object() || members(value) != colons(*text)) return std::nullopt;
+    return std::move(value.get_object());
+}
+
+std::string_view text_of(const json::value& value) {
+    const auto& text = value.get_string();
+    return {text.data(), text.size()};
+}
+
+/// Whole seconds of a NumericDate; nothing if it is no number, or one past all reason.
+std::optional<std::int64_t> seconds_of(const json::value& value) {
+    constexpr double most = 9e15;
+    if (!value.is_number()) return std::nullopt;
+    const double seconds = value.to_number<double>();
+    if (!(std::abs(seconds) <= most)) return std::nullopt;
+    return static_cast<std::int64_t>(std::floor(seconds));
+}
+
+Trouble read_user(const json::object& claims, JwtClaims& read) {
+    const auto* sub = claims.if_contains("sub");
+    if (!sub) return "it has no sub";
+    if (!sub->is_string()) return "its sub is no string";
+    const auto user = text_of(*sub);
+    if (user.empty()) return "its sub is empty";
+    if (user.size() > 65'535 || !valid_utf8(user)) return "its sub can't be an MQTT username";
+    read.user = user;
+    return {};
+}
+
+Trouble read_times(const json::object& claims, std::int64_t now, bool require_expiry,
+                   JwtClaims& read) {
+    if (const auto* exp = claims.if_contains("exp")) {
+        read.expiry = seconds_of(*exp);
+        if (!read.expiry) return "its exp is no time";
+        if (now >= *read.expiry) return "it is expired";
+    } else if (require_expiry) {
+        return "it has no exp";
+    }
+    if (const auto* nbf = claims.if_contains("nbf")) {
+        const auto from = seconds_of(*nbf);
+        if (!from) return "its nbf is no time";
+        if (*from > now + leeway) return "it is not valid yet";
+    }
+    if (const auto* iat = claims.if_contains("iat")) {
+        const auto issued = seconds_of(*iat);
+        if (!issued) return "its iat is no time";
+        if (*issued > now + leeway) return "it was issued in the future; compare the clocks";
+    }
+    return {};
+}
+
+Trouble check_issuer(const json::object& claims, std::string_view issuer) {
+    if (issuer.empty()) return {};
+    const auto* iss = claims.if_contains("iss");
+    if (!iss) return "it has no iss";
+    if (!iss->is_string() || text_of(*iss) != issuer) return "its iss is not the one asked for";
+    return {};
+}
+
+Trouble check_audience(const json::object& claims, std::string_view audience) {
+    if (audience.empty()) return {};
+    const auto* aud = claims.if_contains("aud");
+    if (!aud) return "it has no aud";
+    const auto is_us = [&](const json::value& one) {
+        return one.is_string() && text_of(one) == audience;
+    };
+    const auto* several = aud->if_array();
+    if (several ? std::any_of(several->begin(), several->end(), is_us) : is_us(*aud)) return {};
+    return "its aud is not the one asked for";
+}
+
+std::string read_rules(const json::object& claims, JwtClaims& read) {
+    const auto* acl = claims.if_contains("acl");
+    if (!acl) return {};
+    if (!acl->is_array()) return "its acl is no array";
+    read.rules.emplace();
+    std::size_t number = 0;
+    for (const auto& rule : acl->get_array()) {
+        ++number;
+        if (!rule.is_string()) return fmt::format("rule {} of its acl is no string", number);
+        if (const auto wrong = read.rules->add(text_of(rule)); !wrong.empty())
+            return fmt::format("rule {} of its acl {}", number, wrong);
+    }
+    return {};
+}
+
+/// `openssl rand -base64 48 > secret` puts a line break behind the secret. It is not meant, unless
+/// the secret is plain bytes.
+std::string without_line_break(std::string secret) {
+    const std::string_view whole = secret;
+    const auto end =
+        whole.ends_with("\r\n") ? whole.size() - 2 : whole.size() - whole.ends_with('\n');
+    const auto line = whole.substr(0, end);
+    if (std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+        secret.resize(end);
+    return secret;
+}
+
+std::string remedy_for_pem(const std::string& path, std::string_view text) {
+    const auto has = [&](std::string_view what) { return text.find(what) != std::string::npos; };
+    if (has("PRIVATE KEY-----"))
+        return fmt::format(
+            "holds a private key, which belongs to the issuer; make the public one with: openssl "
+            "pkey -in {} -pubout",
+            path);
+    if (has("BEGIN CERTIFICATE-----"))
+        return fmt::format(
+            "holds a certificate; take its key out with: openssl x509 -in {} -noout -pubkey", path);
+    if (has("BEGIN RSA PUBLIC KEY-----"))
+        return fmt::format(
+            "holds an old form of key; convert it with: openssl rsa -in {} "
+            "-RSAPublicKey_in -pubout",
+            path);
+    return "holds no public key in PEM, which begins with -----BEGIN PUBLIC KEY-----";
+}
+
+}  // namespace
+
+struct JwtVerifier::Key {
+    bool named(std::string_view kid) const {
+        return kid == name || kid == std::string_view(name).substr(0, stem_size);
+    }
+
+    bool verify(std::string_view text, std::string_view signature) const {
+        if (!public_key) return verify_hmac(secret, text, signature);
+        if (algorithm == "EdDSA") return verify_public(public_key.get(), nullptr, text, signature);
+        if (algorithm != "ES256")
+            return verify_public(public_key.get(), EVP_sha256(), text, signature);
+        const std::string der = to_der(signature);
+        return !der.empty() && verify_public(public_key.get(), EVP_sha256(), text, der);
+    }
+
+    std::string name;  ///< of the file
+    std::size_t stem_size = 0;
+    std::string_view algorithm;
+    std::string secret;    ///< or
+    PublicKey public_key;  ///< the one that `algorithm` needs
+};
+
+namespace {
+
+/// Which algorithm a public key is for, or an error that says which keys are.
+std::string_view algorithm_of(EVP_PKEY* key, const std::string& path) {
+    const auto fail = [&](std::string_view what) {
+        return std::runtime_error(fmt::format("{}: {}", path, what));
+    };
+    if (EVP_PKEY_is_a(key, "ED25519")) return "EdDSA";
+    if (EVP_PKEY_is_a(key, "RSA")) {
+        if (EVP_PKEY_get_bits(key) < shortest_rsa_bits)
+            throw fail("the RSA key is too short; use one of 2048 bits or more");
+        return "RS256";
+    }
+    if (EVP_PKEY_is_a(key, "EC")) {
+        char curve[64] = "";
+        EVP_PKEY_get_group_name(key, curve, sizeof curve, nullptr);
+        if (std::string_view(curve) == "prime256v1") return "ES256";
+        throw fail("the EC key is not on the curve P-256; only ES256 is supported");
+    }
+    throw fail("this kind of key is not supported; use RSA, EC P-256 or Ed25519");
+}
+
+}  // namespace
+
+JwtVerifier::JwtVerifier(const JwtSettings& settings)
+    : issuer_(settings.issuer),
+      audience_(settings.audience),
+      require_expiry_(settings.require_expiry) {
+    for (const auto& path : settings.secret_files) add_secret(path);
+    for (const auto& path : settings.public_key_files) add_public_key(path);
+}
+
+JwtVerifier::~JwtVerifier() = default;
+JwtVerifier::JwtVerifier(JwtVerifier&&) noexcept = default;
+JwtVerifier& JwtVerifier::operator=(JwtVerifier&&) noexcept = default;
+
+namespace {
+
+template <class Key>
+std::unique_ptr<Key> named_after(const std::string& path) {
+    const std::filesystem::path file(path);
+    auto key = std::make_unique<Key>();
+    key->name = file.filename().string();
+    key->stem_size = file.stem().string().size();
+    return key;
+}
+
+}  // namespace
+
+void JwtVerifier::add_secret(const std::string& path) {
+    SecretFile file = read_secret_file(path);
+    if (file.text.find("-----BEGIN") != std::string::npos)
+        throw std::runtime_error(path +
+                                 ": holds a key in PEM, not a secret for HS256; set it as a public "
+                                 "key");
+    auto key = named_after<Key>(path);
+    key->algorithm = "HS256";
+    key->secret = without_line_break(std::move(file.text));
+    if (key->secret.size() < shortest_secret)
+        throw std::runtime_error(fmt::format(
+            "{}: a secret for HS256 needs {} bytes or more; make one with: openssl rand -base64 48",
+            path, shortest_secret));
+    keys_.push_back(std::move(key));
+    if (!file.warning.empty()) warnings_.push_back(std::move(file.warning));
+}
+
+void JwtVerifier::add_public_key(const std::string& path) {
+    const std::string text = read_secret_file(path).text;
+    const Bio source(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    auto key = named_after<Key>(path);
+    key->public_key.reset(source ? PEM_read_bio_PUBKEY(source.get(), nullptr, nullptr, nullptr)
+                                 : nullptr);
+    if (!key->public_key)
+        throw std::runtime_error(fmt::format("{}: {}", path, remedy_for_pem(path, text)));
+    key->algorithm = algorithm_of(key->public_key.get(), path);
+    keys_.push_back(std::move(key));
+}
+
+std::vector<const JwtVerifier::Key*> JwtVerifier::keys_for(
+    std::string_view algorithm, std::optional<std::string_view> kid) const {
+    const bool is_named =
+        kid && std::any_of(keys_.begin(), keys_.end(), [&](auto& key) { return key->named(*kid); });
+    std::vector<const Key*> fitting;
+    for (const auto& key : keys_)
+        if (key->algorithm == algorithm && (!is_named || key->named(*kid)))
+            fitting.push_back(key.get());
+    return fitting;
+}
+
+std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
+                                                        std::int64_t now) const {
+    const auto refuse = [](std::string_view why) { return JwtRefusal{std::string(why)}; };
+    if (token.size() > longest_token) return refuse("it is longer than 8 KiB");
+    const auto first_dot = token.find('.');
+    const auto last_dot = token.rfind('.');
+    if (std::count(token.begin(), token.end(), '.') != 2)
+        return refuse("it is no signed token of three parts");
+
+    const auto header = object_in(token.substr(0, first_dot));
+    if (!header) return refuse("its header can't be read");
+    const auto* alg = header->if_contains("alg");
+    const auto* kid = header->if_contains("kid");
+    if (!alg || !alg->is_string()) return refuse("it states no alg");
+    if (kid && !kid->is_string()) return refuse("its kid is no string");
+    // RFC 7515, 4.1.11: who doesn't know what is critical must refuse.
+    if (header->contains("crit")) return refuse("it asks for extensions (crit)");
+
+    const auto keys = keys_for(text_of(*alg), kid ? std::optional(text_of(*kid)) : std::nullopt);
+    if (keys.empty()) return refuse("no key is for its alg and kid");
+    const auto signature = from_base64url(token.substr(last_dot + 1));
+    if (!signature) return refuse("its signature can't be read");
+    const auto signed_text = token.substr(0, last_dot);
+    if (std::none_of(keys.begin(), keys.end(),
+                     [&](auto* key) { return key->verify(signed_text, *signature); }))
+        return refuse("its signature is wrong");
+
+    const auto claims = object_in(signed_text.substr(first_dot + 1));
+    if (!claims) return refuse("its claims can't be read");
+    JwtClaims read;
+    for (const Trouble trouble :
+         {read_user(*claims, read), read_times(*claims, now, require_expiry_, read),
+          check_issuer(*claims, issuer_), check_audience(*claims, audience_)})
+        if (!trouble.empty()) return refuse(trouble);
+    if (auto trouble = read_rules(*claims, read); !trouble.empty())
+        return JwtRefusal{std::move(trouble)};
+    return read;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,608 @@
+#include "server/auth/jwt.h"
+
+#include <doctest/doctest.h>
+#include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/auth/base64.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr std::int64_t now = 1'800'000'000;
+const std::string secret = "a secret of more than thirty-two bytes";
+const std::string usual_claims = R"({"sub":"alice","exp":1800000001})";
+
+std::string base64url(std::string_view bytes) {
+    std::string text = to_base64(bytes);
+    std::replace(text.begin(), text.end(), '+', '-');
+    std::replace(text.begin(), text.end(), '/', '_');
+    text.erase(std::min(text.find('='), text.size()));
+    return text;
+}
+
+std::string_view view(const std::vector<unsigned char>& bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A key pair of the test's own, made by OpenSSL.
+class Signer {
+public:
+    explicit Signer(EVP_PKEY* key) : key_(key, EVP_PKEY_free) { REQUIRE(key_); }
+
+    std::string public_pem() const {
+        return pem([&](BIO* out) { PEM_write_bio_PUBKEY(out, key_.get()); });
+    }
+    std::string private_pem() const {
+        return pem([&](BIO* out) {
+            PEM_write_bio_PrivateKey(out, key_.get(), nullptr, nullptr, 0, nullptr, nullptr);
+        });
+    }
+
+    std::string sign(const std::string& text) const {
+        const bool hashes = !EVP_PKEY_is_a(key_.get(), "ED25519");
+        const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                              EVP_MD_CTX_free);
+        REQUIRE(EVP_DigestSignInit(context.get(), nullptr, hashes ? EVP_sha256() : nullptr, nullptr,
+                                   key_.get()) == 1);
+        const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+        std::vector<unsigned char> signature(1024);
+        std::size_t size = signature.size();
+        REQUIRE(EVP_DigestSign(context.get(), signature.data(), &size, bytes, text.size()) == 1);
+        signature.resize(size);
+        return EVP_PKEY_is_a(key_.get(), "EC") ? two_numbers(signature)
+                                               : std::string(view(signature));
+    }
+
+private:
+    template <class Write>
+    static std::string pem(Write write) {
+        BIO* out = BIO_new(BIO_s_mem());
+        write(out);
+        char* text = nullptr;
+        const auto size = BIO_get_mem_data(out, &text);
+        std::string copy(text, static_cast<std::size_t>(size));
+        BIO_free(out);
+        return copy;
+    }
+
+    static std::string two_numbers(const std::vector<unsigned char>& der) {
+        const unsigned char* at = der.data();
+        ECDSA_SIG* pair = d2i_ECDSA_SIG(nullptr, &at, static_cast<long>(der.size()));
+        REQUIRE(pair);
+        std::vector<unsigned char> bytes(64);
+        BN_bn2binpad(ECDSA_SIG_get0_r(pair), bytes.data(), 32);
+        BN_bn2binpad(ECDSA_SIG_get0_s(pair), bytes.data() + 32, 32);
+        ECDSA_SIG_free(pair);
+        return std::string(view(bytes));
+    }
+
+    std::shared_ptr<EVP_PKEY> key_;
+};
+
+const Signer& rsa() {
+    static const Signer signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{2048}));
+    return signer;
+}
+const Signer& other_rsa() {
+    static const Signer signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{2048}));
+    return signer;
+}
+Signer ec(const char* curve = "P-256") {
+    return Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", curve));
+}
+Signer ed25519() { return Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")); }
+
+std::string hmac(const std::string& key, const std::string& text) {
+    std::vector<unsigned char> out(32);
+    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data(), nullptr);
+    return std::string(view(out));
+}
+
+std::string unsigned_token(const std::string& header, const std::string& claims) {
+    return base64url(header) + "." + base64url(claims);
+}
+
+std::string hs256(const std::string& claims, const std::string& header = R"({"alg":"HS256"})",
+                  const std::string& key = secret) {
+    const auto text = unsigned_token(header, claims);
+    return text + "." + base64url(hmac(key, text));
+}
+
+std::string signed_by(const Signer& signer, const std::string& header,
+                      const std::string& claims = usual_claims) {
+    const auto text = unsigned_token(header, claims);
+    return text + "." + base64url(signer.sign(text));
+}
+
+/// A verifier and the files of its keys.
+struct Gate {
+    TemporaryFolder folder;
+    JwtSettings settings;
+
+    Gate& with_secret(const std::string& name = "secret", const std::string& text = secret) {
+        settings.secret_files.push_back(folder.write(name, text));
+        ::chmod(settings.secret_files.back().c_str(), 0600);
+        return *this;
+    }
+    Gate& with_key(const std::string& name, const std::string& pem) {
+        settings.public_key_files.push_back(folder.write(name, pem));
+        return *this;
+    }
+
+    /// The user, or the refusal after a "!".
+    std::string ask(std::string_view token, std::int64_t when = now) const {
+        const auto answer = JwtVerifier(settings).verify(token, when);
+        if (const auto* refusal = std::get_if<JwtRefusal>(&answer)) return "!" + refusal->why;
+        return std::get<JwtClaims>(answer).user;
+    }
+
+    JwtClaims claims(std::string_view token) const {
+        const auto answer = JwtVerifier(settings).verify(token, now);
+        const auto* claims = std::get_if<JwtClaims>(&answer);
+        REQUIRE(claims);
+        return *claims;
+    }
+};
+
+/// What a gate with one secret says to claims that are signed well.
+std::string ask(const std::string& claims, std::int64_t when = now) {
+    return Gate().with_secret().ask(hs256(claims), when);
+}
+
+/// What is said about a key file that can't be used.
+std::string trouble_with_secret(const std::string& path) {
+    JwtSettings settings;
+    settings.secret_files = {path};
+    return complaint([&] { JwtVerifier verifier(settings); });
+}
+std::string trouble_with_key(const std::string& path) {
+    JwtSettings settings;
+    settings.public_key_files = {path};
+    return complaint([&] { JwtVerifier verifier(settings); });
+}
+
+}  // namespace
+
+TEST_CASE("the signatures in the RFCs' examples are right, and only what they sign is not enough") {
+    // RFC 7515, A.1 and A.3: signed well, but without a sub.
+    const std::string claims =
+        "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0"
+        "cnVlfQ";
+    const auto key = from_base64url(
+        "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow");
+    REQUIRE(key);
+    Gate gate;
+    gate.with_secret("hs", *key)
+        .with_key("es",
+                  "-----BEGIN PUBLIC KEY-----\n"
+                  "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n"
+                  "6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+                  "-----END PUBLIC KEY-----\n")
+        .with_key("ed",
+                  "-----BEGIN PUBLIC KEY-----\n"
+                  "MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n"
+                  "-----END PUBLIC KEY-----\n");
+    CHECK(gate.ask("eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9." + claims +
+                   ".dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "!it has no sub");
+    CHECK(gate.ask("eyJhbGciOiJFUzI1NiJ9." + claims +
+                   ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3"
+                   "-Kg6NU1Q") == "!it has no sub");
+    // RFC 8037, A.4: signs a text that is no JSON.
+    CHECK(gate.ask("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc."
+                   "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_"
+                   "MuM0KAg") == "!its claims can't be read");
+}
+
+TEST_CASE("a good token of every algorithm tells the user and the expiry") {
+    const Signer p256 = ec();
+    const Signer edwards = ed25519();
+    Gate gate;
+    gate.with_secret()
+        .with_key("rsa.pem", rsa().public_pem())
+        .with_key("ec.pem", p256.public_pem())
+        .with_key("ed.pem", edwards.public_pem());
+    for (const std::string& token :
+         {hs256(usual_claims), signed_by(rsa(), R"({"alg":"RS256","typ":"JWT"})"),
+          signed_by(p256, R"({"alg":"ES256"})"), signed_by(edwards, R"({"alg":"EdDSA"})")}) {
+        const auto claims = gate.claims(token);
+        CHECK(claims.user == "alice");
+        CHECK(claims.expiry == now + 1);
+        CHECK_FALSE(claims.rules);
+    }
+}
+
+TEST_CASE("a token without a signature is refused, however it spells none") {
+    Gate gate;
+    gate.with_secret().with_key("rsa.pem", rsa().public_pem());
+    for (const char* none : {"none", "None", "NONE", "nOnE", ""}) {
+        const auto text = unsigned_token(std::string(R"({"alg":")") + none + "\"}", usual_claims);
+        CHECK(gate.ask(text + ".") == "!no key is for its alg and kid");
+        CHECK(gate.ask(text + "." + base64url(hmac(secret, text))) ==
+              "!no key is for its alg and kid");
+        CHECK(gate.ask(text) == "!it is no signed token of three parts");
+    }
+    const auto text = unsigned_token(R"({"alg":"HS256"})", usual_claims);
+    CHECK(gate.ask(text + ".") == "!its signature is wrong");
+    CHECK(gate.ask(text + "." + base64url(hmac("", text))) == "!its signature is wrong");
+}
+
+TEST_CASE("a public key is no secret: HS256 signed with its text is refused") {
+    Gate gate;
+    const std::string pem = rsa().public_pem();
+    gate.with_key("rsa.pem", pem);
+    const std::string header = R"({"alg":"HS256","kid":"rsa.pem"})";
+    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key is for its alg and kid");
+
+    gate.with_secret();
+    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key is for its alg and kid");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256"})", pem)) == "!its signature is wrong");
+}
+
+TEST_CASE("a token's alg does not change what its key is for") {
+    const Signer p256 = ec();
+    Gate gate;
+    gate.with_secret()
+        .with_key("ec.pem", p256.public_pem())
+        .with_key("rsa.pem", rsa().public_pem());
+    for (const char* alg : {"RS256", "EdDSA", "HS256"})
+        CHECK(gate.ask(signed_by(p256, std::string(R"({"alg":")") + alg + "\"}"))[0] == '!');
+    for (const char* alg : {"RS384", "RS512", "PS256", "ES384", "ES512", "HS512", "hs256"})
+        CHECK(gate.ask(hs256(usual_claims, std::string(R"({"alg":")") + alg + "\"}")) ==
+              "!no key is for its alg and kid");
+}
+
+TEST_CASE("a signature by a stranger's key, of other claims, or changed anywhere is wrong") {
+    Gate gate;
+    gate.with_secret().with_key("rsa.pem", rsa().public_pem());
+    CHECK(gate.ask(signed_by(other_rsa(), R"({"alg":"RS256"})")) == "!its signature is wrong");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256"})",
+                         "another secret of more than thirty-two bytes")) ==
+          "!its signature is wrong");
+
+    const auto good = hs256(usual_claims);
+    const auto mallory = unsigned_token(R"({"alg":"HS256"})", R"({"sub":"mallory","exp":9e9})");
+    CHECK(gate.ask(mallory + good.substr(good.rfind('.'))) == "!its signature is wrong");
+
+    for (std::size_t i = 0; i < good.size(); ++i) {
+        std::string changed = good;
+        changed[i] = changed[i] == 'A' ? 'B' : 'A';
+        CHECK(gate.ask(changed)[0] == '!');
+    }
+}
+
+TEST_CASE("an ES256 signature is two numbers of 32 bytes and nothing else") {
+    const Signer p256 = ec();
+    Gate gate;
+    gate.with_key("ec.pem", p256.public_pem());
+    const auto text = unsigned_token(R"({"alg":"ES256"})", usual_claims);
+    const auto good = p256.sign(text);
+    CHECK(gate.ask(text + "." + base64url(good)) == "alice");
+    for (const std::string& bad :
+         {std::string(), good.substr(1), good + '\0', std::string(64, '\0'),
+          std::string(64, '\xFF'), good.substr(0, 32) + std::string(32, '\0')})
+        CHECK(gate.ask(text + "." + base64url(bad)) == "!its signature is wrong");
+}
+
+TEST_CASE("an expired token is refused from its second on, without leeway") {
+    CHECK(ask(R"({"sub":"alice","exp":1800000001})") == "alice");
+    CHECK(ask(R"({"sub":"alice","exp":1800000000})") == "!it is expired");
+    CHECK(ask(R"({"sub":"alice","exp":1799999999.9})") == "!it is expired");
+    CHECK(ask(R"({"sub":"alice","exp":1800000001.5})") == "alice");
+    CHECK(ask(R"({"sub":"alice","exp":0})") == "!it is expired");
+    CHECK(ask(R"({"sub":"alice","exp":-1})") == "!it is expired");
+    for (const char* bad : {"\"1900000000\"", "null", "true", "[]", "{}", "1e300", "-1e300",
+                            "18446744073709551615", "9223372036854775807"})
+        CHECK(ask(std::string(R"({"sub":"alice","exp":)") + bad + "}") == "!its exp is no time");
+}
+
+TEST_CASE("a token without expiry is good only where that is allowed") {
+    CHECK(ask(R"({"sub":"alice"})") == "!it has no exp");
+    Gate gate;
+    gate.with_secret().settings.require_expiry = false;
+    CHECK_FALSE(gate.claims(hs256(R"({"sub":"alice"})")).expiry);
+    CHECK(gate.ask(hs256(R"({"sub":"alice","exp":1})")) == "!it is expired");
+    CHECK(gate.ask(hs256(R"({"sub":"alice","exp":null})")) == "!its exp is no time");
+}
+
+TEST_CASE("a token of the future is refused beyond a minute") {
+    const auto with = [](const std::string& claim) {
+        return ask(R"({"sub":"alice","exp":1900000000,)" + claim + "}");
+    };
+    CHECK(with(R"("nbf":1800000060)") == "alice");
+    CHECK(with(R"("nbf":1800000061)") == "!it is not valid yet");
+    CHECK(with(R"("nbf":"1")") == "!its nbf is no time");
+    CHECK(with(R"("nbf":-9000000000000000)") == "alice");
+    CHECK(with(R"("iat":1800000060)") == "alice");
+    CHECK(with(R"("iat":1800000061)") == "!it was issued in the future; compare the clocks");
+    CHECK(with(R"("iat":[])") == "!its iat is no time");
+}
+
+TEST_CASE("sub must be a text that can be a user") {
+    const auto with = [](const std::string& sub) {
+        return ask(R"({"exp":1900000000,"sub":)" + sub + "}");
+    };
+    CHECK(ask(R"({"exp":1900000000})") == "!it has no sub");
+    for (const char* bad : {"1", "null", "true", R"(["alice"])", R"({"a":1})"})
+        CHECK(with(bad) == "!its sub is no string");
+    CHECK(with("\"\"") == "!its sub is empty");
+    CHECK(with("\"a\\u0000b\"") == "!its sub can't be an MQTT username");
+    CHECK(with("\"\xFF\"") == "!its claims can't be read");
+    CHECK(with("\"\\ud800\"") == "!its claims can't be read");
+    CHECK(with("\"a\\u002Fb \xC3\xA4\"") == "a/b \xC3\xA4");
+}
+
+TEST_CASE("two members of one name are refused, in the claims and in the header") {
+    for (const char* bad : {R"({"sub":"alice","exp":1900000000,"sub":"bob"})",
+                            R"({"sub":"alice","exp":1,"exp":1900000000})",
+                            R"({"sub":"alice","exp":1900000000,"s\u0075b":"bob"})",
+                            R"({"sub":"alice","exp":1900000000,"x":{"a":1,"a":2}})",
+                            R"({"sub":"alice","exp":1900000000,"x":[{"a":1,"a":2}]})"})
+        CHECK(ask(bad) == "!its claims can't be read");
+    CHECK(ask(R"({"sub":"a:\"b\":\\","exp":1900000000,"x:":[{":\\\"":":"},{"a":1},{"a":2}]})") ==
+          R"(a:"b":\)");
+    CHECK(Gate().with_secret().ask(hs256(usual_claims, R"({"alg":"none","alg":"HS256"})")) ==
+          "!its header can't be read");
+}
+
+TEST_CASE("what is no JSON object is refused") {
+    for (const char* bad : {"", "null", "[]", "\"alice\"", "{", "{\"sub\":\"alice\"}}", "{'sub':1}",
+                            "{\"sub\":\"alice\",}", "\xEF\xBB\xBF{}", "{\"a\":NaN}"}) {
+        CHECK(ask(bad) == "!its claims can't be read");
+        CHECK(Gate().with_secret().ask(hs256(usual_claims, bad)) == "!its header can't be read");
+    }
+    std::string deep;
+    for (int i = 0; i < 1'000; ++i) deep += "[";
+    CHECK(ask(R"({"sub":"alice","x":)" + deep) == "!its claims can't be read");
+}
+
+TEST_CASE("a header that asks for what is not known is refused") {
+    Gate gate;
+    gate.with_secret();
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","crit":["b64"],"b64":false})")) ==
+          "!it asks for extensions (crit)");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","crit":[]})")) ==
+          "!it asks for extensions (crit)");
+    CHECK(gate.ask(hs256(usual_claims, R"({})")) == "!it states no alg");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":5})")) == "!it states no alg");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","kid":5})")) == "!its kid is no string");
+}
+
+TEST_CASE("a token cut anywhere is refused") {
+    const auto token = hs256(usual_claims);
+    Gate gate;
+    gate.with_secret();
+    for (std::size_t size = 0; size < token.size(); ++size)
+        CHECK(gate.ask(token.substr(0, size))[0] == '!');
+}
+
+TEST_CASE("a token with more or fewer dots is refused") {
+    const auto token = hs256(usual_claims);
+    for (const std::string& bad :
+         {token + ".", "." + token, token + ".x", token + "..", std::string("."), std::string(".."),
+          std::string("...."), std::string(8 * 1024, '.'), token.substr(0, token.rfind('.'))}) {
+        CAPTURE(bad);
+        CHECK(Gate().with_secret().ask(bad)[0] == '!');
+    }
+}
+
+TEST_CASE("a token of 8 KiB is the longest") {
+    const auto of_size = [](std::size_t size) {
+        const std::string begin = R"({"sub":"alice","exp":1900000000,"x":")";
+        std::string token;
+        for (std::size_t padding = size / 2; token.size() < size; ++padding)
+            token = hs256(begin + std::string(padding, 'x') + "\"}");
+        return token;
+    };
+    CHECK(of_size(8 * 1024 - 2).size() <= 8 * 1024);
+    CHECK(Gate().with_secret().ask(of_size(8 * 1024 - 2)) == "alice");
+    CHECK(Gate().with_secret().ask(of_size(8 * 1024 + 1)) == "!it is longer than 8 KiB");
+    CHECK(Gate().with_secret().ask(std::string(1'000'000, 'x')) == "!it is longer than 8 KiB");
+}
+
+TEST_CASE("base64url with padding, blanks, other letters or idle bits is refused") {
+    const auto token = hs256(usual_claims);
+    Gate gate;
+    gate.with_secret();
+    CHECK(gate.ask(token) == "alice");
+    for (const char* behind : {"=", "==", " ", "\n", "+", "/", "A", "%", "\xFF"})
+        CHECK(gate.ask(token + behind)[0] == '!');
+    CHECK(gate.ask("=" + token) == "!its header can't be read");
+    CHECK(gate.ask(" " + token) == "!its header can't be read");
+    // 32 bytes leave two idle bits in the last of 43 letters.
+    std::string idle = token;
+    const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    idle.back() = letters[letters.find(idle.back()) + 1];
+    CHECK(gate.ask(idle) == "!its signature can't be read");
+}
+
+TEST_CASE("the issuer and the audience are asked for where they are set") {
+    const auto with = [](const std::string& claims) {
+        return hs256(R"({"sub":"alice","exp":1900000000)" + claims + "}");
+    };
+    Gate any;
+    any.with_secret();
+    CHECK(any.ask(with(R"(,"iss":"x","aud":["y"])")) == "alice");
+
+    Gate issued;
+    issued.with_secret().settings.issuer = "https://id.example";
+    CHECK(issued.ask(with(R"(,"iss":"https://id.example")")) == "alice");
+    CHECK(issued.ask(with("")) == "!it has no iss");
+    for (const char* bad : {"\"https://id.example/\"", "\"\"", "1", "[\"https://id.example\"]"})
+        CHECK(issued.ask(with(std::string(",\"iss\":") + bad)) ==
+              "!its iss is not the one asked for");
+
+    Gate chat;
+    chat.with_secret().settings.audience = "chat";
+    CHECK(chat.ask(with(R"(,"aud":"chat")")) == "alice");
+    CHECK(chat.ask(with(R"(,"aud":["mail","chat"])")) == "alice");
+    CHECK(chat.ask(with("")) == "!it has no aud");
+    for (const char* bad : {"\"mail\"", "[]", "[\"mail\",1]", "1", "{\"chat\":1}", "[[\"chat\"]]"})
+        CHECK(chat.ask(with(std::string(",\"aud\":") + bad)) ==
+              "!its aud is not the one asked for");
+}
+
+TEST_CASE("a token may bring the rules of its client") {
+    const auto with = [](const std::string& acl) {
+        return hs256(R"({"sub":"alice","exp":1900000000,"acl":)" + acl + "}");
+    };
+    Gate gate;
+    gate.with_secret();
+    const auto claims =
+        gate.claims(with(R"(["deny write room/x","allow readwrite room/#","allow read \"a b\""])"));
+    REQUIRE(claims.rules);
+    const Who alice{claims.user, "phone"};
+    CHECK(claims.rules->may_publish(alice, "room/lobby"));
+    CHECK_FALSE(claims.rules->may_publish(alice, "room/x"));
+    CHECK(claims.rules->may_subscribe(alice, "a b"));
+    CHECK_FALSE(claims.rules->may_subscribe(alice, "inbox/alice"));
+
+    const auto nothing = gate.claims(with("[]"));
+    REQUIRE(nothing.rules);
+    CHECK_FALSE(nothing.rules->may_publish(alice, "room/lobby"));
+
+    CHECK(gate.ask(with("\"allow read #\"")) == "!its acl is no array");
+    CHECK(gate.ask(with("null")) == "!its acl is no array");
+    CHECK(gate.ask(with("[\"allow read a\",5]")) == "!rule 2 of its acl is no string");
+    const auto bad = gate.ask(with("[\"allow read topsecret/#/x\"]"));
+    CHECK(bad.starts_with("!rule 1 of its acl has no valid topic filter"));
+    CHECK(bad.find("topsecret") == std::string::npos);
+}
+
+TEST_CASE("of several keys the one that the token names is asked, or all that fit") {
+    Gate gate;
+    gate.with_key("2025.pem", rsa().public_pem())
+        .with_key("2026.pem", other_rsa().public_pem())
+        .with_secret("2027");
+    const auto header = [](const std::string& kid) {
+        return R"({"alg":"RS256","kid":")" + kid + "\"}";
+    };
+    CHECK(gate.ask(signed_by(other_rsa(), R"({"alg":"RS256"})")) == "alice");
+    CHECK(gate.ask(signed_by(other_rsa(), header("2026.pem"))) == "alice");
+    CHECK(gate.ask(signed_by(other_rsa(), header("2026"))) == "alice");
+    CHECK(gate.ask(signed_by(other_rsa(), header("2025"))) == "!its signature is wrong");
+    CHECK(gate.ask(signed_by(other_rsa(), header("2027"))) == "!no key is for its alg and kid");
+    CHECK(gate.ask(signed_by(other_rsa(), header("../2026.pem"))) == "alice");
+    CHECK(gate.ask(signed_by(other_rsa(), header(""))) == "alice");
+}
+
+TEST_CASE("without a key every token is refused") {
+    CHECK(Gate().ask(hs256(usual_claims)) == "!no key is for its alg and kid");
+}
+
+TEST_CASE("a secret may end with a line break that is not part of it, unless it is plain bytes") {
+    Gate gate;
+    gate.with_secret("secret", secret + "\n");
+    CHECK(gate.ask(hs256(usual_claims)) == "alice");
+    Gate windows;
+    windows.with_secret("secret", secret + "\r\n");
+    CHECK(windows.ask(hs256(usual_claims)) == "alice");
+    const std::string bytes = std::string(31, '\x80') + '\n';
+    Gate binary;
+    binary.with_secret("secret", bytes);
+    CHECK(binary.ask(hs256(usual_claims, R"({"alg":"HS256"})", bytes)) == "alice");
+}
+
+TEST_CASE("a key that can't be used is named with the remedy") {
+    const TemporaryFolder folder;
+    const auto as_secret = [&](const std::string& text) {
+        return trouble_with_secret(folder.write("key", text));
+    };
+    const auto as_key = [&](const std::string& text) {
+        return trouble_with_key(folder.write("key", text));
+    };
+    const auto says = [&](const std::string& what, const std::string& remedy) {
+        CAPTURE(what);
+        CHECK(what.starts_with(folder.path("key") + ": "));
+        CHECK(what.find(remedy) != std::string::npos);
+    };
+    says(as_secret(std::string(31, 'x')), "openssl rand -base64 48");
+    says(as_secret(std::string(31, 'x') + "\n"), "openssl rand -base64 48");
+    says(as_secret(""), "openssl rand -base64 48");
+    CHECK(as_secret(std::string(32, 'x')).empty());
+    says(as_secret(rsa().public_pem()), "set it as a public key");
+    says(as_secret(rsa().private_pem()), "set it as a public key");
+
+    says(as_key(rsa().private_pem()), "-pubout");
+    says(as_key("-----BEGIN CERTIFICATE-----\n"), "openssl x509 -in");
+    says(as_key("-----BEGIN RSA PUBLIC KEY-----\n"), "openssl rsa -in");
+    says(as_key(""), "no public key in PEM");
+    says(as_key("-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"),
+         "no public key in PEM");
+    says(as_key(ec("P-384").public_pem()), "not on the curve P-256");
+    says(as_key(ec("secp256k1").public_pem()), "not on the curve P-256");
+    says(as_key(Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{1024})).public_pem()),
+         "2048 bits");
+    says(as_key(Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519")).public_pem()),
+         "use RSA, EC P-256 or Ed25519");
+    CHECK(trouble_with_secret(folder.path("none")).find("none: can't be read") !=
+          std::string::npos);
+    CHECK(trouble_with_key(folder.path("none")).find("none: can't be read") != std::string::npos);
+}
+
+TEST_CASE("whoever leaves a secret open to others is warned, for public keys that is no matter") {
+    Gate gate;
+    gate.with_secret().with_key("rsa.pem", rsa().public_pem());
+    CHECK(JwtVerifier(gate.settings).warnings().empty());
+    ::chmod(gate.settings.secret_files[0].c_str(), 0644);
+    ::chmod(gate.settings.public_key_files[0].c_str(), 0644);
+    CHECK(JwtVerifier(gate.settings).warnings().size() == 1);
+}
+
+TEST_CASE("noise is refused, whatever it is") {
+    Gate gate;
+    gate.with_secret().with_key("rsa.pem", rsa().public_pem());
+    const JwtVerifier verifier(gate.settings);
+    std::mt19937 random(7'519);
+    const auto good = hs256(usual_claims);
+    for (int round = 0; round < 5'000; ++round) {
+        std::string noise = good;
+        for (auto changes = 1 + random() % 4; changes > 0; --changes) {
+            const auto at = random() % noise.size();
+            if (random() % 2 != 0)
+                noise[at] = static_cast<char>(random());
+            else
+                noise.erase(at, random() % 8);
+            if (noise.empty()) noise = ".";
+        }
+        if (noise == good) continue;
+        CHECK(std::holds_alternative<JwtRefusal>(verifier.verify(noise, now)));
+    }
+}
+
+TEST_CASE("many threads may verify at the same time") {
+    const Signer p256 = ec();
+    Gate gate;
+    gate.with_secret()
+        .with_key("rsa.pem", rsa().public_pem())
+        .with_key("ec.pem", p256.public_pem());
+    const JwtVerifier verifier(gate.settings);
+    const std::vector<std::string> tokens{hs256(usual_claims),
+                                          signed_by(rsa(), R"({"alg":"RS256"})"),
+                                          signed_by(p256, R"({"alg":"ES256"})")};
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(4);
+    for (int& mistakes : wrong)
+        threads.emplace_back([&] {
+            for (int i = 0; i < 100; ++i)
+                for (const auto& token : tokens)
+                    mistakes += !std::holds_alternative<JwtClaims>(verifier.verify(token, now));
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(wrong == std::vector<int>(4));
+}
