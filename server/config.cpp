@@ -242,8 +242,8 @@ Config parse_config(int argc, const char* const* argv) {
         ->type_name("URL")
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("--allow-anonymous", config.allow_anonymous,
-                 "Let anybody in on listeners that are reachable from outside this machine");
+    app.add_flag("--allow-anonymous", config.gatekeeper.allow_anonymous,
+                 "Let in who names no user, also on listeners that are reachable from outside");
     const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
         app.add_option(std::string("--") + name, value, help)
             ->type_name("FILE")
@@ -254,7 +254,28 @@ Config parse_config(int argc, const char* const* argv) {
           "Certificate of mqtts and wss listeners, PEM, with its chain; repeatable: the client's "
           "SNI chooses");
     files("tls-key", config.tls.keys, "Its private key, PEM; one for each --tls-cert");
+    files("jwt-secret", config.gatekeeper.jwt.secret_files,
+          "Secret of HS256 tokens, 32 bytes or more; repeatable. A token is a client's password, "
+          "its sub the user");
+    files("jwt-key", config.gatekeeper.jwt.public_key_files,
+          "Public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
     Settings settings(app);
+    settings.any("jwt-issuer", "TEXT", "", "What the iss of tokens must be",
+                 [&](auto&, auto& text) { config.gatekeeper.jwt.issuer = text; });
+    settings.any("jwt-audience", "TEXT", "", "What must be in the aud of tokens",
+                 [&](auto&, auto& text) { config.gatekeeper.jwt.audience = text; });
+    settings.any(
+        "password-file", "FILE", "",
+        "Users and hashed passwords, as mosquitto_passwd and `pulsegate passwd` write them",
+        [&](auto&, auto& text) { config.gatekeeper.password_file = text; });
+    settings.any("access-file", "FILE", "",
+                 "Rules: who may publish and subscribe to what; allow|deny read|write|readwrite "
+                 "[user NAME] FILTER",
+                 [&](auto&, auto& text) { config.gatekeeper.access_file = text; });
+    settings.any(
+        "admin-token-file", "FILE", "",
+        "The bearer token that the admin API asks for; must, unless it is on loopback only",
+        [&](auto&, auto& text) { config.admin_token_file = text; });
     settings.any("tls-client-ca", "FILE", "",
                  "Clients must show a certificate that one of these signed, PEM",
                  [&](auto&, auto& text) { config.tls.client_ca = text; });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/clock.h"
+#include "server/gatekeeper.h"
 #include "server/session/settings.h"
 #include "server/transport/tls.h"
 
@@ -35,8 +36,9 @@ struct Config : BrokerSettings {
     std::vector<ListenUrl> listen;
     unsigned shards = 0;
     Millis login_timeout = 10'000;
-    bool allow_anonymous = false;
+    GatekeeperSettings gatekeeper;
     Tls::Settings tls;
+    std::string admin_token_file;
     std::string events;
     spdlog::level::level_enum log_level = spdlog::level::info;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <system_error>
 #include <type_traits>
@@ -35,6 +36,21 @@ std::size_t own_files(const Config& config) {
     return 256 + config.shards * (4 + config.listen.size());
 }
 
+/// The first line of the file; "" without one.
+std::string read_token(const std::string& path) {
+    if (path.empty()) return {};
+    std::ifstream file(path);
+    std::string token;
+    std::getline(file, token);
+    constexpr std::size_t shortest = 16;
+    if (token.size() < shortest)
+        throw ConfigError(fmt::format(
+            "admin-token-file: {}: no token of {} characters or more in its first line; openssl "
+            "rand -hex 32 makes one",
+            path, shortest));
+    return token;
+}
+
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {
     const char* remedy = "choose another with --listen";
     if (error == boost::asio::error::address_in_use)
@@ -46,7 +62,8 @@ std::size_t own_files(const Config& config) {
 
 }  // namespace
 
-Server::Server(const Config& config) : config_(config), admission_(own_files(config)) {
+Server::Server(const Config& config) try
+    : config_(config), admission_(own_files(config)), gatekeeper_(config.gatekeeper) {
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {
@@ -59,29 +76,50 @@ Server::Server(const Config& config) : config_(config), admission_(own_files(con
     }
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
-        all.push_back(
-            shards_.emplace_back(std::make_unique<Shard>(config_, i, admission_, events_.get()))
-                .get());
+        all.push_back(shards_
+                          .emplace_back(std::make_unique<Shard>(config_, i, admission_, gatekeeper_,
+                                                                events_.get()))
+                          .get());
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, admission_);
-    try {
-        const auto tls = read_certificates();
-        for (Shard* shard : all) shard->use(tls);
-    } catch (const std::runtime_error& error) {
-        throw ConfigError(error.what());
+    admin_ = std::make_unique<Admin>(all, admission_, read_token(config_.admin_token_file));
+    const auto tls = read_certificates();
+    for (Shard* shard : all) {
+        shard->use(tls);
+        shard->use(gatekeeper_.rules());
     }
     for (const ListenUrl& url : config_.listen) listen(url);
+} catch (const ConfigError&) {
+    throw;
+} catch (const std::system_error&) {
+    throw;
+} catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());  // a file that can't be used: the message names it
 }
 
 Server::~Server() { stop(); }
 
+/// Safe by default: nobody comes in from outside without being asked who they are.
+void Server::check_public(const ListenUrl& url) const {
+    if (!url.for_clients()) {
+        if (config_.admin_token_file.empty())
+            throw ConfigError(
+                fmt::format("listen: {}: the admin API would be reachable from outside; name an "
+                            "--admin-token-file, or listen on 127.0.0.1",
+                            url.text()));
+        return;
+    }
+    const bool by_certificate = url.has_tls() && !config_.tls.client_ca.empty();
+    if (gatekeeper_.asks() || by_certificate || config_.gatekeeper.allow_anonymous) return;
+    throw ConfigError(
+        fmt::format("listen: {}: reachable from outside, and nobody is asked for a password; name "
+                    "a --password-file, a --jwt-secret or a --jwt-key, listen on 127.0.0.1, or say "
+                    "--allow-anonymous",
+                    url.text()));
+}
+
 void Server::listen(const ListenUrl& url) {
     auto endpoint = resolve(url);
-    if (!endpoint.address().is_loopback() && !config_.allow_anonymous)
-        throw ConfigError(
-            fmt::format("listen: {}: reachable from outside, and nobody is asked for a password; "
-                        "listen on 127.0.0.1, or say --allow-anonymous",
-                        url.text()));
+    if (!endpoint.address().is_loopback()) check_public(url);
     try {
         if (url.scheme == ListenUrl::Scheme::http) {
             endpoint = admin_->listen(endpoint);
@@ -140,18 +178,29 @@ std::shared_ptr<const Tls> Server::read_certificates() const {
 void Server::reload() {
     if (events_) events_->reopen();
     try {
-        const auto tls = read_certificates();
-        if (!tls) return;
-        for (auto& shard : shards_) shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
-        spdlog::info("certificates read anew");
+        if (const auto tls = read_certificates()) {
+            for (auto& shard : shards_)
+                shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
+            spdlog::info("certificates read anew");
+        }
     } catch (const std::exception& error) {
         spdlog::error("certificates stay as they were: {}", error.what());
+    }
+    try {
+        gatekeeper_.reload();
+        const auto rules = gatekeeper_.rules();
+        for (auto& shard : shards_)
+            shard->send(Shard::Task([rules](Shard& each) { each.use(rules); }));
+        if (gatekeeper_.asks() || rules) spdlog::info("users, keys and rules read anew");
+    } catch (const std::exception& error) {
+        spdlog::error("users, keys and rules stay as they were: {}", error.what());
     }
 }
 
 void Server::stop() {
     if (threads_.empty()) return;
     // First everyone goes offline, and those who watch are told; only then are they sent home.
+    gatekeeper_.stop();
     on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
     let_watchers_hear();
     on_every_shard([](Shard& shard) { shard.stop(); });

@@ -38,6 +38,7 @@ public:
     const Admission& admission() const { return admission_; }
 
 private:
+    void check_public(const ListenUrl& url) const;
     void listen(const ListenUrl& url);
     std::shared_ptr<const Tls> read_certificates() const;
     /// Runs `action(Shard&)` on each shard's thread and returns the futures, all ready.
@@ -48,6 +49,7 @@ private:
     const Config config_;
     Admission admission_;
     std::unique_ptr<LineWriter> events_;
+    Gatekeeper gatekeeper_;
     std::unique_ptr<Admin> admin_;  // outlives the shards, whose mail may hold its questions
     std::vector<std::unique_ptr<Shard>> shards_;
     std::vector<Listening> listening_;

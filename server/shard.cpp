@@ -46,14 +46,18 @@ constexpr Millis farewell = 300;
 
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, Admission& admission, LineWriter* events)
+Shard::Shard(const Config& config, unsigned index, Admission& admission, Gatekeeper& gatekeeper,
+             LineWriter* events)
     : index_(index),
       admission_(admission),
+      gatekeeper_(gatekeeper),
       events_(events),
       settings_(config),
       broker_(settings_, index, config.shards, interest_, store_, counters_, *this),
       transport_(io_, {config.max_packet_size, config.output_budget, config.login_timeout},
                  admission, counters_, *this) {}
+
+Shard::~Shard() = default;
 
 Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint, const Door& door) {
     const auto accepted = [this, door](int socket) {
@@ -123,16 +127,46 @@ void Shard::on_connect(Connection& connection, const Connect& connect, Millis no
     if (admission_.full())
         return broker_.refuse(connection, connect, Reason::server_busy,
                               "no descriptor is left: the limit on open files is reached");
-    const unsigned home = broker_.home(connect);
+    auto verdict = connection.take_verdict();
+    if (!verdict && gatekeeper_.asks()) return ask_for_verdict(connection, connect);
+    if (!verdict) verdict.emplace();
+    if (verdict->reason != Reason::success) return turn_away(connection, connect, *verdict);
+    const unsigned home = broker_.home(connect, *verdict);
     if (home != index_) {
-        shards_[home]->send(connection.release());
+        shards_[home]->send(connection.release(std::move(*verdict)));
         return;
     }
-    broker_.login(connection, connect, now);
+    broker_.login(connection, connect, *verdict, now);
     if (const Session* session = connection.session;
         session && spdlog::should_log(spdlog::level::debug))
         log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
                     quoted(session->client), quoted(session->user.name));
+}
+
+void Shard::ask_for_verdict(Connection& connection, const Connect& connect) {
+    connection.hold();
+    const auto ticket = next_ticket_++;
+    held_.emplace(ticket, &connection);
+    const auto answer = [this, ticket](Verdict verdict) {
+        send(Task([ticket, verdict = std::move(verdict)](Shard& shard) {
+            const auto held = shard.held_.find(ticket);
+            const auto judged = std::move(held->second);
+            shard.held_.erase(held);
+            judged->go_on(verdict);
+        }));
+    };
+    gatekeeper_.judge(
+        {std::string(connect.username.value_or("")), std::string(connect.password.value_or(""))},
+        answer);
+}
+
+/// The log says why; the client is not told what would help it guess.
+void Shard::turn_away(Connection& connection, const Connect& connect, const Verdict& verdict) {
+    log_limited(spdlog::level::warn, "{} client {} as user {}: {}", connection.peer(),
+                quoted(connect.client_id), quoted(connect.username.value_or("")), verdict.why);
+    const bool busy = verdict.reason == Reason::server_busy;
+    broker_.refuse(connection, connect, verdict.reason,
+                   busy ? "too many logins wait to be checked" : "it did not show who it is");
 }
 
 void Shard::on_drained(Connection& connection) {
@@ -235,6 +269,8 @@ void Shard::tick() {
     tick_broker();
     for (auto& listener : listeners_) listener->tick();
 }
+
+void Shard::use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
 
 void Shard::tick_broker() {
     const bool more = broker_.tick(monotonic_now());

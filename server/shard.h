@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "server/admission.h"
 #include "server/config.h"
 #include "server/counters.h"
+#include "server/gatekeeper.h"
 #include "server/line_writer.h"
 #include "server/mailbox.h"
 #include "server/message.h"
@@ -47,7 +49,9 @@ public:
     using Task = std::function<void(Shard&)>;
     using Mail = std::variant<Arrival, MessageRef, Letter, Task>;
 
-    Shard(const Config& config, unsigned index, Admission& admission, LineWriter* events);
+    Shard(const Config& config, unsigned index, Admission& admission, Gatekeeper& gatekeeper,
+          LineWriter* events);
+    ~Shard();
 
     /// All shards, this one included, by index; before `run`.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
@@ -57,6 +61,8 @@ public:
 
     /// The certificates for newcomers from now on; before `run`, or in a task.
     void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
+    /// The rules for whoever brings none; null: everything is allowed.
+    void use(std::shared_ptr<const AccessRules> rules);
 
     /// Serves until `stop`.
     void run();
@@ -75,6 +81,8 @@ public:
 private:
     void on_packet(Connection& connection, const Packet& packet, Millis now) override;
     void on_connect(Connection& connection, const Connect& connect, Millis now);
+    void ask_for_verdict(Connection& connection, const Connect& connect);
+    void turn_away(Connection& connection, const Connect& connect, const Verdict& verdict);
     void on_drained(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
     std::uint64_t work() const override { return broker_.work(); }
@@ -98,6 +106,7 @@ private:
 
     const unsigned index_;
     Admission& admission_;
+    Gatekeeper& gatekeeper_;
     LineWriter* const events_;
 
     boost::asio::io_context io_{1};
@@ -112,6 +121,9 @@ private:
     Broker broker_;
     Transport transport_;
     std::shared_ptr<const Tls> tls_;
+    boost::unordered_flat_map<std::uint64_t, boost::intrusive_ptr<Connection>>
+        held_;  ///< whose CONNECT is being judged, by their ticket
+    std::uint64_t next_ticket_ = 0;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::vector<Shard*> shards_;
     bool congested_ = false;  ///< a shard that we sent messages to has too many of them waiting

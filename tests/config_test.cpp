@@ -94,7 +94,7 @@ void check_unusual(const Config& config) {
     REQUIRE(config.listen.size() == 2);
     CHECK(config.listen[0].text() == "mqtt://127.0.0.1:2883");
     CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
-    CHECK(config.allow_anonymous);
+    CHECK(config.gatekeeper.allow_anonymous);
     CHECK(config.shards == 3);
     CHECK(config.idle_timeout == 90'000);
     CHECK(config.strict_idle_timeout);
@@ -138,7 +138,7 @@ TEST_CASE("without arguments the gateway serves this machine only") {
     CHECK(config.login_timeout == 10'000);
     CHECK(config.user_from == UserFrom::username);
     CHECK(config.max_packet_size == 256 * 1024);
-    CHECK_FALSE(config.allow_anonymous);
+    CHECK_FALSE(config.gatekeeper.allow_anonymous);
     CHECK(config.events.empty());
 }
 

@@ -50,9 +50,9 @@ TEST_CASE("an address that is not ours, or no address at all, is said") {
 
 TEST_CASE("listening to strangers without asking for passwords must be said explicitly") {
     CHECK(has(obstacle({mqtt, "0.0.0.0", 0}), "--allow-anonymous"));
-    CHECK(has(obstacle({http, "0.0.0.0", 0}), "--allow-anonymous"));
+    CHECK(has(obstacle({http, "0.0.0.0", 0}), "--admin-token-file"));
     Gateway gateway([](Config& config) {
-        config.allow_anonymous = true;
+        config.gatekeeper.allow_anonymous = true;
         config.listen[0].host = "0.0.0.0";
     });
     Conversation(gateway).login("p").expect_nothing();

@@ -63,7 +63,7 @@ private:
         Broker& broker = company_.broker(link_.shard);
         if (const auto* connect = std::get_if<Connect>(&packet)) {
             version_ = connect->version;
-            broker.login(link_, *connect, company_.now);
+            broker.login(link_, *connect, {}, company_.now);
         } else {
             broker.handle(*link_.session, packet, company_.now);
         }

@@ -448,7 +448,7 @@ private:
         client.session_present.reset();
         client.link->heard = company_.now;
         company_.adopt(*client.link);
-        company_.broker(client.shard).login(*client.link, connect, company_.now);
+        company_.broker(client.shard).login(*client.link, connect, {}, company_.now);
         const bool present = model_.connect(client.name, client.shard, hello, company_.now);
         if (!present) {
             client.received.clear();

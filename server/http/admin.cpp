@@ -1,5 +1,7 @@
 #include "server/http/admin.h"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -146,8 +148,16 @@ std::optional<std::string_view> query_value(std::string_view query, std::string_
 }  // namespace
 
 struct Admin::Impl {
-    Impl(std::vector<Shard*> all, const Admission& admitted)
-        : shards(std::move(all)), admission(admitted) {}
+    Impl(std::vector<Shard*> all, const Admission& admitted, std::string secret)
+        : shards(std::move(all)), admission(admitted), token(std::move(secret)) {}
+
+    bool admits(const Request& request) const {
+        if (token.empty()) return true;
+        const std::string expected = "Bearer " + token;
+        const auto shown = request[http::field::authorization];
+        return shown.size() == expected.size() &&
+               CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
+    }
 
     /// What each of the shards answers to `question(Shard&)`; an empty place for one that did not
     /// in time.
@@ -196,6 +206,12 @@ struct Admin::Impl {
             auto refusal = failure(request, http::status::method_not_allowed,
                                    "only GET and HEAD are answered here");
             refusal.set(http::field::allow, "GET, HEAD");
+            co_return refusal;
+        }
+        if (path != "/healthz" && !admits(request)) {
+            auto refusal = failure(request, http::status::unauthorized,
+                                   "show the token: Authorization: Bearer TOKEN");
+            refusal.set(http::field::www_authenticate, "Bearer");
             co_return refusal;
         }
         if (path == "/healthz") co_return co_await health(request);
@@ -356,13 +372,14 @@ struct Admin::Impl {
 
     std::vector<Shard*> shards;
     const Admission& admission;
+    const std::string token;
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
     std::size_t connections = 0;
 };
 
-Admin::Admin(std::vector<Shard*> shards, const Admission& admission)
-    : impl_(std::make_unique<Impl>(std::move(shards), admission)) {}
+Admin::Admin(std::vector<Shard*> shards, const Admission& admission, std::string token)
+    : impl_(std::make_unique<Impl>(std::move(shards), admission, std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

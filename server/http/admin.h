@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,8 @@ class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    Admin(std::vector<Shard*> shards, const Admission& admission);
+    /// Whoever asks must show the token, unless it is empty; /healthz answers everybody.
+    Admin(std::vector<Shard*> shards, const Admission& admission, std::string token);
     ~Admin();
 
     /// Before `start`. Returns where it really listens. Throws boost::system::system_error.

@@ -81,6 +81,7 @@ void Broker::end(Session& session, const Ending& ending, Millis now) {
     session.link->session = nullptr;
     session.link = nullptr;
     session.aliases.reset();
+    session.pass.reset();
 
     const bool survives = session.expiry > 0 && ending.cause != Cause::shutdown;
     if (survives)
@@ -259,6 +260,10 @@ bool Broker::tick(Millis now) {
         presence_.forget_some(wall_now() - kept);
         retained_.forget_some(now);
     }
+    passes_.advance(tick_at(now), [this](StackedWheel::Node& node) {
+        kick(static_cast<Pass&>(node).session, Reason::maximum_connect_time,
+             "what it was let in with has expired");
+    });
     const bool more_due = absences_.advance(
         tick_at(now), [this](StackedWheel::Node& node) { expire(static_cast<Absence&>(node)); },
         sessions_a_turn);

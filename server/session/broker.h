@@ -12,6 +12,7 @@
 
 #include "protocol/encode.h"
 #include "protocol/packet.h"
+#include "server/auth/verdict.h"
 #include "server/clock.h"
 #include "server/counters.h"
 #include "server/message.h"
@@ -58,11 +59,15 @@ public:
     ~Broker();
 
     /// The shard that a client belongs to. A client that has no name yet stays here.
-    unsigned home(const Connect& connect) const;
+    unsigned home(const Connect& connect, const Verdict& verdict) const;
     static unsigned home(std::string_view name, unsigned shards);
 
-    /// Answers a CONNECT. On success `link.session` is set and the link's limit with it.
-    void login(Link& link, const Connect& connect, Millis now);
+    /// The rules for whoever brings none, from now on; null: everything is allowed.
+    void use(std::shared_ptr<const AccessRules> rules) { rules_ = std::move(rules); }
+
+    /// Answers the CONNECT of a client that may come in. On success `link.session` is set and the
+    /// link's limit with it.
+    void login(Link& link, const Connect& connect, const Verdict& verdict, Millis now);
 
     /// Answers a CONNECT with a refusal and ends the link.
     void refuse(Link& link, const Connect& connect, Reason reason, const char* why);
@@ -128,9 +133,12 @@ private:
     };
 
     // login.cpp
-    std::string_view user_name(const Connect& connect, std::string_view client) const;
-    std::string assign_client_id(const Connect& connect) const;
+    std::string_view user_name(const Connect& connect, const Verdict& verdict,
+                               std::string_view client) const;
+    std::string assign_client_id(const Connect& connect, const Verdict& verdict) const;
     std::optional<Refusal> objection_to_login(const Connect& connect) const;
+    std::unique_ptr<Pass> pass_of(Session& session, const Verdict& verdict);
+    const AccessRules* rules_of(const Session& session) const;
     Session& find_or_create(User& user, std::string client);
     void let_go(Session& session);
     void accept(Session& session, const Connect& connect, bool assigned, bool resumed);
@@ -156,7 +164,7 @@ private:
     // packets.cpp
     void on_publish(Session& session, const Publish& publish);
     bool resolve_alias(Session& session, const Publish& publish, std::string_view& topic);
-    std::optional<Refusal> objection_to_message(const Publish& publish,
+    std::optional<Refusal> objection_to_message(const Session& session, const Publish& publish,
                                                 std::string_view topic) const;
     void answer(Session& session, const Publish& publish, const std::optional<Refusal>& refusal);
     void on_puback(Session& session, const Puback& puback);
@@ -243,6 +251,8 @@ private:
     boost::unordered_flat_map<SessionId, Session*> sharing_;  ///< those with shared subscriptions
     SessionId next_session_;
 
+    std::shared_ptr<const AccessRules> rules_;
+    StackedWheel passes_;    ///< that will be worth nothing one day
     StackedWheel absences_;  ///< until a will is due or a session ends
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_absent_;  ///< the longest first

@@ -12,22 +12,24 @@
 
 namespace pulsegate {
 
-unsigned Broker::home(const Connect& connect) const {
-    const auto user = user_name(connect, connect.client_id);
+unsigned Broker::home(const Connect& connect, const Verdict& verdict) const {
+    const auto user = user_name(connect, verdict, connect.client_id);
     return user.empty() ? shard_ : home(user, shards_);
 }
 
-std::string_view Broker::user_name(const Connect& connect, std::string_view client) const {
+std::string_view Broker::user_name(const Connect& connect, const Verdict& verdict,
+                                   std::string_view client) const {
+    if (!verdict.user.empty()) return verdict.user;
     const bool named = connect.username && !connect.username->empty();
     return named && settings_.user_from == UserFrom::username ? *connect.username : client;
 }
 
-std::string Broker::assign_client_id(const Connect& connect) const {
+std::string Broker::assign_client_id(const Connect& connect, const Verdict& verdict) const {
     thread_local std::mt19937_64 random{std::random_device{}()};
     while (true) {
         auto id = fmt::format("auto-{:016x}", random());
         // The id may be the user's name too, and then it must be one whose home is here.
-        const auto user = user_name(connect, id);
+        const auto user = user_name(connect, verdict, id);
         if (user != id || home(user, shards_) == shard_) return id;
     }
 }
@@ -76,14 +78,19 @@ std::optional<Broker::Refusal> Broker::objection_to_login(const Connect& connect
     return std::nullopt;
 }
 
-void Broker::login(Link& link, const Connect& connect, Millis now) {
+void Broker::login(Link& link, const Connect& connect, const Verdict& verdict, Millis now) {
     now_ = now;
     if (const auto refusal = objection_to_login(connect))
         return refuse(link, connect, refusal->reason, refusal->why);
 
     const bool unnamed = connect.client_id.empty();
-    std::string client = unnamed ? assign_client_id(connect) : std::string(connect.client_id);
-    User& user = presence_.find_or_create(user_name(connect, client));
+    std::string client =
+        unnamed ? assign_client_id(connect, verdict) : std::string(connect.client_id);
+    const auto name = user_name(connect, verdict, client);
+    const AccessRules* const rules = verdict.rules ? verdict.rules.get() : rules_.get();
+    if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
+        return refuse(link, connect, Reason::not_authorized, "it may not publish its will");
+    User& user = presence_.find_or_create(name);
     Session& session = find_or_create(user, std::move(client));
     const bool takes_over = session.link;
     const bool resumed = !connect.clean_start && session.expiry > 0;
@@ -102,6 +109,7 @@ void Broker::login(Link& link, const Connect& connect, Millis now) {
     session.link = &link;
     link.session = &session;
     session.since = wall_now();
+    session.pass = pass_of(session, verdict);
     accept(session, connect, unnamed, resumed);
     if (takes_over)
         presence_.taken_over(user, session.since);
@@ -117,6 +125,25 @@ Session& Broker::find_or_create(User& user, std::string client) {
     next_session_ += shards_;
     sessions_.insert(session);
     return *session;
+}
+
+/// Null for who needs none.
+std::unique_ptr<Pass> Broker::pass_of(Session& session, const Verdict& verdict) {
+    if (!verdict.rules && !verdict.expiry) return nullptr;
+    auto pass = std::make_unique<Pass>(session);
+    pass->rules = verdict.rules;
+    if (verdict.expiry) {
+        constexpr std::int64_t ten_years = 3650ll * 86'400;
+        const auto left =
+            std::clamp<std::int64_t>(*verdict.expiry - wall_now() / 1000, 0, ten_years);
+        passes_.schedule(*pass, tick_after(now_ + left * 1000));
+    }
+    return pass;
+}
+
+/// Null: everything is allowed.
+const AccessRules* Broker::rules_of(const Session& session) const {
+    return session.pass && session.pass->rules ? session.pass->rules.get() : rules_.get();
 }
 
 /// Another connection takes the session over.

@@ -80,7 +80,7 @@ void Broker::on_publish(Session& session, const Publish& publish) {
     }
 
     ++counters_.messages_in;
-    const auto refusal = objection_to_message(publish, topic);
+    const auto refusal = objection_to_message(session, publish, topic);
     if (refusal) {
         ++counters_.dropped_refused;
         log_limited(spdlog::level::warn, "message of {} to {} dropped: {}", quoted(session.client),
@@ -119,8 +119,12 @@ bool Broker::resolve_alias(Session& session, const Publish& publish, std::string
     return true;
 }
 
-std::optional<Broker::Refusal> Broker::objection_to_message(const Publish& publish,
+std::optional<Broker::Refusal> Broker::objection_to_message(const Session& session,
+                                                            const Publish& publish,
                                                             std::string_view topic) const {
+    const AccessRules* const rules = rules_of(session);
+    if (rules && !rules->may_publish({session.user.name, session.client}, topic))
+        return Refusal{Reason::not_authorized, "the rules don't let it publish there"};
     if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length"};
@@ -242,6 +246,9 @@ std::optional<Broker::Refusal> Broker::objection_to_filter(Session& session,
         return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length"};
     if (levels > settings_.max_topic_levels)
         return Refusal{Reason::quota_exceeded, "the filter has more levels than max-topic-levels"};
+    const AccessRules* const rules = rules_of(session);
+    if (rules && !rules->may_subscribe({session.user.name, session.client}, filter))
+        return Refusal{Reason::not_authorized, "the rules don't let it subscribe to that"};
     const auto shared = shared_filter(filter);
     if (shared && !settings_.shared_subscriptions)
         return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};

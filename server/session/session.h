@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "server/auth/access.h"
 #include "server/message.h"
 #include "server/routing/router.h"
 #include "server/session/catch_up.h"
@@ -35,6 +36,14 @@ struct Aliases {
 };
 
 class Session;
+
+/// What a client was let in with, when that is more than a name.
+struct Pass : StackedWheel::Node {
+    explicit Pass(Session& session) : session(session) {}
+
+    Session& session;
+    std::shared_ptr<const AccessRules> rules{};  ///< null: the gateway's
+};
 
 /// A session whose client is away: when its will is due, and when it ends.
 struct Absence
@@ -78,6 +87,7 @@ public:
     std::unique_ptr<CatchUp> catch_up;
     std::unique_ptr<Aliases> aliases;
     std::unique_ptr<Absence> absence;
+    std::unique_ptr<Pass> pass;
 
     std::uint32_t expiry = 0;  ///< seconds that it outlives a connection
     std::uint32_t subscription_count = 0;

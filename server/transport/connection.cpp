@@ -69,7 +69,9 @@ void Connection::start(std::unique_ptr<Wrapping> wrapping, std::string_view unre
     wait_readable();
 }
 
-Arrival Connection::release() {
+Arrival Connection::release(Verdict verdict) {
+    if (!wrapping_) wrapping_ = std::make_unique<Wrapping>();
+    wrapping_->verdict = std::move(verdict);
     Arrival arrival(-1, std::move(wrapping_), std::string(as_text(transport_.unread_)));
     arrival.socket = socket_.release();
     close();
@@ -133,6 +135,23 @@ void Connection::shake_hands() {
     enter(true);
     settle();
     wait_readable();
+}
+
+void Connection::go_on(Verdict verdict) {
+    if (state_ != State::login || !queued_) return;
+    queued_ = false;
+    if (!wrapping_) wrapping_ = std::make_unique<Wrapping>();
+    wrapping_->verdict = std::move(verdict);
+    consume({}, monotonic_now());
+    settle();
+    wait_readable();
+}
+
+std::optional<Verdict> Connection::take_verdict() {
+    if (!wrapping_ || !wrapping_->verdict) return std::nullopt;
+    auto verdict = std::exchange(wrapping_->verdict, std::nullopt);
+    if (wrapping_->plain()) wrapping_.reset();
+    return verdict;
 }
 
 void Connection::wait_to_enter() {
@@ -273,6 +292,7 @@ bool Connection::handle(Bytes packet, Millis now) {
         }
         version_ = connect->version;
         transport_.owner_.on_packet(*this, value, now);
+        if (queued_) return false;  // it will be read again
         if (state_ == State::login) state_ = State::open;
     } else {
         transport_.owner_.on_packet(*this, value, now);

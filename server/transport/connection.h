@@ -33,8 +33,19 @@ public:
     /// Begins to read, with what was read elsewhere first.
     void start(std::unique_ptr<Wrapping> wrapping, std::string_view unread);
 
-    /// Gives up the socket, with all input from the packet at hand on; for use within `on_packet`.
-    Arrival release();
+    /// Gives up the socket, with all input from the packet at hand on, and the
+    /// verdict on it; for use within `on_packet`.
+    Arrival release(Verdict verdict);
+
+    /// Leaves the CONNECT at hand and all that follows unread until `go_on`; for use within
+    /// `on_packet`.
+    void hold() { queued_ = true; }
+
+    /// Goes on with the CONNECT that was held, and this verdict on it.
+    void go_on(Verdict verdict);
+
+    /// The verdict on the CONNECT at hand, once; nothing if none was asked for.
+    std::optional<Verdict> take_verdict();
 
     void send(std::string_view packets) override;
     void end(const Ending& ending) override;
@@ -108,7 +119,7 @@ private:
     bool writing_ = false;  ///< waits for the socket to take more
     bool tell_drained_ = false;
     bool parked_ = false;  ///< reads on when the shard has caught up
-    bool queued_ = false;  ///< enters on when its handshake has its turn, or the socket takes more
+    bool queued_ = false;  ///< waits for something else than its socket's input
 };
 
 static_assert(sizeof(Connection) <= 192);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "protocol/websocket.h"
+#include "server/auth/verdict.h"
 #include "server/transport/entrance.h"
 #include "server/transport/tls.h"
 
@@ -24,6 +25,9 @@ struct Wrapping {
     Unframer unframer{};
     std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
     std::optional<boost::asio::ip::tcp::endpoint> origin{};  ///< the client, says the proxy
+    std::optional<Verdict> verdict{};  ///< on the client's CONNECT, until it is logged in
+
+    bool plain() const { return !tls && !entrance && !websocket && !origin && !verdict; }
 };
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a

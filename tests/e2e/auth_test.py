@@ -1,0 +1,267 @@
+"""Who may come in, and who may publish and subscribe to what."""
+
+import base64
+import hashlib
+import hmac
+import json
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import paho.mqtt.client as paho
+
+from gateway import Gateway, binary, wait_until
+
+SECRET = "a secret of a test, of forty-two characters"
+
+
+def part(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def token(claims, secret=SECRET, header=None):
+    signed = part(json.dumps(header or {"alg": "HS256", "typ": "JWT"}).encode()) + b"." + part(json.dumps(claims).encode())
+    return (signed + b"." + part(hmac.new(secret.encode(), signed, hashlib.sha256).digest())).decode()
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pulsegate-auth-")
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)
+
+    def file(self, name, text=""):
+        path = self.path / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return str(path)
+
+    def password_file(self, **users):
+        path = str(self.path / "users")
+        for user, password in users.items():
+            new = [] if Path(path).exists() else ["--create"]
+            subprocess.run([str(binary()), "passwd", *new, "--iterations", "100", path, user], input=password + "\n",
+                           text=True, check=True, timeout=20, capture_output=True)
+        return path
+
+    def client(self, gateway, user=None, password=None, client_id="c", version=paho.MQTTv5):
+        """Code of the CONNACK and the client, which is logged in if that is 0."""
+        client = paho.Client(client_id=client_id, protocol=version)
+        codes = []
+        client.on_connect = lambda c, u, flags, rc, *rest: codes.append(int(getattr(rc, "value", rc)))
+        if user is not None:
+            client.username_pw_set(user, password)
+        client.connect("127.0.0.1", gateway.port)
+        client.loop_start()
+        self.addCleanup(client.loop_stop)
+        self.addCleanup(client.disconnect)
+        code = wait_until(lambda: codes or None, what="a CONNACK")[0]
+        if code != 0:
+            client.loop_stop()
+        return code, client
+
+    def code(self, *arguments, **options):
+        return self.client(*arguments, **options)[0]
+
+
+class PasswordTest(Folder):
+    def test_who_shows_the_password_comes_in_and_nobody_else(self):
+        users = self.password_file(alice="right", bob="other")
+        with Gateway("--password-file", users) as gateway:
+            self.assertEqual(self.code(gateway, "alice", "right"), 0)
+            self.assertEqual(self.code(gateway, "bob", "other"), 0)
+            for user, password in (("alice", "other"), ("alice", ""), ("alice", None), ("mallory", "right"), ("", "right")):
+                with self.subTest(user=user, password=password):
+                    self.assertEqual(self.code(gateway, user, password), 0x86)
+            self.assertEqual(self.code(gateway, "alice", "wrong", version=paho.MQTTv311), 4)
+            self.assertEqual(self.code(gateway), 0x87)
+            self.assertEqual(self.code(gateway, version=paho.MQTTv311), 5)
+            gateway.wait_for_log("client 'c' as user 'mallory': user name or password is wrong")
+            self.assertNotIn("right", gateway.log)
+
+    def test_anonymous_clients_come_in_only_when_told_so(self):
+        with Gateway("--password-file", self.password_file(alice="right"), "--allow-anonymous") as gateway:
+            self.assertEqual(self.code(gateway), 0)
+            self.assertEqual(self.code(gateway, "alice", "wrong"), 0x86)
+
+    def test_changed_passwords_hold_after_sighup_and_drop_nobody(self):
+        users = self.password_file(alice="old")
+        with Gateway("--password-file", users) as gateway:
+            code, alice = self.client(gateway, "alice", "old", "first")
+            self.assertEqual(code, 0)
+            self.password_file(alice="new")
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for_log("users, keys and rules read anew")
+            self.assertEqual(self.code(gateway, "alice", "old"), 0x86)
+            self.assertEqual(self.code(gateway, "alice", "new"), 0)
+            self.assertTrue(alice.is_connected())
+            Path(users).write_text("no colon")
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for_log("users, keys and rules stay as they were: ")
+            self.assertEqual(self.code(gateway, "alice", "new"), 0)
+
+    def test_hashing_does_not_hold_up_the_living(self):
+        users = str(self.path / "slow")
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "200000", users, "alice"], input="right\n",
+                       text=True, check=True, timeout=20, capture_output=True)
+        with Gateway("--password-file", users, "--shards", "1") as gateway:
+            _, alice = self.client(gateway, "alice", "right", "living")
+
+            storm = []
+            for i in range(20):
+                stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
+                self.addCleanup(stream.close)
+                stream.sendall(b"\x10\x1a\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02s%d\x00\x03bob\x00\x05wrong" % (i % 10))
+                storm.append(stream)
+            received = []
+            alice.on_message = lambda c, u, message: received.append(message)
+            alice.subscribe("x", 1)
+            alice.publish("x", "!", 1)
+            wait_until(lambda: received, timeout=10)
+            self.assertLess(gateway.metric("pulsegate_logins_refused_total"), 20)
+
+    def test_a_public_listener_wants_authentication(self):
+        for arguments, starts in ((["--password-file", self.password_file(alice="right")], True),
+                                  (["--allow-anonymous"], True), ([], False)):
+            with self.subTest(arguments=arguments):
+                gateway = Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", *arguments,
+                                  listen=False)
+                if starts:
+                    with gateway:
+                        pass
+                    continue
+                with self.assertRaises(AssertionError):
+                    gateway.start()
+                self.assertIn("name a --password-file", gateway.log)
+                gateway.folder.cleanup()
+
+
+class TokenTest(Folder):
+    def gateway(self, *arguments):
+        return Gateway("--jwt-secret", self.file("secret", SECRET), *arguments)
+
+    def test_a_good_token_names_the_user(self):
+        with self.gateway() as gateway:
+            code, _ = self.client(gateway, "whoever", token({"sub": "alice", "exp": time.time() + 60}))
+            self.assertEqual(code, 0)
+            self.assertEqual(gateway.get_json("/api/v1/users/alice")[1]["state"], "online")
+
+    def test_a_bad_token_lets_nobody_in(self):
+        good = {"sub": "alice", "exp": time.time() + 60}
+        bad = [token(good, "another secret that is long enough"), token(good, header={"alg": "none"}),
+               token({**good, "exp": time.time() - 1}), token({"sub": "alice"}), token({"exp": time.time() + 60}),
+               token(good)[:-1], token(good) + ".x", "a.b.c", "..", token({**good, "pad": "x" * 10_000})]
+        with self.gateway() as gateway:
+            for number, text in enumerate(bad):
+                with self.subTest(number=number):
+                    self.assertEqual(self.code(gateway, "alice", text), 0x86)
+            self.assertNotIn(token(good)[:30], gateway.log)
+
+    def test_the_connection_ends_with_the_token(self):
+        with self.gateway() as gateway:
+            code, client = self.client(gateway, "u", token({"sub": "alice", "exp": time.time() + 3}))
+            reasons = []
+            client.on_disconnect = lambda c, u, rc, *rest: reasons.append(int(getattr(rc, "value", rc) or 0))
+            self.assertEqual(code, 0)
+            wait_until(lambda: reasons, timeout=10, what="the end of the connection")
+            gateway.wait_for_log("what it was let in with has expired")
+
+    def test_a_token_brings_its_own_rules(self):
+        with self.gateway() as gateway:
+            claims = {"sub": "alice", "exp": time.time() + 60, "acl": ["allow readwrite only/#"]}
+            _, client = self.client(gateway, "u", token(claims))
+            self.assertEqual(granted(client, "only/x", "other", "#", "inbox/alice"), [0, 0x87, 0x87, 0x87])
+
+
+def granted(client, *filters):
+    """The codes of a SUBACK."""
+    codes = []
+    client.on_subscribe = lambda c, u, mid, reasons, *rest: codes.append([reason.value for reason in reasons])
+    client.subscribe([(each, paho.SubscribeOptions(qos=0)) for each in filters])
+    return wait_until(lambda: codes or None, what="a SUBACK")[0]
+
+
+def published(client, topic, payload="!", retain=False):
+    """The code of a PUBACK."""
+    log = []
+    client.on_log = lambda c, u, level, text: log.append(text)
+    codes = []
+    client.on_publish = lambda c, u, mid: codes.append(mid)
+    client.publish(topic, payload, 1, retain)
+    wait_until(lambda: codes, what="a PUBACK")
+
+
+class AccessTest(Folder):
+    def test_the_usual_rules_suit_a_chat(self):
+        with Gateway("--password-file", self.password_file(alice="a", bob="b")) as gateway:
+            _, alice = self.client(gateway, "alice", "a", "alice-phone")
+            _, bob = self.client(gateway, "bob", "b", "bob-phone")
+            self.assertEqual(granted(alice, "inbox/alice", "room/#", "presence/bob", "presence/+", "$share/g/room/1"),
+                             [0] * 5)
+            self.assertEqual(granted(alice, "inbox/bob", "inbox/+", "+/bob", "#", "inbox/#", "$share/g/inbox/bob",
+                                     "$share/g/#", "+/+"), [0x87] * 8)
+            heard = []
+            alice.on_message = lambda c, u, message: heard.append((message.topic, message.payload))
+            published(bob, "presence/alice", "a lie")
+            published(bob, "inbox/alice", "hello")
+            wait_until(lambda: ("inbox/alice", b"hello") in heard)
+            self.assertNotIn(b"a lie", [payload for _, payload in heard])
+
+    def test_a_file_has_other_rules_and_is_read_anew(self):
+        rules = self.file("rules", "allow read news/%c\ndeny read news/#\nallow write user bob news/#\n")
+        with Gateway("--password-file", self.password_file(alice="a", bob="b"), "--access-file", rules) as gateway:
+            _, alice = self.client(gateway, "alice", "a", "phone")
+            self.assertEqual(granted(alice, "news/phone", "news/other", "room/1"), [0, 0x87, 0x87])
+            self.file("rules", "allow readwrite #\n")
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for_log("users, keys and rules read anew")
+            wait_until(lambda: granted(alice, "room/1") == [0])
+
+    def test_a_will_obeys_the_rules(self):
+        with Gateway("--password-file", self.password_file(alice="a")) as gateway:
+            refused = paho.Client(client_id="w", protocol=paho.MQTTv5)
+            codes = []
+            refused.on_connect = lambda c, u, flags, rc, *rest: codes.append(rc.value)
+            refused.username_pw_set("alice", "a")
+            refused.will_set("presence/bob", "gone")
+            refused.connect("127.0.0.1", gateway.port)
+            refused.loop_start()
+            self.addCleanup(refused.loop_stop)
+            self.assertEqual(wait_until(lambda: codes or None)[0], 0x87)
+
+    def test_a_rule_that_makes_no_sense_stops_the_start(self):
+        gateway = Gateway("--access-file", self.file("rules", "allow everything #\n"))
+        with self.assertRaises(AssertionError):
+            gateway.start()
+        self.assertRegex(gateway.log, "rules:1: ")
+        gateway.folder.cleanup()
+
+
+class AdminTokenTest(Folder):
+    def test_the_admin_api_asks_for_its_token(self):
+        secret = "0123456789abcdef0123456789abcdef"
+        with Gateway("--admin-token-file", self.file("token", secret + "\n")) as gateway:
+            def status(path, **headers):
+                request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}{path}", headers=headers)
+                try:
+                    with urllib.request.urlopen(request, timeout=10) as answer:
+                        return answer.status
+                except urllib.error.HTTPError as error:
+                    with error:
+                        self.assertIn("error", json.loads(error.read()))
+                        return error.code
+            self.assertEqual(status("/metrics"), 401)
+            self.assertEqual(status("/metrics", Authorization="Bearer " + secret[:-1] + "x"), 401)
+            self.assertEqual(status("/metrics", Authorization="Basic " + secret), 401)
+            self.assertEqual(status("/metrics", Authorization="Bearer " + secret), 200)
+            self.assertEqual(status("/healthz"), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
