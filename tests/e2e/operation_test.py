@@ -12,10 +12,14 @@ from pathlib import Path
 
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 
-SETTINGS = ["config", "listen", "allow-anonymous", "shards", "idle-timeout", "strict-idle-timeout",
-            "login-timeout", "forget-after", "user-from", "max-packet-size", "output-budget",
-            "max-subscriptions", "events",
-            "log-level"]
+SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-min-version", "password-file",
+            "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "access-file", "allow-anonymous",
+            "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout", "max-keepalive", "login-timeout",
+            "forget-after", "user-from", "max-packet-size", "output-budget", "receive-maximum", "max-inflight",
+            "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
+            "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
+            "max-retained-messages", "max-retained-bytes", "max-subscriptions", "wildcard-subscriptions",
+            "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
 
@@ -185,6 +189,10 @@ class SettingsTest(unittest.TestCase):
                 max-packet-size = "2KiB"
                 output-budget = "100KiB"
                 max-subscriptions = 100
+                receive-maximum = 5
+                retain-available = false
+                wildcard-subscriptions = "off"
+                max-session-expiry = "1h"
                 events = "{events}"
                 log-level = "debug"
             """)
@@ -196,6 +204,9 @@ class SettingsTest(unittest.TestCase):
                                           .replace("10 12", "10 14")))
                 connack = client.receive()[1]
                 self.assertIn(bytes([0x13, 0, 10]), connack)  # Server Keep Alive: 15 s / 1.5
+                self.assertIn(bytes([0x21, 0, 5]), connack)  # Receive Maximum
+                self.assertIn(bytes([0x25, 0]), connack)  # Retain Available
+                self.assertIn(bytes([0x28, 0]), connack)  # Wildcard Subscription Available
                 self.assertIn(bytes([0x27]) + (2048).to_bytes(4, "big"), connack)  # Maximum Packet Size
                 wait_until(lambda: events.exists() and events.read_text(), what="an event")
                 self.assertEqual(json.loads(events.read_text().splitlines()[0])["user"], "id")
