@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "protocol/topic.h"
+
 namespace pulsegate {
 
 namespace {
@@ -91,6 +93,9 @@ Verdict Gatekeeper::judge(const Claim& claim) const {
             return {.reason = Reason::bad_user_name_or_password,
                     .why = "its token: " + refusal->why};
         const auto& claims = std::get<JwtClaims>(checked);
+        if (!valid_utf8(claims.user))  // JSON may spell U+0000, and no topic can
+            return {.reason = Reason::bad_user_name_or_password,
+                    .why = "its token: sub has a U+0000"};
         Verdict verdict{.user = claims.user, .expiry = claims.expiry};
         if (claims.rules) verdict.rules = std::make_shared<AccessRules>(*claims.rules);
         return verdict;

@@ -169,8 +169,9 @@ void Connection::wait_to_enter() {
 /// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
 /// if there may be more.
 bool Connection::receive() {
+    if (queued_ && reads()) return false;  // what comes is for later
     if (entering() && reads()) {
-        if (!queued_) enter(false);
+        enter(false);
         return false;
     }
     auto& buffer = transport_.received_;

@@ -126,6 +126,19 @@ class PasswordTest(Folder):
             wait_until(lambda: received, timeout=10)
             self.assertLess(gateway.metric("pulsegate_logins_refused_total"), 20)
 
+    def test_who_is_not_checked_within_the_login_timeout_is_closed(self):
+        users = str(self.path / "slow")
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "4000000", users, "alice"],
+                       input="right\n", text=True, check=True, timeout=100, capture_output=True)
+        with Gateway("--password-file", users, "--login-timeout", "1s") as gateway:
+            stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
+            self.addCleanup(stream.close)
+            stream.sendall(b"\x10\x1c\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02me\x00\x05alice\x00\x05right")
+            stream.sendall(b"\xc0\x00" * 100)
+            self.assertEqual(stream.recv(100), b"")
+            self.assertEqual(gateway.metric("pulsegate_login_timeouts_total"), 1)
+            self.assertEqual(gateway.metric("pulsegate_logins_total"), 0)
+
     def test_a_public_listener_wants_authentication(self):
         for arguments, starts in ((["--password-file", self.password_file(alice="right")], True),
                                   (["--allow-anonymous"], True), ([], False)):
