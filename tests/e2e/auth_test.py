@@ -108,7 +108,7 @@ class PasswordTest(Folder):
 
     def test_hashing_does_not_hold_up_the_living(self):
         users = str(self.path / "slow")
-        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "200000", users, "alice"], input="right\n",
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "100000", users, "alice"], input="right\n",
                        text=True, check=True, timeout=20, capture_output=True)
         with Gateway("--password-file", users, "--shards", "1") as gateway:
             _, alice = self.client(gateway, "alice", "right", "living")
@@ -128,14 +128,17 @@ class PasswordTest(Folder):
 
     def test_who_is_not_checked_within_the_login_timeout_is_closed(self):
         users = str(self.path / "slow")
-        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "4000000", users, "alice"],
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "2500000", users, "alice"],
                        input="right\n", text=True, check=True, timeout=100, capture_output=True)
         with Gateway("--password-file", users, "--login-timeout", "1s") as gateway:
             stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
             self.addCleanup(stream.close)
             stream.sendall(b"\x10\x1c\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02me\x00\x05alice\x00\x05right")
             stream.sendall(b"\xc0\x00" * 100)
-            self.assertEqual(stream.recv(100), b"")
+            try:
+                self.assertEqual(stream.recv(100), b"")
+            except ConnectionResetError:
+                pass  # what it sent in the meantime was not read
             self.assertEqual(gateway.metric("pulsegate_login_timeouts_total"), 1)
             self.assertEqual(gateway.metric("pulsegate_logins_total"), 0)
 

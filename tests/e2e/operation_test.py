@@ -151,8 +151,8 @@ class WrongSettingsTest(unittest.TestCase):
                          says=[str(gateway.http_port)])
 
     def test_a_public_listener_wants_to_be_told_that_anybody_may_come(self):
-        for url in ("mqtt://0.0.0.0:0", "http://0.0.0.0:0"):
-            self.refused("--listen", url, *SOME_PORTS, says=["--allow-anonymous"])
+        for url, remedy in (("mqtt://0.0.0.0:0", "--allow-anonymous"), ("http://0.0.0.0:0", "--admin-token-file")):
+            self.refused("--listen", url, *SOME_PORTS, says=[remedy])
         with Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", "--allow-anonymous",
                      listen=False) as gateway:
             gateway.connect("anybody").ping()
