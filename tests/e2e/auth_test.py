@@ -128,7 +128,7 @@ class PasswordTest(Folder):
 
     def test_who_is_not_checked_within_the_login_timeout_is_closed(self):
         users = str(self.path / "slow")
-        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "2500000", users, "alice"],
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "6000000", users, "alice"],
                        input="right\n", text=True, check=True, timeout=100, capture_output=True)
         with Gateway("--password-file", users, "--login-timeout", "1s") as gateway:
             stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
