@@ -17,6 +17,7 @@ std::string words(int error) {
 
 std::string Client::open(const asio::ip::tcp::endpoint& target,
                          std::optional<asio::ip::address> source) {
+    start_anew();
     boost::system::error_code error;
     socket_.open(target.protocol(), error);
     if (!error) socket_.non_blocking(true, error);
@@ -29,6 +30,12 @@ std::string Client::open(const asio::ip::tcp::endpoint& target,
         socket_.bind({*source, 0}, error);
     }
     return error ? error.message() : std::string();
+}
+
+void Client::start_anew() {
+    refused = overdue_ping = false;
+    farewell = Reason::success;
+    overslept_until = pinged_at = before_send_ = after_send_ = {};
 }
 
 std::string Client::send(std::string_view packet) {
@@ -76,8 +83,15 @@ void Client::keep(Bytes partial) {
     }
 }
 
+void Client::vanish() {
+    boost::system::error_code ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    close();
+}
+
 void Client::close() {
     stage = Stage::gone;
+    ++life_;
     boost::system::error_code ignored;
     socket_.close(ignored);
     unsent_ = {};

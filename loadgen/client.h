@@ -33,6 +33,7 @@ public:
         subscribing,
         talking,
         silent,
+        waiting,  ///< to try again
         gone,
     };
 
@@ -47,12 +48,22 @@ public:
     std::string send_rest();
 
     /// Reads once into `buffer`, which is shared by all clients, and calls `visit(const Packet&)`
-    /// for each packet in it, until the stage is `gone`.
+    /// for each packet in it, until the client is away.
     template <class Visit>
     std::string receive(std::span<std::uint8_t> buffer, Version version, Visit&& visit);
 
     /// Cancels whatever waits on the socket.
     void close();
+
+    /// The same, with a reset: the server is told nothing else, and the port is free at once.
+    void vanish();
+
+    bool away() const {
+        return stage == Stage::unborn || stage == Stage::waiting || stage == Stage::gone;
+    }
+
+    /// Each connection is a life of its own: what was begun in another must not touch this one.
+    std::uint16_t life() const { return life_; }
 
     Socket& socket() { return socket_; }
     bool has_rest() const { return !unsent_.empty(); }
@@ -69,18 +80,21 @@ public:
     std::uint32_t place = 0;  ///< among the talkers; kept by the fleet
     Stage stage = Stage::unborn;
     const bool will_fall_silent;
-    bool starved = false;               ///< the generator itself was too late to keep it alive
-    bool overdue_ping = false;          ///< and already counted as such
-    Reason farewell = Reason::success;  ///< of the server's DISCONNECT, if it sent one
-    std::uint16_t keepalive = 0;        ///< seconds, as agreed
-    std::uint32_t unacknowledged = 0;   ///< QoS 1 messages
-    Time due{};                         ///< the next thing it has to do
+    bool starved = false;                ///< the generator itself was too late to keep it alive
+    bool overdue_ping = false;           ///< and already counted as such
+    bool refused = false;                ///< by the CONNACK, with this
+    Reason farewell = Reason::success;   ///< or by a DISCONNECT of the server
+    std::uint8_t times_turned_away = 0;  ///< from the storm
+    std::uint16_t keepalive = 0;         ///< seconds, as agreed
+    std::uint32_t unacknowledged = 0;    ///< QoS 1 messages
+    Time due{};                          ///< the next thing it has to do
     Time falls_silent_at = Time::max();
     Time overslept_until{};  ///< the generator last left it silent past its limit; zero: never
     Time pinged_at{};        ///< the oldest ping without an answer; zero: none
     Time started_at{};       ///< of the connect
 
 private:
+    void start_anew();
     std::string transmit(std::string_view bytes);
     std::string read(std::span<std::uint8_t> buffer, std::size_t& size);
     void keep(Bytes partial);
@@ -91,6 +105,7 @@ private:
     std::string unsent_;
     std::string partial_;  ///< front of a packet whose rest has not come yet
     std::uint16_t packet_id_ = 0;
+    std::uint16_t life_ = 0;
 };
 
 static_assert(sizeof(Client) <= 256);
@@ -114,7 +129,7 @@ std::string Client::receive(std::span<std::uint8_t> buffer, Version version, Vis
         if (const auto* error = std::get_if<DecodeError>(&decoded))
             return std::string("the server sent a bad packet: ") + error->cause;
         visit(std::get<Packet>(decoded));
-        if (stage == Stage::gone) return {};
+        if (away()) return {};
         rest = rest.subspan(frame.size);
     }
     keep(rest);

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <boost/asio/error.hpp>
+#include <random>
 #include <utility>
 
 #include "protocol/encode.h"
@@ -15,16 +15,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration login_timeout = 10s;
-
 /// How long to go on looking at silent clients that should be closed by now, to see how late it is.
 constexpr Duration grace = 5s;
 
 /// Even when everything has arrived, a duplicate may follow.
-constexpr Duration settle = 200ms;
+constexpr Duration settle_time = 200ms;
 
-/// The timer fires at least this often, so that a stall of the generator is noticed.
-constexpr Duration heartbeat = 10ms;
 constexpr Duration glance_every = 200ms;
 
 /// After a stall many messages are due at once; reading has its turn in between.
@@ -44,26 +40,23 @@ Duration cpu_used() {
 }  // namespace
 
 Fleet::Fleet(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint target)
-    : io_(io),
-      plan_(plan),
-      target_(std::move(target)),
-      run_(std::random_device{}()),
-      dice_(run_),
-      timer_(io),
-      ledger_(run_, plan.options.size, results_.messages),
-      yet_to_fall_silent_(plan.silent_clients()),
-      buffer_(std::make_unique<std::uint8_t[]>(buffer_size)) {
-    for (std::uint32_t number = 0; number < plan_.clients; ++number)
+    : Crowd(io, plan, target, std::random_device{}()),
+      periods_(results_.quiet, results_.in_storm),
+      ledger_(run_, plan.options.size, results_.messages, periods_),
+      yet_to_fall_silent_(plan.silent_clients()) {
+    for (std::uint32_t number = 0; number < plan_.established(); ++number)
         clients_.emplace_back(io_, number, plan_.falls_silent(number));
-    talkers_.reserve(plan_.clients);
+    talkers_.reserve(clients_.size());
     results_.notes = plan_.notes;
+    if (plan_.storm > 0)
+        storm_.emplace(io_, plan_, target, run_, [this](const Storm::News& news) { hear(news); });
 }
 
 void Fleet::run(Watch watch) {
     watch_ = std::move(watch);
-    start_ = phase_start_ = seen_until_ = Clock::now();
-    ramp_ = Schedule(start_, plan_.options.ramp);
-    step();
+    phase_start_ = Clock::now();
+    start_ramp(phase_start_);
+    begin(phase_start_);
     io_.run();
 }
 
@@ -75,64 +68,34 @@ void Fleet::interrupt() {
 
 // ---- Time
 
-void Fleet::step() {
-    const Time now = Clock::now();
-    wheel_.advance(tick(now), [this](Wheel::Node& node) {
-        const Client& client = static_cast<Client&>(node);
-        this_second_.emplace(client.due, client.number);
-    });
-    while (!this_second_.empty() && this_second_.top().first <= now) {
-        const auto [due, number] = this_second_.top();
-        this_second_.pop();
-        if (clients_[number].due == due) attend(clients_[number], now);  // not planned anew since
-    }
-
-    if (phase_ == Phase::ramping) connect_due(now);
+void Fleet::take_turn(Time now) {
+    if (phase_ == Phase::ramping) keep_ramping(now);
     if (phase_ == Phase::running) {
+        strike_if_due(now);
         send_due_messages(now);
-        const bool over = now >= phase_start_ + plan_.options.duration;
+        const bool over = now >= phase_start_ + plan_.options.duration && storm_settled();
         if (open_clients() == 0 || (over && silence_settled(now))) start_draining(now);
     }
     if (phase_ == Phase::draining) {
-        const bool arrived =
-            ledger_.empty() && (plan_.options.qos == QoS::at_most_once ||
-                                results_.messages.acknowledged >= results_.messages.sent);
-        const Time enough = phase_start_ + (arrived ? settle : plan_.options.drain);
+        const Time enough =
+            phase_start_ + (everything_arrived() ? settle_time : plan_.options.drain);
         if (now >= enough) finish(now);
     }
     glance(now);
-    if (phase_ != Phase::done) arm();
 }
 
-void Fleet::arm() {
-    const Time now = Clock::now();
-    Time next = now + heartbeat;
-    if (phase_ == Phase::ramping && in_progress_ < plan_.in_progress)
-        next = std::min(next, ramp_.next());
-    if (phase_ == Phase::running) next = std::min(next, messages_.next());
-    if (!this_second_.empty()) next = std::min(next, this_second_.top().first);
-
-    const Time planned = std::max(next, now);
-    timer_.expires_at(planned);
-    timer_.async_wait([this, planned](boost::system::error_code error) {
-        if (error) return;
-        seen_until_ = planned;
-        note_stall(planned, Clock::now());
-        step();
-    });
+Time Fleet::next_turn() const {
+    if (phase_ == Phase::ramping) return next_in_ramp();
+    if (phase_ == Phase::running) return messages_.next();
+    return Time::max();
 }
 
-void Fleet::note_stall(Time planned, Time now) {
-    const Duration late = now - planned;
-    if (late <= stall) return;
-    ++results_.stalls;
-    results_.longest_stall = std::max(results_.longest_stall, late);
+void Fleet::stalled(Time planned, Duration late) {
     if (results_.stalls > most_stall_notes) return;
-
     const Duration slack =
         plan_.limit - from_seconds(seconds(plan_.options.keepalive) * latest_ping);
     results_.notes.push_back(fmt::format(
-        "the generator stalled for {}, {} after the start{}", show(late), show(planned - start_),
+        "the generator stalled for {}, {} after the start{}", show(late), show(planned - start()),
         late > slack ? ": longer than its clients can stay silent; closes that this caused are not "
                        "held against the server"
                      : "; latencies include it"));
@@ -148,56 +111,41 @@ void Fleet::glance(Time now) {
     if (phase_ == Phase::running) {
         length = plan_.options.duration;
         if (yet_to_fall_silent_ > 0) length = std::max(length, plan_.judged_after());
+        if (!storm_settled()) length = std::max(length, plan_.options.storm_after);
         if (silent_open_ > 0) length = std::max(length, last_judgement_ - phase_start_);
     }
     if (phase_ == Phase::draining) length = plan_.options.drain;
     watch_({phase_, now - phase_start_, length,
-            packets_sent_ + packets_received_ - packets_at_phase_start_, open_clients(), results_});
-}
-
-Tick Fleet::tick(Time time) const { return static_cast<Tick>((time - start_) / server_tick); }
-
-void Fleet::plan_next(Client& client, Time due) {
-    client.due = due;
-    if (tick(due) > wheel_.now()) {
-        wheel_.schedule(client, tick(due));
-    } else {
-        wheel_.cancel(client);
-        this_second_.emplace(due, client.number);
-    }
-}
-
-void Fleet::attend(Client& client, Time now) {
-    switch (client.stage) {
-        case Client::Stage::connecting: return lose(client, "no connection within 10 s");
-        case Client::Stage::logging_in: return lose(client, "no CONNACK within 10 s");
-        case Client::Stage::subscribing: return lose(client, "no SUBACK within 10 s");
-        case Client::Stage::talking:
-            return now >= client.falls_silent_at ? fall_silent(client, now) : ping(client, now);
-        case Client::Stage::unborn:
-        case Client::Stage::silent:
-        case Client::Stage::gone: return;
-    }
+            sent_by_all() + received_by_all() - packets_at_phase_start_,
+            open_clients() + news_.open, news_, results_});
 }
 
 // ---- The phases
+
+void Fleet::keep_ramping(Time now) {
+    ramp(now);
+    if (!ramped()) return;
+    if (!storm_) return start_running(now);
+    if (!std::exchange(gathering_, true)) storm_->gather(start());
+}
 
 // Returns how long the phase took that ends here.
 Duration Fleet::enter(Phase next, Time now) {
     next_glance_ = now;  // a last one at the old phase, a first one at the new
     glance(now);
     next_glance_ = now;
-    packets_at_phase_start_ = packets_sent_ + packets_received_;
+    packets_at_phase_start_ = sent_by_all() + received_by_all();
     phase_ = next;
     return now - std::exchange(phase_start_, now);
 }
 
 void Fleet::start_running(Time now) {
     results_.connections.took = enter(Phase::running, now);
-    results_.traffic.packets_sent = packets_sent_;
-    results_.traffic.packets_received = packets_received_;
+    results_.traffic.packets_sent = sent_by_all();
+    results_.traffic.packets_received = received_by_all();
     cpu_at_start_ = cpu_used();
     messages_ = Schedule(now, plan_.messages);
+    if (storm_) periods_.begin(now);
 
     yet_to_fall_silent_ = 0;
     for (Client& client : clients_) {
@@ -212,26 +160,26 @@ void Fleet::start_running(Time now) {
 void Fleet::start_draining(Time now) {
     auto& traffic = results_.traffic;
     traffic.ran = enter(Phase::draining, now);
-    traffic.packets_sent = packets_sent_ - traffic.packets_sent;
-    traffic.packets_received = packets_received_ - traffic.packets_received;
+    traffic.packets_sent = sent_by_all() - traffic.packets_sent;
+    traffic.packets_received = received_by_all() - traffic.packets_received;
     traffic.cpu = cpu_used() - cpu_at_start_;
 }
 
 void Fleet::finish(Time now) {
     count_what_is_missing(now);
     enter(Phase::done, now);
-    packet_.clear();
-    encode(Disconnect{}, plan_.options.version, packet_);
-    for (Client& client : clients_) {
-        if (client.stage == Client::Stage::talking) send(client);
-        if (client.stage != Client::Stage::gone) client.close();
-    }
-    io_.stop();
+    disband();
+    if (storm_) results_.add_storm(storm_->end());
 }
 
 bool Fleet::silence_settled(Time now) const {
     if (yet_to_fall_silent_ > 0) return false;
     return silent_open_ == 0 || now >= last_judgement_ + grace;
+}
+
+bool Fleet::everything_arrived() const {
+    return ledger_.empty() && (plan_.options.qos == QoS::at_most_once ||
+                               results_.messages.acknowledged >= results_.messages.sent);
 }
 
 void Fleet::count_what_is_missing(Time now) {
@@ -245,103 +193,67 @@ void Fleet::count_what_is_missing(Time now) {
         ++messages.lost;
         give_example(fmt::format("message {} from {} to {}, planned {} after the start, was lost",
                                  stamp.sequence, id_of(stamp.sender), id_of(stamp.receiver),
-                                 show(stamp.planned - start_)));
+                                 show(stamp.planned - start())));
     });
 
+    count_overdue_pings(now);
     for (const Client& client : clients_) {
         if (!client.starved) messages.unacknowledged += client.unacknowledged;
-        const bool waits = client.stage == Client::Stage::talking && client.pinged_at != Time();
-        if (waits && !client.overdue_ping && now - client.pinged_at > ping_timeout)
-            ++results_.pings.overdue;
-        if (client.stage != Client::Stage::silent) continue;
-
-        const Duration silence = now - client.after_send();
-        if (silence <= limit_of(client) + server_tick + plan_.options.tolerance) {
-            ++results_.silence.unjudged;
-        } else {
-            ++results_.silence.still_open;
-            give_example(fmt::format("{} was still open {} after its last packet",
-                                     id_of(client.number), show(silence)));
-        }
+        if (client.stage == Client::Stage::silent) count_still_open(client, now);
     }
 }
 
+void Fleet::count_still_open(const Client& client, Time now) {
+    const Duration silence = now - client.after_send();
+    if (silence <= limit_of(client) + server_tick + plan_.options.tolerance) {
+        ++results_.silence.unjudged;
+        return;
+    }
+    ++results_.silence.still_open;
+    give_example(fmt::format("{} was still open {} after its last packet", id_of(client.number),
+                             show(silence)));
+}
+
+// ---- The storm
+
+void Fleet::hear(const Storm::News& news) {
+    const bool just_over = news.stage == Storm::Stage::over && news_.stage != Storm::Stage::over;
+    if (just_over) periods_.end(news.at);
+    news_ = news;
+    if (phase_ == Phase::ramping && news.stage != Storm::Stage::gathering)
+        start_running(Clock::now());
+}
+
+void Fleet::strike_if_due(Time now) {
+    if (!storm_ || struck_ || now < phase_start_ + plan_.options.storm_after) return;
+    struck_ = true;
+    periods_.strike(now);
+    storm_->strike(now);
+}
+
+bool Fleet::storm_settled() const { return !storm_ || news_.stage == Storm::Stage::over; }
+
 // ---- A client's life
 
-void Fleet::connect_due(Time now) {
-    while (ramp_.taken() < plan_.clients && ramp_.due(now) && in_progress_ < plan_.in_progress)
-        connect(clients_[ramp_.take()], now);
-    if (ramp_.taken() == plan_.clients && in_progress_ == 0) start_running(now);
-}
-
-void Fleet::connect(Client& client, Time now) {
-    ++in_progress_;
-    client.stage = Client::Stage::connecting;
-    client.started_at = now;
-    plan_next(client, now + login_timeout);
-
-    std::optional<asio::ip::address> source;
-    if (plan_.loopback) source = source_of(client.number);
-    if (const auto trouble = client.open(target_, source); !trouble.empty())
-        return lose(client, trouble);
-    client.socket().async_connect(target_, [this, &client](boost::system::error_code error) {
-        if (error == asio::error::operation_aborted) return;
-        if (client.stage != Client::Stage::connecting) return;
-        if (error) return lose(client, error.message());
-        log_in(client);
-    });
-}
-
-void Fleet::log_in(Client& client) {
-    client.stage = Client::Stage::logging_in;
-    client.keepalive = static_cast<std::uint16_t>(plan_.options.keepalive.count());
-    const std::string id = id_of(client.number);
-    Connect packet;
-    packet.version = plan_.options.version;
-    packet.keepalive = client.keepalive;
-    packet.client_id = id;
-    packet_.clear();
-    encode(packet, packet_);
-    send(client);
-    await_packets(client);
-}
-
-void Fleet::start_talking(Client& client, Time now) {
-    client.stage = Client::Stage::talking;
-    --in_progress_;
-    ++results_.connections.connected;
-    results_.connections.time.add(now - client.started_at);
+void Fleet::came_in(Client& client, Time now) {
+    settle(client, now);
     if (!client.will_fall_silent) {
         client.place = static_cast<std::uint32_t>(talkers_.size());
         talkers_.push_back(&client);
     }
-    // The first ping comes at any time, as if the client had been here before the run: so pings are
-    // spread evenly from the start, however steep the ramp.
-    plan_next(client, now + from_seconds(client.keepalive * random(0, latest_ping)));
+    if (phase_ == Phase::ramping) keep_ramping(now);
 }
 
-void Fleet::ping(Client& client, Time now) {
-    if (client.pinged_at == Time()) {
-        client.pinged_at = Clock::now();
-    } else if (!client.overdue_ping && now - client.pinged_at > ping_timeout) {
-        client.overdue_ping = true;
-        ++results_.pings.overdue;
-    }
-    ++results_.pings.sent;
-    packet_.clear();
-    encode(Pingreq{}, packet_);
-    send(client);
-    if (client.stage == Client::Stage::gone) return;
-
-    const Time next = now + from_seconds(client.keepalive * random(earliest_ping, latest_ping));
-    plan_next(client, std::min(next, client.falls_silent_at));
+void Fleet::is_due(Client& client, Time now) {
+    if (client.stage != Client::Stage::talking) return;
+    now >= client.falls_silent_at ? fall_silent(client, now) : ping(client, now);
 }
 
 // The last sign of life is a ping of its own, so that the limit counts from a moment that was drawn
 // at random, not from where the ramp or the ping schedule happened to be.
 void Fleet::fall_silent(Client& client, Time now) {
     ping(client, now);
-    if (client.stage == Client::Stage::gone) return;
+    if (client.away()) return;
     client.stage = Client::Stage::silent;
     client.due = {};
     wheel_.cancel(client);
@@ -352,33 +264,43 @@ void Fleet::fall_silent(Client& client, Time now) {
                                                     server_tick + plan_.options.tolerance);
 }
 
-void Fleet::send(Client& client) {
-    ++packets_sent_;
-    const bool waiting = client.has_rest();
-    const Time before = client.before_send();
-    if (const auto trouble = client.send(packet_); !trouble.empty()) return lose(client, trouble);
-    if (before != Time() && client.before_send() - before >= limit_of(client))
-        client.overslept_until = client.before_send();
-    if (client.has_rest() && !waiting) await_room(client);
+void Fleet::lost(Client& client, Client::Stage stage, const std::string& cause) {
+    switch (stage) {
+        case Client::Stage::talking: return lose_talker(client, cause);
+        case Client::Stage::silent: return lose_silent(client);
+        default: return fail(client, cause);
+    }
 }
 
-void Fleet::await_room(Client& client) {
-    client.socket().async_wait(Socket::wait_write,
-                               [this, &client](boost::system::error_code error) {
-                                   if (error || client.stage == Client::Stage::gone) return;
-                                   if (const auto trouble = client.send_rest(); !trouble.empty())
-                                       return lose(client, trouble);
-                                   if (client.has_rest()) await_room(client);
-                               });
+void Fleet::lose_talker(Client& client, const std::string& cause) {
+    if (client.will_fall_silent) {
+        if (client.falls_silent_at != Time::max()) --yet_to_fall_silent_;
+    } else {
+        remove_talker(client);
+    }
+    judge_lost_talker(client, cause);
 }
 
-void Fleet::await_packets(Client& client) {
-    if (client.stage == Client::Stage::gone) return;
-    client.socket().async_wait(Socket::wait_read, [this, &client](boost::system::error_code error) {
-        if (error || client.stage == Client::Stage::gone) return;
-        receive(client);
-        await_packets(client);
-    });
+void Fleet::lose_silent(Client& client) {
+    const Time now = Clock::now();
+    auto& silence = results_.silence;
+    --silent_open_;
+    if (client.farewell != Reason::success) ++silence.farewells[std::string(name(client.farewell))];
+
+    const Close close = close_of(client, now);
+    const Timing timing = overslept(client)
+                              ? Timing::unclear
+                              : judge(close, limit_of(client), plan_.options.tolerance);
+    if (timing != Timing::unclear) silence.expiry.add(close.since_before_send);
+    switch (timing) {
+        case Timing::in_time: ++silence.in_time; return;
+        case Timing::unclear: ++silence.unclear; return;
+        case Timing::early: ++silence.early; break;
+        case Timing::late: ++silence.late; break;
+    }
+    give_example(fmt::format("{} was closed {} after its last packet; right is {} to {}",
+                             id_of(client.number), show(close.since_before_send),
+                             show(limit_of(client)), show(limit_of(client) + server_tick)));
 }
 
 // ---- Messages
@@ -416,6 +338,29 @@ void Fleet::send_message(Time planned) {
     send(sender);
 }
 
+void Fleet::received(Client& client, const Publish& packet, Time now) {
+    switch (ledger_.arrive(client.number, as_bytes(packet.payload), now)) {
+        case Ledger::Arrival::first: break;
+        case Ledger::Arrival::again:
+            give_example(fmt::format("{} received a message twice", id_of(client.number)));
+            break;
+        case Ledger::Arrival::not_ours:
+            give_example(
+                fmt::format("{} received a message that was not for it", id_of(client.number)));
+            break;
+    }
+}
+
+void Fleet::acknowledged(Client& client, const Puback& packet) {
+    if (is_error(packet.reason) || client.unacknowledged == 0) return;
+    --client.unacknowledged;
+    ++results_.messages.acknowledged;
+}
+
+void Fleet::ping_answered(Time sent, Duration took) {
+    if (auto* period = periods_.of(sent)) period->ping.add(took);
+}
+
 void Fleet::remove_talker(Client& client) {
     talkers_.back()->place = client.place;
     talkers_[client.place] = talkers_.back();
@@ -426,29 +371,6 @@ void Fleet::remove_talker(Client& client) {
 
 std::uint32_t Fleet::open_clients() const {
     return static_cast<std::uint32_t>(talkers_.size()) + yet_to_fall_silent_ + silent_open_;
-}
-
-Duration Fleet::limit_of(const Client& client) const {
-    if (plan_.options.limit) return *plan_.options.limit;
-    return Duration(std::chrono::seconds(client.keepalive)) * 3 / 2;
-}
-
-std::string Fleet::topic_of(std::uint32_t client) const {
-    return fmt::format("load/{:08x}/{}", run_, client);
-}
-
-std::string Fleet::id_of(std::uint32_t client) const {
-    return fmt::format("load-{:08x}-{}", run_, client);
-}
-
-// 127.0.0.1 and upwards, over the whole of 127.0.0.0/8 if need be.
-asio::ip::address Fleet::source_of(std::uint32_t client) const {
-    return asio::ip::address_v4(asio::ip::address_v4::loopback().to_uint() +
-                                client % plan_.sources);
-}
-
-double Fleet::random(double from, double to) {
-    return std::uniform_real_distribution<double>(from, to)(dice_);
 }
 
 }  // namespace pulsegate::load

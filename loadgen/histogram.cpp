@@ -17,6 +17,16 @@ void Histogram::add(Duration value) {
     ++count_;
 }
 
+void Histogram::add(const Histogram& others) {
+    if (others.empty()) return;
+    min_ = empty() ? others.min_ : std::min(min_, others.min_);
+    max_ = std::max(max_, others.max_);
+    count_ += others.count_;
+    sum_ += others.sum_;
+    counts_.resize(std::max(counts_.size(), others.counts_.size()));
+    for (std::size_t at = 0; at < others.counts_.size(); ++at) counts_[at] += others.counts_[at];
+}
+
 Duration Histogram::mean() const {
     if (count_ == 0) return {};
     return Duration(std::llround(sum_ / static_cast<double>(count_)));

@@ -13,6 +13,7 @@ namespace pulsegate::load {
 class Histogram {
 public:
     void add(Duration value);
+    void add(const Histogram& others);
 
     std::uint64_t count() const { return count_; }
     bool empty() const { return count_ == 0; }

@@ -9,6 +9,7 @@ void Ledger::post(std::uint32_t sender, std::uint32_t receiver, Time planned, Ti
     write(stamp, size_, out);
     ++counts_.sent;
     counts_.lag.add(now - planned);
+    if (auto* period = periods_.of(planned)) period->lag.add(now - planned);
 }
 
 Ledger::Arrival Ledger::arrive(std::uint32_t receiver, Bytes payload, Time now) {
@@ -24,7 +25,9 @@ Ledger::Arrival Ledger::arrive(std::uint32_t receiver, Bytes payload, Time now) 
         return Arrival::again;
     }
     ++counts_.received;
-    counts_.latency.add(now - stamp->planned);
+    const Duration took = now - stamp->planned;
+    counts_.latency.add(took);
+    if (auto* period = periods_.of(stamp->planned)) period->latency.add(took);
     return Arrival::first;
 }
 

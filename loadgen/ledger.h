@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "loadgen/periods.h"
 #include "loadgen/results.h"
 #include "loadgen/stamp.h"
 #include "loadgen/time.h"
@@ -16,8 +17,8 @@ class Ledger {
 public:
     enum class Arrival { first, again, not_ours };
 
-    Ledger(std::uint64_t run, std::size_t size, Results::Messages& counts)
-        : run_(run), size_(size), counts_(counts) {}
+    Ledger(std::uint64_t run, std::size_t size, Results::Messages& counts, Periods& periods)
+        : run_(run), size_(size), counts_(counts), periods_(periods) {}
 
     /// Enters a message that is about to be sent and writes its payload to `out`.
     void post(std::uint32_t sender, std::uint32_t receiver, Time planned, Time now, Buffer& out);
@@ -36,6 +37,7 @@ private:
     const std::uint64_t run_;
     const std::size_t size_;
     Results::Messages& counts_;
+    Periods& periods_;
     std::uint64_t next_ = 0;
     std::unordered_map<std::uint64_t, Stamp> under_way_;  // by sequence
 };

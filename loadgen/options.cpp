@@ -26,6 +26,8 @@ constexpr const char* examples =
     "      a short check of the expiry\n"
     "  pulsegate-loadgen --clients 100000 --ramp 5000/s --messages 0 --json run.json\n"
     "      many idle clients; needs a file limit above 100,050 here and at the server\n"
+    "  pulsegate-loadgen --clients 16000 --storm 15000\n"
+    "      1,000 clients chat on while 15,000 vanish and come back\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not start,\n"
     "130 interrupted.";
@@ -81,6 +83,15 @@ Version parse_version(std::string_view text) {
 
 std::uint32_t parse_size(std::string_view text) {
     return static_cast<std::uint32_t>(count_between(text, Stamp::size, 32'768u));
+}
+
+double parse_factor(std::string_view text) {
+    try {
+        if (const double factor = parse_rate(text); factor >= 1 && !text.ends_with("/s"))
+            return factor;
+    } catch (const std::invalid_argument&) {
+    }
+    throw std::invalid_argument("write a number from 1, such as 5");
 }
 
 std::uint32_t parse_in_progress(std::string_view text) {
@@ -158,6 +169,17 @@ void bind(CLI::App& app, Options& options) {
                "when the first fall silent, from the end of the ramp");
     binder.add("--silent-over", "TIME", options.silent_over, parse_duration, "keepalive/2",
                "time over which the silent fall silent, each at a random moment");
+
+    binder.group("Storm");
+    binder.add("--storm", "N|PERCENT", options.storm, parse_share, "0",
+               "how many of the clients vanish at once and come back at once;\nthe others' "
+               "latency in it is compared with that before");
+    binder.add("--storm-after", "TIME", options.storm_after, parse_positive, "10s",
+               "the quiet before it, from the end of the ramp");
+    binder.add("--storm-within", "TIME", options.storm_within, parse_positive, "60s",
+               "when all must be back");
+    binder.add("--storm-factor", "N", options.storm_factor, parse_factor, "5",
+               "the p99 of the others' messages may be this many times the\none before");
 
     binder.group("Machine");
     binder.add("--in-progress", "N", options.in_progress, parse_in_progress, "200",

@@ -33,6 +33,11 @@ struct Options {
     std::optional<Duration> silent_over;
     Duration drain = std::chrono::seconds(5);
 
+    Share storm;
+    Duration storm_after = std::chrono::seconds(10);
+    Duration storm_within = std::chrono::seconds(60);
+    double storm_factor = 5;
+
     std::uint32_t in_progress = 200;
     std::optional<std::uint32_t> sources;
     std::string json;

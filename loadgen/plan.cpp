@@ -22,8 +22,7 @@ constexpr std::uint32_t clients_per_source = 20'000;
 constexpr std::uint32_t usual_sources = 16;
 
 std::uint32_t silent_among(std::uint32_t clients, double fraction) {
-    constexpr double rounding = 1e-6;  // 29 % of 100 is 28.999999999999996 in binary
-    return static_cast<std::uint32_t>(clients * fraction + rounding);
+    return static_cast<std::uint32_t>(Share{.fraction = fraction}.of(clients));
 }
 
 void choose_clients(Plan& plan, const Machine& machine) {
@@ -48,6 +47,20 @@ void choose_clients(Plan& plan, const Machine& machine) {
             fmt::format("{} clients instead of {}: the file limit is {}; 'ulimit -n {}' raises it",
                         show_count(plan.clients), show_count(usual_clients), machine.files,
                         usual_clients + 1000));
+}
+
+void choose_storm(Plan& plan) {
+    const auto storm = plan.options.storm.of(plan.clients);
+    if (storm >= plan.clients)
+        throw std::runtime_error(fmt::format(
+            "--storm {}: it takes some of the {} clients, and must leave others to look at; raise "
+            "--clients or lower --storm",
+            storm, plan.clients));
+    plan.storm = static_cast<std::uint32_t>(storm);
+    if (plan.storm > 0 && plan.options.storm_after >= plan.options.duration)
+        plan.notes.push_back(
+            fmt::format("--duration {} ends before the storm does: the run takes until it is over",
+                        show(plan.options.duration)));
 }
 
 void choose_sources(Plan& plan, const Machine& machine) {
@@ -79,17 +92,17 @@ void choose_in_progress(Plan& plan, const Machine& machine) {
 }
 
 void choose_messages(Plan& plan) {
-    const auto talkers = plan.clients - plan.silent_clients();
+    const auto talkers = plan.established() - plan.silent_clients();
     const double ping_every = seconds(plan.options.keepalive) * (earliest_ping + latest_ping) / 2;
-    const double pings = talkers / ping_every;
+    const double pings = (talkers + plan.storm) / ping_every;
     plan.messages =
         plan.options.messages.value_or(std::max(0.0, std::floor(usual_packets - pings)));
     if (talkers >= 2 || plan.messages == 0) return;
     if (plan.options.messages)
         throw std::runtime_error(fmt::format(
             "--messages {}: that takes two talking clients, and there are {}; raise --clients or "
-            "lower --silent",
-            *plan.options.messages, talkers));
+            "lower --silent{}",
+            *plan.options.messages, talkers, plan.storm > 0 ? " or --storm" : ""));
     plan.messages = 0;
 }
 
@@ -99,7 +112,7 @@ bool Plan::falls_silent(std::uint32_t client) const {
     return silent_among(client + 1, options.silent) > silent_among(client, options.silent);
 }
 
-std::uint32_t Plan::silent_clients() const { return silent_among(clients, options.silent); }
+std::uint32_t Plan::silent_clients() const { return silent_among(established(), options.silent); }
 
 Plan make_plan(const Options& options, bool loopback, const Machine& machine) {
     Plan plan;
@@ -108,6 +121,7 @@ Plan make_plan(const Options& options, bool loopback, const Machine& machine) {
     plan.limit = options.limit.value_or(Duration(options.keepalive) * 3 / 2);
     plan.silent_over = options.silent_over.value_or(Duration(options.keepalive) / 2);
     choose_clients(plan, machine);
+    choose_storm(plan);
     choose_sources(plan, machine);
     choose_in_progress(plan, machine);
     choose_messages(plan);

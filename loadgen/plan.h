@@ -24,6 +24,7 @@ struct Plan {
     Options options;
     bool loopback = true;  ///< the server is in 127.0.0.0/8, so source addresses are free to choose
     std::uint32_t clients = 0;
+    std::uint32_t storm = 0;  ///< of the clients, the last ones
     std::uint32_t sources = 1;
     std::uint32_t in_progress = 0;
     double messages = 0;
@@ -31,7 +32,10 @@ struct Plan {
     Duration silent_over{};
     std::vector<std::string> notes;  ///< what was chosen that the user may not expect
 
-    /// Silent clients are spread evenly among the others.
+    /// Clients that are not in the storm; they talk or fall silent.
+    std::uint32_t established() const { return clients - storm; }
+
+    /// Silent clients are spread evenly among the established.
     bool falls_silent(std::uint32_t client) const;
     std::uint32_t silent_clients() const;
 

@@ -74,8 +74,9 @@ std::string Progress::line(const Fleet::Glance& glance) {
     const double fraction = length > 0 ? seconds(glance.elapsed) / length : 1;
     switch (glance.phase) {
         case Phase::ramping: {
-            const double settled =
-                glance.results.connections.connected + glance.results.connections.failed;
+            const auto& established = glance.results.connections;
+            const double settled = established.connected + established.failed +
+                                   glance.storm.connected + glance.storm.failed;
             return fmt::format("connecting {} {}", bar(settled / plan_.clients), ramping(glance));
         }
         case Phase::running: return fmt::format("running    {} {}", bar(fraction), running(glance));
@@ -87,8 +88,9 @@ std::string Progress::line(const Fleet::Glance& glance) {
 
 std::string Progress::ramping(const Fleet::Glance& glance) const {
     const auto& connections = glance.results.connections;
-    return fmt::format("{} of {}{}{}", show_count(connections.connected), show_count(plan_.clients),
-                       complaint(connections.failed, "failed"),
+    return fmt::format("{} of {}{}{}", show_count(connections.connected + glance.storm.connected),
+                       show_count(plan_.clients),
+                       complaint(connections.failed + glance.storm.failed, "failed"),
                        complaint(glance.results.false_offline, "false offline"));
 }
 
@@ -110,6 +112,9 @@ std::string Progress::running(const Fleet::Glance& glance) {
                     show_count(static_cast<std::uint64_t>(packet_rate_)));
     if (!messages.latency.empty())
         text += fmt::format(", p99 {}", load::show(messages.latency.percentile(0.99)));
+    if (glance.storm.stage >= Storm::Stage::vanishing)
+        text +=
+            fmt::format(", {} of {} back", show_count(glance.storm.back), show_count(plan_.storm));
     if (silence.silent > 0)
         text += fmt::format(", {} of {} silent closed",
                             show_count(silence.expiry.count() + silence.unclear),

@@ -7,6 +7,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 #include <cmath>
+#include <tuple>
 
 namespace pulsegate::load {
 
@@ -117,6 +118,43 @@ void add_times(Table& out, const Results& results) {
     if (!farewells.empty()) out.row("server said", "    " + farewells);
 }
 
+void add_storm(Table& out, const Results& results) {
+    const auto& storm = results.storm;
+    if (storm.vanished == 0) return;
+    out.line();
+    out.row("storm",
+            fmt::format("{} vanished in {}, all had set out again after {}, {} back in {}",
+                        show_count(storm.vanished), show(storm.vanishing), show(storm.setting_out),
+                        show_count(storm.back), show(storm.took)));
+    out.row("", fmt::format("{} attempts: {} told busy, {} lost or not answered; {} clients had to "
+                            "try again",
+                            show_count(storm.attempts), show_count(storm.busy),
+                            show_count(storm.dropped), show_count(storm.turned_away)));
+    if (storm.behind > Duration::zero())
+        out.row("", fmt::format("the generator was up to {} behind with it", show(storm.behind)));
+    out.line();
+    out.columns("", {"p50", "p99", "p99.9", "max"});
+    out.percentiles("back again", storm.return_time);
+    out.percentiles("last attempt", storm.attempt_time);
+
+    const auto& [quiet, in_storm] = std::tie(results.quiet, results.in_storm);
+    const auto compare = [&](const char* quietly, const char* in_the_storm,
+                             Histogram Results::Period::*times) {
+        out.percentiles(quietly, quiet.*times);
+        out.percentiles(in_the_storm, in_storm.*times);
+    };
+    compare("messages, quiet", "messages, storm", &Results::Period::latency);
+    compare("own lag, quiet", "own lag, storm", &Results::Period::lag);
+    compare("pings, quiet", "pings, storm", &Results::Period::ping);
+    const auto ratio = [&](Histogram Results::Period::*times) {
+        const auto value = p99_ratio(quiet.*times, in_storm.*times);
+        return value ? fmt::format("{:.1f}", *value) : std::string("unknown");
+    };
+    out.row("p99, storm/quiet",
+            fmt::format("    messages {}, own lag {}, pings {}", ratio(&Results::Period::latency),
+                        ratio(&Results::Period::lag), ratio(&Results::Period::ping)));
+}
+
 const char* word(Check::Outcome outcome) {
     switch (outcome) {
         case Check::Outcome::passed: return "pass";
@@ -168,6 +206,10 @@ json::object settings_of(const Plan& plan) {
             {"silent_after", seconds(options.silent_after)},
             {"silent_over", seconds(plan.silent_over)},
             {"drain", seconds(options.drain)},
+            {"storm", plan.storm},
+            {"storm_after", seconds(options.storm_after)},
+            {"storm_within", seconds(options.storm_within)},
+            {"storm_factor", options.storm_factor},
             {"in_progress", plan.in_progress},
             {"sources", plan.sources}};
 }
@@ -222,6 +264,33 @@ json::object silence_of(const Results::Silence& seen) {
             {"farewells", json::value_from(seen.farewells)}};
 }
 
+json::object storm_of(const Results& results) {
+    const auto& seen = results.storm;
+    const auto compare = [&](Histogram Results::Period::*times) {
+        const auto& [quiet, in_storm] = std::tie(results.quiet, results.in_storm);
+        const auto ratio = p99_ratio(quiet.*times, in_storm.*times);
+        return json::object{{"quiet", times_of(quiet.*times)},
+                            {"storm", times_of(in_storm.*times)},
+                            {"p99_ratio", ratio ? json::value(*ratio) : json::value()}};
+    };
+    return {{"vanished", seen.vanished},
+            {"back", seen.back},
+            {"refused", seen.refused},
+            {"turned_away", seen.turned_away},
+            {"attempts", seen.attempts},
+            {"busy", seen.busy},
+            {"dropped", seen.dropped},
+            {"vanishing", seconds(seen.vanishing)},
+            {"setting_out", seconds(seen.setting_out)},
+            {"took", seconds(seen.took)},
+            {"behind", seconds(seen.behind)},
+            {"return", times_of(seen.return_time)},
+            {"last_attempt", times_of(seen.attempt_time)},
+            {"established", json::object{{"latency", compare(&Results::Period::latency)},
+                                         {"lag", compare(&Results::Period::lag)},
+                                         {"ping", compare(&Results::Period::ping)}}}};
+}
+
 json::object generator_of(const Results& results) {
     return {{"cpu", seconds(results.traffic.cpu)},
             {"cpu_share", share_of_core(results.traffic)},
@@ -252,6 +321,9 @@ std::string announce(const Plan& plan) {
         show_rate(options.ramp), show(options.keepalive), show(plan.limit),
         show_percent(options.silent), show_count(std::llround(plan.messages)), options.size,
         static_cast<int>(options.qos), show(options.duration));
+    if (plan.storm > 0)
+        text += fmt::format("after {}, {} vanish and come back at once\n",
+                            show(options.storm_after), show_count(plan.storm));
     for (const auto& note : plan.notes) text += "note: " + note + "\n";
     return text;
 }
@@ -261,6 +333,7 @@ std::string table(const Plan& plan, const Results& results, const std::vector<Ch
     out.line();
     add_counts(out, plan, results);
     add_times(out, results);
+    add_storm(out, results);
 
     out.line();
     for (const auto& check : checks)
@@ -282,6 +355,7 @@ std::string as_json(const Plan& plan, const Results& results, const std::vector<
                {"messages", messages_of(results.messages, results.traffic.ran)},
                {"pings", pings_of(results.pings)},
                {"silence", silence_of(results.silence)},
+               {"storm", plan.storm > 0 ? json::value(storm_of(results)) : json::value()},
                {"false_offline", results.false_offline},
                {"server_keepalive", results.server_keepalive},
                {"generator", generator_of(results)},

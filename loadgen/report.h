@@ -9,7 +9,7 @@
 
 namespace pulsegate::load {
 
-/// What is about to happen, in two lines.
+/// What is about to happen, in two or three lines.
 std::string announce(const Plan& plan);
 
 /// The table at the end: numbers, checks, examples of failures, notes.

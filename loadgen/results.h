@@ -60,6 +60,35 @@ struct Results {
         std::map<std::string, std::uint32_t> farewells;  ///< MQTT 5: reasons of the DISCONNECTs
     } silence;
 
+    /// What the clients of the storm met.
+    struct Storm {
+        std::uint32_t vanished = 0;
+        std::uint32_t back = 0;
+        std::uint32_t refused = 0;      ///< for good, by a CONNACK that does not say busy
+        std::uint32_t turned_away = 0;  ///< clients that had to try again
+        std::uint64_t attempts = 0;
+        std::uint64_t busy = 0;  ///< attempts that were told so
+        std::uint64_t dropped =
+            0;  ///< attempts whose connection was lost, or not answered for 10 s
+        // All from the moment at which they vanished:
+        Duration vanishing{};    ///< until the generator had reset all connections
+        Duration setting_out{};  ///< until it had begun everybody's first attempt
+        Duration took{};         ///< until the last one was back
+        Duration behind{};       ///< how late the generator's thread was with it, if it stalled
+        Histogram return_time;   ///< of each until its SUBACK, all attempts and waits included
+        Histogram
+            attempt_time;  ///< of the attempts that succeeded, from their connect to the SUBACK
+    } storm;
+
+    /// What the established clients met in a part of the run.
+    struct Period {
+        Histogram latency;
+        Histogram lag;
+        Histogram ping;
+    };
+    Period quiet;     ///< before the storm
+    Period in_storm;  ///< until all are back
+
     std::uint32_t false_offline = 0;
     std::uint32_t starved =
         0;  ///< talkers closed rightly, since the generator sent nothing in time
@@ -71,6 +100,9 @@ struct Results {
     bool interrupted = false;
     std::vector<std::string> notes;
     std::vector<std::string> examples;  ///< the first few failures in words
+
+    /// Adds what the storm's clients did and met, to what the established ones did.
+    void add_storm(const Results& others);
 };
 
 }  // namespace pulsegate::load

@@ -62,6 +62,20 @@ std::uint64_t parse_count(std::string_view text) {
     return std::stoull(std::string(text));
 }
 
+std::uint64_t Share::of(std::uint64_t all) const {
+    constexpr double rounding = 1e-6;  // 29 % of 100 is 28.999999999999996 in binary
+    return count + static_cast<std::uint64_t>(static_cast<double>(all) * fraction + rounding);
+}
+
+Share parse_share(std::string_view text) {
+    try {
+        if (text.ends_with('%')) return {.fraction = parse_percent(text)};
+        return {.count = parse_count(text)};
+    } catch (const std::invalid_argument&) {
+        throw std::invalid_argument("write a number or a percentage, such as 15000 or 90%");
+    }
+}
+
 Address parse_address(std::string_view url) {
     constexpr std::string_view scheme = "mqtt://";
     const char* remedy = "write the server's address as mqtt://HOST:PORT";

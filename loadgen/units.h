@@ -16,6 +16,15 @@ double parse_rate(std::string_view text);        ///< "3000/s" or "3000", a seco
 double parse_percent(std::string_view text);     ///< "50%" or "50", returned as 0.5
 std::uint64_t parse_count(std::string_view text);
 
+/// Some of many: a number, or a part of them.
+struct Share {
+    std::uint64_t count = 0;
+    double fraction = 0;
+
+    std::uint64_t of(std::uint64_t all) const;
+};
+Share parse_share(std::string_view text);  ///< "15000" or "90%"
+
 struct Address {
     std::string host;
     std::uint16_t port = 1883;

@@ -95,6 +95,40 @@ Check check_acknowledgements(const Results& results) {
             fmt::format("{} of {}", show_count(seen.acknowledged), show_count(seen.sent))};
 }
 
+Check check_return(const Plan& plan, const Results& results) {
+    const auto& seen = results.storm;
+    const auto count = fmt::format("{} of {}", show_count(seen.back), show_count(seen.vanished));
+    Check check{"storm_back", "the storm's clients are all back", Outcome::skipped,
+                "there was no storm"};
+    if (seen.vanished == 0) return check;
+    if (seen.back == seen.vanished) {
+        check.outcome = Outcome::passed;
+        check.detail = fmt::format("{} in {}", count, show(seen.took));
+        return check;
+    }
+    if (!results.interrupted || seen.refused > 0) check.outcome = Outcome::failed;
+    check.detail = fmt::format("{} within {}", count, show(plan.options.storm_within));
+    if (seen.refused > 0) check.detail += fmt::format(", {} refused", show_count(seen.refused));
+    return check;
+}
+
+Check check_established(const Plan& plan, const Results& results) {
+    const double factor = plan.options.storm_factor;
+    Check check{"storm_latency",
+                fmt::format("p99 of the established during the storm at most {:.4g} times the "
+                            "quiet one",
+                            factor),
+                Outcome::skipped, "no messages to compare"};
+    const auto ratio = p99_ratio(results.quiet.latency, results.in_storm.latency);
+    if (!ratio) return check;
+    check.outcome = passed_if(*ratio <= factor);
+    check.detail = fmt::format("{} against {}, {:.1f} times; the generator's own lag: {}",
+                               show(results.in_storm.latency.percentile(0.99)),
+                               show(results.quiet.latency.percentile(0.99)), *ratio,
+                               show(results.in_storm.lag.percentile(0.99)));
+    return check;
+}
+
 /// A run that the generator spoiled itself proves nothing, and must not look like a success.
 Check check_generator(const Results& results) {
     return {"generator", "the generator kept its talkers alive", passed_if(results.starved == 0),
@@ -127,10 +161,20 @@ Timing judge(const Close& close, Duration limit, Duration tolerance) {
 
 bool starved(const Close& close, Duration limit) { return close.since_before_send >= limit; }
 
+std::optional<double> p99_ratio(const Histogram& quiet, const Histogram& storm) {
+    const double before = seconds(quiet.percentile(0.99));
+    if (before <= 0 || storm.empty()) return {};
+    return seconds(storm.percentile(0.99)) / before;
+}
+
 std::vector<Check> check(const Plan& plan, const Results& results) {
     std::vector<Check> checks{check_connections(plan, results), check_talkers(results),
                               check_silent(plan, results), check_messages(results)};
     if (plan.options.qos != QoS::at_most_once) checks.push_back(check_acknowledgements(results));
+    if (plan.storm > 0) {
+        checks.push_back(check_return(plan, results));
+        checks.push_back(check_established(plan, results));
+    }
     checks.push_back(check_generator(results));
     return checks;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Check {
     Outcome outcome;
     std::string detail;
 };
+
+/// How many times the quiet one the p99 of the storm is; nothing if one of them is not known.
+std::optional<double> p99_ratio(const Histogram& quiet, const Histogram& storm);
 
 std::vector<Check> check(const Plan& plan, const Results& results);
 

@@ -1,111 +1,20 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
-#include <functional>
-#include <list>
 #include <map>
 #include <string>
-#include <variant>
 
 #include "loadgen/fleet.h"
-#include "protocol/encode.h"
+#include "tests/support/tiny_server.h"
 
 using namespace pulsegate;
 using namespace pulsegate::load;
 using namespace std::chrono_literals;
-using asio::ip::tcp;
+using boost::asio::ip::tcp;
 
 namespace {
-
-/// A server for a few clients that does right, except where a test says otherwise. It lives on the
-/// generator's own loop, so a test needs no thread.
-class TinyServer {
-public:
-    explicit TinyServer(asio::io_context& io)
-        : acceptor_(io, {asio::ip::address_v4::loopback(), 0}) {
-        accept();
-    }
-
-    tcp::endpoint address() const { return acceptor_.local_endpoint(); }
-
-    Reason login = Reason::success;
-    int copies = 1;  ///< of each message
-    std::function<void(tcp::socket&)> on_ping = [](tcp::socket&) {};
-
-private:
-    struct Guest {
-        explicit Guest(tcp::socket connected) : socket(std::move(connected)) {}
-        tcp::socket socket;
-        std::array<std::uint8_t, 4096> buffer{};
-        std::size_t filled = 0;
-    };
-
-    void accept() {
-        acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
-            if (error) return;
-            read(guests_.emplace_back(std::move(socket)));
-            accept();
-        });
-    }
-
-    void read(Guest& guest) {
-        const auto room = asio::buffer(guest.buffer) + guest.filled;
-        guest.socket.async_read_some(room, [&](boost::system::error_code error, std::size_t got) {
-            if (error) return;
-            guest.filled += got;
-            take_packets(guest);
-            if (guest.socket.is_open()) read(guest);
-        });
-    }
-
-    void take_packets(Guest& guest) {
-        Bytes rest(guest.buffer.data(), guest.filled);
-        for (;;) {
-            const auto frame = next_frame(rest, 4096);
-            if (frame.status != Frame::Status::complete) break;
-            answer(guest, std::get<Packet>(
-                              decode(rest.first(frame.size), Version::v3_1_1, Sender::client)));
-            if (!guest.socket.is_open()) return;
-            rest = rest.subspan(frame.size);
-        }
-        std::copy(rest.begin(), rest.end(), guest.buffer.begin());
-        guest.filled = rest.size();
-    }
-
-    void answer(Guest& guest, const Packet& packet) {
-        if (std::holds_alternative<Connect>(packet)) send(guest, Connack{.reason = login});
-        if (const auto* subscribe = std::get_if<Subscribe>(&packet)) {
-            subscribers_[std::string(subscribe->filters.front().filter)] = &guest;
-            Suback suback;
-            suback.packet_id = subscribe->packet_id;
-            suback.reasons = {Reason::success};
-            send(guest, suback);
-        }
-        if (const auto* publish = std::get_if<Publish>(&packet))
-            for (int copy = 0; copy < copies; ++copy)
-                send(*subscribers_.at(std::string(publish->topic)), *publish);
-        if (std::holds_alternative<Pingreq>(packet)) {
-            send(guest, Pingresp{});
-            on_ping(guest.socket);
-        }
-    }
-
-    void send(Guest& guest, const Packet& packet) {
-        Buffer out;
-        encode(packet, Version::v3_1_1, out);
-        boost::system::error_code ignored;
-        asio::write(guest.socket, asio::buffer(out), ignored);
-    }
-
-    tcp::acceptor acceptor_;
-    std::list<Guest> guests_;
-    std::map<std::string, Guest*> subscribers_;
-};
 
 /// Twenty clients for half a second, which ping once a second.
 struct Bench {
@@ -151,7 +60,7 @@ TEST_CASE_FIXTURE(Bench, "against a right server every client connects and every
 }
 
 TEST_CASE_FIXTURE(Bench, "a refused login is a failed connection with its cause") {
-    server.login = Reason::not_authorized;
+    server.on_login = [](tcp::socket&) { return Reason::not_authorized; };
     options.messages = 0;
     const auto results = run();
     CHECK(results.connections.connected == 0);

@@ -58,3 +58,25 @@ TEST_CASE("a negative duration counts as none, and the longest one fits") {
     histogram.add(Duration::max());
     CHECK(histogram.percentile(1) == Duration::max());
 }
+
+TEST_CASE("histograms add up as if one had seen all values") {
+    Histogram fast, slow, both;
+    for (int value = 1; value <= 1000; ++value) {
+        fast.add(value * 1us);
+        slow.add(value * 1ms);
+        both.add(value * 1us);
+        both.add(value * 1ms);
+    }
+    fast.add(slow);
+    fast.add(Histogram());
+    CHECK(fast.count() == 2000);
+    CHECK(fast.min() == 1us);
+    CHECK(fast.max() == 1s);
+    CHECK(fast.mean() == both.mean());
+    for (const double fraction : {0.1, 0.5, 0.9, 0.99})
+        CHECK(fast.percentile(fraction) == both.percentile(fraction));
+
+    Histogram empty;
+    empty.add(slow);
+    CHECK(empty.min() == 1ms);
+}

@@ -15,7 +15,10 @@ constexpr std::uint64_t run = 0xabcd;
 
 struct Fixture {
     Results::Messages counts;
-    Ledger ledger{run, 64, counts};
+    Results::Period quiet;
+    Results::Period storm;
+    Periods periods{quiet, storm};
+    Ledger ledger{run, 64, counts, periods};
     Time start{1h};
 
     Buffer post(std::uint32_t from, std::uint32_t to) {
@@ -79,4 +82,34 @@ TEST_CASE_FIXTURE(Fixture, "what has not arrived can be named") {
     std::vector<std::uint32_t> senders;
     ledger.for_each_missing([&](const Stamp& stamp) { senders.push_back(stamp.sender); });
     CHECK(senders == std::vector<std::uint32_t>{3});
+}
+
+TEST_CASE_FIXTURE(Fixture, "a message belongs to the period in which it was planned") {
+    const auto early = post(1, 2);  // before the ramp is over
+    start += 1ms;
+    periods.begin(start);
+    const auto in_quiet = post(1, 2);
+    periods.strike(start + 2ms);
+    arrive(2, early);
+    arrive(2, in_quiet);  // at 5 ms, in the storm
+    CHECK(quiet.latency.count() == 1);
+    CHECK(quiet.lag.count() == 1);
+    CHECK(storm.latency.empty());
+
+    start += 2ms;
+    const auto in_storm = post(1, 2);
+    periods.end(start + 1ms);
+    arrive(2, in_storm);
+    start += 1ms;
+    arrive(2, post(1, 2));  // afterwards
+    CHECK(quiet.latency.count() == 1);
+    CHECK(storm.latency.count() == 1);
+    CHECK(storm.lag.count() == 1);
+    CHECK(counts.latency.count() == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture, "without a storm there are no periods") {
+    arrive(2, post(1, 2));
+    CHECK(quiet.latency.empty());
+    CHECK(storm.latency.empty());
 }

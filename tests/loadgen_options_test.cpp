@@ -62,6 +62,17 @@ TEST_CASE("units may be left out where only one makes sense") {
     CHECK(options({"--mqtt-version", "5", "--qos", "1"}).version == Version::v5_0);
 }
 
+TEST_CASE("a storm is a number of clients or a part of them") {
+    CHECK(options({}).storm.of(16'000) == 0);
+    CHECK(options({"--storm", "15000"}).storm.of(16'000) == 15'000);
+    CHECK(options({"--storm", "29%"}).storm.of(100) == 29);
+    const auto o =
+        options({"--storm-after", "5s", "--storm-within", "2m", "--storm-factor", "2.5"});
+    CHECK(o.storm_after == 5s);
+    CHECK(o.storm_within == 2min);
+    CHECK(o.storm_factor == 2.5);
+}
+
 TEST_CASE("a server is named by its URL, with port 1883 if it says none") {
     CHECK(parse_address("mqtt://example.org").port == 1883);
     CHECK(parse_address("mqtt://[::1]:1884/").host == "::1");
@@ -77,13 +88,35 @@ TEST_CASE("a wrong value is answered with the option and the remedy in one line"
         const char* option;
         const char* value;
     } wrong[] = {
-        {"--keepalive", "20"},     {"--keepalive", "0s"},  {"--keepalive", "1.5s"},
-        {"--keepalive", "70000s"}, {"--ramp", "0"},        {"--ramp", "fast"},
-        {"--ramp", "1.2.3/s"},     {"--silent", "101%"},   {"--clients", "0"},
-        {"--clients", "-5"},       {"--clients", "1e5"},   {"--duration", "0s"},
-        {"--duration", "soon"},    {"--messages", "10/m"}, {"--qos", "2"},
-        {"--mqtt-version", "3"},   {"--size", "31"},       {"--connect", "ws://127.0.0.1"},
-        {"--tolerance", "."},      {"--in-progress", "0"}, {"--duration", "99999999999h"},
+        {"--keepalive", "20"},
+        {"--keepalive", "0s"},
+        {"--keepalive", "1.5s"},
+        {"--keepalive", "70000s"},
+        {"--ramp", "0"},
+        {"--ramp", "fast"},
+        {"--ramp", "1.2.3/s"},
+        {"--silent", "101%"},
+        {"--clients", "0"},
+        {"--clients", "-5"},
+        {"--clients", "1e5"},
+        {"--duration", "0s"},
+        {"--duration", "soon"},
+        {"--messages", "10/m"},
+        {"--qos", "2"},
+        {"--mqtt-version", "3"},
+        {"--size", "31"},
+        {"--connect", "ws://127.0.0.1"},
+        {"--storm", "most"},
+        {"--storm", "101%"},
+        {"--storm", "-1"},
+        {"--storm-after", "0s"},
+        {"--storm-within", "5"},
+        {"--storm-factor", "0.5"},
+        {"--storm-factor", "5/s"},
+        {"--storm-factor", "x"},
+        {"--tolerance", "."},
+        {"--in-progress", "0"},
+        {"--duration", "99999999999h"},
     };
     for (const auto& [option, value] : wrong) {
         CAPTURE(option);

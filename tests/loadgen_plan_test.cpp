@@ -98,3 +98,40 @@ TEST_CASE("a run too short for the silent says that it will be longer") {
     CHECK(plan.judged_after() == 41s + 100ms);
     CHECK(mentions(plan.notes.at(0), "--duration 10 s"));
 }
+
+TEST_CASE("the storm takes some of the clients, and the others are established") {
+    Options options;
+    options.clients = 16'000;
+    options.storm.count = 15'000;
+    options.silent = 0.1;
+    const auto plan = make_plan(options, true, {.files = 20'000});
+    CHECK(plan.storm == 15'000);
+    CHECK(plan.established() == 1'000);
+    CHECK(plan.silent_clients() == 100);
+    // All but the silent ping.
+    CHECK(plan.messages + 15'900 / 17.5 == doctest::Approx(3000).epsilon(0.001));
+}
+
+TEST_CASE("a storm must leave clients to look at") {
+    Options options;
+    options.clients = 100;
+    options.storm.fraction = 1;
+    CHECK(mentions(complaint(options, {}), "--storm 100"));
+    options.storm = {.count = 101};
+    CHECK(mentions(complaint(options, {}), "--storm 101"));
+    options.storm = {.count = 99};
+    options.silent = 0;
+    CHECK(make_plan(options, true, {}).messages == 0);
+    options.messages = 10;
+    CHECK(mentions(complaint(options, {}), "--storm"));
+}
+
+TEST_CASE("a run too short for the storm says that it will be longer") {
+    Options options;
+    options.clients = 100;
+    options.silent = 0;
+    options.storm = {.count = 50};
+    CHECK(make_plan(options, true, {}).notes.empty());
+    options.duration = 10s;
+    CHECK(mentions(make_plan(options, true, {}).notes.at(0), "--duration 10 s"));
+}

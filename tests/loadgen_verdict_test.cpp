@@ -125,3 +125,59 @@ TEST_CASE("without silent clients or messages those checks are skipped") {
     CHECK(outcome("messages", plan_for(10), results) == Check::Outcome::skipped);
     CHECK(passed(check(plan_for(10), results)));
 }
+
+namespace {
+
+/// Ten clients, of which six vanished and came back; the others' messages took ten times as long.
+struct StormyRun {
+    Plan plan = plan_for(10);
+    Results results = good_results();
+
+    StormyRun() {
+        plan.storm = 6;
+        plan.options.storm_factor = 11;
+        results.storm.vanished = results.storm.back = 6;
+        for (int count = 0; count < 100; ++count) {
+            results.quiet.latency.add(1ms);
+            results.in_storm.latency.add(10ms);
+        }
+    }
+
+    Check::Outcome verdict(const char* name) const { return outcome(name, plan, results); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(StormyRun, "a storm that was weathered passes its checks") {
+    CHECK(verdict("storm_back") == Check::Outcome::passed);
+    CHECK(verdict("storm_latency") == Check::Outcome::passed);
+    CHECK(passed(check(plan, results)));
+}
+
+TEST_CASE_FIXTURE(StormyRun, "who is not back fails the check, for whatever reason") {
+    results.storm.back = 5;
+    CHECK(verdict("storm_back") == Check::Outcome::failed);
+    results.storm.refused = 1;
+    CHECK(verdict("storm_back") == Check::Outcome::failed);
+}
+
+TEST_CASE_FIXTURE(StormyRun, "a slower answer than the factor allows fails the check") {
+    plan.options.storm_factor = 9;
+    CHECK(verdict("storm_latency") == Check::Outcome::failed);
+}
+
+TEST_CASE_FIXTURE(StormyRun, "latencies that are not known are not compared") {
+    results.in_storm = {};
+    CHECK(verdict("storm_latency") == Check::Outcome::skipped);
+    CHECK_FALSE(p99_ratio(results.in_storm.latency, results.quiet.latency));
+    CHECK_FALSE(p99_ratio(results.quiet.latency, results.in_storm.latency));
+}
+
+TEST_CASE_FIXTURE(StormyRun,
+                  "an interrupted storm does not blame the server for who is still away") {
+    results.interrupted = true;
+    results.storm.back = 5;
+    CHECK(verdict("storm_back") == Check::Outcome::skipped);
+    results.storm = {};
+    CHECK(verdict("storm_back") == Check::Outcome::skipped);
+}
