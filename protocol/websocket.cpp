@@ -255,6 +255,8 @@ void append_pong(Buffer& out, Bytes body) {
     out += as_text(body);
 }
 
+void append_ping(Buffer& out) { out += as_text(frame_header(Opcode::ping, 0).bytes()); }
+
 void append_close(Buffer& out, CloseCode code, std::string_view reason) {
     if (code == CloseCode::no_status) {
         assert(reason.empty());

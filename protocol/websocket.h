@@ -95,6 +95,9 @@ inline FrameHeader frame_header(Opcode opcode, std::uint64_t size) { return {opc
 /// Answers a ping with its body.
 void append_pong(Buffer& out, Bytes body);
 
+/// A ping without a body.
+void append_ping(Buffer& out);
+
 /// `no_status` makes it a close frame without a body. The reason, of at most 123 bytes, is UTF-8.
 void append_close(Buffer& out, CloseCode code, std::string_view reason = {});
 

@@ -19,6 +19,8 @@ inline constexpr Millis tick_length = 1000;
 
 Millis monotonic_now();
 WallMillis wall_now();
+/// Seconds since 1970, as tokens and backends count.
+inline std::int64_t unix_now() { return wall_now() / 1000; }
 
 /// The tick that time has reached: a deadline of this tick has passed.
 inline Tick tick_at(Millis now) { return static_cast<Tick>(now / tick_length); }

@@ -40,7 +40,7 @@ std::optional<std::uint64_t> with_unit(std::string_view text, const Unit (&units
 Millis parse_duration(const std::string& name, const std::string& text, Millis least, Millis most) {
     static constexpr Unit units[] = {
         {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
-    const auto value = with_unit(text, units);
+    const auto value = text == "0" ? 0 : with_unit(text, units);
     if (!value)
         throw ConfigError(
             fmt::format("{}: '{}' is no duration; write 500ms, 30s, 5m, 24h or 7d", name, text));
@@ -91,41 +91,47 @@ std::uint16_t parse_port(std::string_view text, const auto& fail) {
     return port;
 }
 
+/// Host and port of a URL: `host:port`, `host`, `[::1]:port`. Without one the port stays as it is.
+void parse_authority(std::string_view authority, std::string& host, std::uint16_t& port,
+                     const auto& fail) {
+    if (authority.starts_with('[')) {
+        const auto bracket = authority.find(']');
+        if (bracket == authority.npos) throw fail("lacks a ']'");
+        host = authority.substr(1, bracket - 1);
+        authority.remove_prefix(bracket + 1);
+    } else {
+        const auto colon = std::min(authority.find(':'), authority.size());
+        host = authority.substr(0, colon);
+        authority.remove_prefix(colon);
+    }
+    if (host.empty()) throw fail("names no host");
+    if (authority.empty()) return;
+    if (authority.front() != ':') throw fail("has no valid port (0 to 65535)");
+    port = parse_port(authority.substr(1), fail);
+}
+
+/// Takes from `rest` what is in front of the place `at`, and as much of a separator behind it.
+std::string_view cut(std::string_view& rest, std::size_t at, std::size_t separator) {
+    const auto front = rest.substr(0, at);
+    rest.remove_prefix(std::min(rest.size(), at == rest.npos ? at : at + separator));
+    return front;
+}
+
 ListenUrl parse_url(const std::string& text) {
     const auto fail = [&](std::string_view why) {
         return ConfigError(fmt::format(
             "listen: '{}' {}; write mqtt://127.0.0.1:1883 or http://127.0.0.1:8080", text, why));
     };
     std::string_view rest = text;
-    const auto cut = [&rest](std::size_t at, std::size_t separator) {
-        const auto front = rest.substr(0, at);
-        rest.remove_prefix(std::min(rest.size(), at == rest.npos ? at : at + separator));
-        return front;
-    };
     if (rest.find("://") == rest.npos) throw fail("is no URL");
-    const auto name = cut(rest.find("://"), 3);
+    const auto name = cut(rest, rest.find("://"), 3);
     const auto* const known = std::find_if(std::begin(schemes), std::end(schemes),
                                            [&](const SchemeUse& use) { return use.name == name; });
     if (known == std::end(schemes)) throw fail(fmt::format("has the unknown scheme '{}'", name));
     ListenUrl url{static_cast<ListenUrl::Scheme>(known - schemes), "", known->port};
 
-    std::string_view authority = cut(rest.find_first_of("/?"), 0);
-    const std::string_view path = cut(rest.find('?'), 1);
-    if (authority.starts_with('[')) {
-        const auto bracket = authority.find(']');
-        if (bracket == authority.npos) throw fail("lacks a ']'");
-        url.host = authority.substr(1, bracket - 1);
-        authority.remove_prefix(bracket + 1);
-    } else {
-        const auto colon = std::min(authority.find(':'), authority.size());
-        url.host = authority.substr(0, colon);
-        authority.remove_prefix(colon);
-    }
-    if (url.host.empty()) throw fail("names no host");
-    if (!authority.empty()) {
-        if (authority.front() != ':') throw fail("has no valid port (0 to 65535)");
-        url.port = parse_port(authority.substr(1), fail);
-    }
+    parse_authority(cut(rest, rest.find_first_of("/?"), 0), url.host, url.port, fail);
+    const std::string_view path = cut(rest, rest.find('?'), 1);
     if (url.is_websocket())
         url.path = path.size() > 1 ? path : "/mqtt";
     else if (path.size() > 1)
@@ -134,6 +140,36 @@ ListenUrl parse_url(const std::string& text) {
         url.proxy_protocol = true;
     else if (!rest.empty())
         throw fail(fmt::format("has the unknown option '{}'", rest));
+    return url;
+}
+
+/// Where the auth hook is. What it is must go into a request as it stands.
+HookUrl parse_hook_url(const std::string& name, const std::string& text) {
+    const auto fail = [&](std::string_view why) {
+        return ConfigError(
+            fmt::format("{}: '{}' {}; write https://auth.example/mqtt or "
+                        "http://127.0.0.1:9000/mqtt",
+                        name, text, why));
+    };
+    const auto visible = [](char c) { return c > ' ' && c <= '~'; };
+    if (!std::all_of(text.begin(), text.end(), visible))
+        throw ConfigError(name + ": the URL has characters that must be percent-encoded, as %20");
+    std::string_view rest = text;
+    if (rest.find("://") == rest.npos) throw fail("is no URL");
+    const auto scheme = cut(rest, rest.find("://"), 3);
+    if (scheme != "http" && scheme != "https")
+        throw fail(fmt::format("has the unknown scheme '{}'", scheme));
+    HookUrl url{.tls = scheme == "https"};
+    url.port = url.tls ? 443 : 80;
+    const auto authority = cut(rest, rest.find_first_of("/?#"), 0);
+    // Not repeated: there may be a password in it.
+    if (authority.find('@') != authority.npos)
+        throw ConfigError(name +
+                          ": the URL names a user; put a token into an auth-hook-token-file");
+    parse_authority(authority, url.host, url.port, fail);
+    if (url.port == 0) throw fail("has the port 0, where nobody is");
+    if (rest.find('#') != rest.npos) throw fail("has a fragment (#), which is never sent");
+    url.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
     return url;
 }
 
@@ -149,7 +185,9 @@ spdlog::level::level_enum parse_level(const std::string& name, const std::string
 UserFrom parse_user_from(const std::string& name, const std::string& text) {
     if (text == "username") return UserFrom::username;
     if (text == "client-id") return UserFrom::client_id;
-    throw ConfigError(fmt::format("{}: '{}' is unknown; choose username or client-id", name, text));
+    if (text == "certificate") return UserFrom::certificate;
+    throw ConfigError(
+        fmt::format("{}: '{}' is unknown; choose username, client-id or certificate", name, text));
 }
 
 bool parse_switch(const std::string& name, const std::string& text) {
@@ -163,13 +201,37 @@ class Settings {
 public:
     explicit Settings(CLI::App& app) : app_(app) {}
 
+    /// The heading in `--help` of those that follow.
+    void begin(const char* group) { group_ = group; }
+
     template <class Parse>
     void any(const std::string& name, const char* type, const char* usual, const char* help,
              Parse parse) {
         auto* option = app_.add_option_function<std::string>(
             "--" + name, [name, parse](const std::string& text) { parse(name, text); }, help);
-        option->type_name(type);
+        option->type_name(type)->group(group_);
         if (*usual) option->default_str(usual);
+    }
+
+    /// One that may be said several times.
+    template <class Take>
+    void each(const char* name, const char* type, const char* help, Take take) {
+        const auto take_all = [take](const std::vector<std::string>& texts) {
+            for (const auto& text : texts) take(text);
+        };
+        app_.add_option_function<std::vector<std::string>>(std::string("--") + name, take_all, help)
+            ->type_name(type)
+            ->group(group_)
+            ->allow_extra_args(false)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+
+    void files(const char* name, std::vector<std::string>& value, const char* help) {
+        each(name, "FILE", help, [&value](const std::string& file) { value.push_back(file); });
+    }
+
+    void flag(const char* name, bool& value, const char* help) {
+        app_.add_flag(std::string("--") + name, value, help)->group(group_);
     }
 
     void duration(const char* name, Millis& value, Millis least, Millis most, const char* usual,
@@ -201,7 +263,216 @@ public:
 
 private:
     CLI::App& app_;
+    const char* group_ = "Options";
 };
+
+/// Where it serves, and how it is watched.
+void add_general(Settings& settings, Config& config) {
+    settings.each(
+        "listen", "URL",
+        "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
+        "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), clients' all "
+        "?proxy-protocol. A kind that is not named keeps its default: mqtt://127.0.0.1:1883, "
+        "http://127.0.0.1:8080",
+        [&](const std::string& url) { config.listen.push_back(parse_url(url)); });
+    settings.any(
+        "admin-token-file", "FILE", "",
+        "The bearer token that the admin API asks for; must, unless it is on loopback only",
+        [&](auto&, auto& text) { config.admin_token_file = text; });
+    settings.count("shards", config.shards, 1, 256, "one per core",
+                   "Event loops, each with a thread of its own");
+    settings.any("events", "FILE", "",
+                 "Append every change of presence to this file as a line of JSON; - is standard "
+                 "output",
+                 [&](auto&, auto& text) { config.events = text; });
+    settings.any("log-level", "LEVEL", "info",
+                 "What to log to standard error: debug, info, warn or error",
+                 [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
+}
+
+/// What mqtts and wss need.
+void add_tls(Settings& settings, Config& config) {
+    settings.files(
+        "tls-cert", config.tls.certificates,
+        "Certificate of mqtts and wss listeners, PEM, with its chain; repeatable: the client's "
+        "SNI chooses");
+    settings.files("tls-key", config.tls.keys, "Its private key, PEM; one for each --tls-cert");
+    settings.any("tls-client-ca", "FILE", "",
+                 "Clients must show a certificate that one of these signed, PEM",
+                 [&](auto&, auto& text) { config.tls.client_ca = text; });
+    settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS that is spoken",
+                 [&](auto& name, auto& text) {
+                     if (text != "1.2" && text != "1.3")
+                         throw ConfigError(
+                             fmt::format("{}: '{}' is unknown; choose 1.2 or 1.3", name, text));
+                     config.tls.allow_1_2 = text == "1.2";
+                 });
+}
+
+/// Who may come in, and who is whose.
+void add_logins(Settings& settings, Config& config) {
+    settings.flag("allow-anonymous", config.gatekeeper.allow_anonymous,
+                  "Let in who names no user, also on listeners that are reachable from outside");
+    settings.files(
+        "jwt-secret", config.gatekeeper.jwt.secret_files,
+        "Secret of HS256 tokens, 32 bytes or more; repeatable. A token is a client's password, "
+        "its sub the user");
+    settings.files("jwt-key", config.gatekeeper.jwt.public_key_files,
+                   "Public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
+    settings.any("jwt-issuer", "TEXT", "", "What the iss of tokens must be",
+                 [&](auto&, auto& text) { config.gatekeeper.jwt.issuer = text; });
+    settings.any("jwt-audience", "TEXT", "", "What must be in the aud of tokens",
+                 [&](auto&, auto& text) { config.gatekeeper.jwt.audience = text; });
+    settings.any(
+        "password-file", "FILE", "",
+        "Users and hashed passwords, as mosquitto_passwd and `pulsegate passwd` write them",
+        [&](auto&, auto& text) { config.gatekeeper.password_file = text; });
+    auto& hook = config.gatekeeper.hook;
+    settings.any("auth-hook", "URL", "",
+                 "Your backend, http or https://HOST:PORT/PATH: it is asked about logins that no "
+                 "token and no password file decides",
+                 [&](auto& name, auto& text) { hook.url = parse_hook_url(name, text); });
+    settings.duration("auth-hook-timeout", hook.timeout, second, 60 * second, "3s",
+                      "How long its answer may take; later nobody comes in");
+    settings.duration("auth-hook-cache", hook.cache, 0, 3600 * second, "10s",
+                      "How long an answer is remembered; 0 asks about each login");
+    settings.count("auth-hook-connections", hook.connections, 1, 1000, "16",
+                   "How many connections to it there may be");
+    settings.any("auth-hook-ca", "FILE", "",
+                 "Who may have signed its certificate, PEM; the system's authorities else",
+                 [&](auto&, auto& text) { hook.ca_file = text; });
+    settings.any("auth-hook-token-file", "FILE", "", "The bearer token that it is shown",
+                 [&](auto&, auto& text) { hook.token_file = text; });
+    settings.any("access-file", "FILE", "",
+                 "Rules: who may publish and subscribe to what; allow|deny read|write|readwrite "
+                 "[user NAME] FILTER",
+                 [&](auto&, auto& text) { config.gatekeeper.access_file = text; });
+    settings.any("user-from", "FIELD", "username",
+                 "Who is the user of a client: its username (its client-id if it has none), always "
+                 "its client-id, or the common name of its certificate",
+                 [&](auto& name, auto& text) { config.user_from = parse_user_from(name, text); });
+}
+
+/// How long clients may be silent.
+void add_silence(Settings& settings, Config& config) {
+    settings.duration("idle-timeout", config.idle_timeout, second, longest_silence, "30s",
+                      "The silence after which a client is offline, when it states no keepalive "
+                      "(MQTT 5.0: or a longer one)");
+    settings.flag(
+        "strict-idle-timeout", config.strict_idle_timeout,
+        "Hold MQTT 3.1.1 clients to the idle timeout, even if they state a longer keepalive");
+    settings.any("max-keepalive", "DURATION", "idle-timeout / 1.5",
+                 "The longest keepalive that MQTT 5.0 clients may choose; the others are told it",
+                 [&](auto& name, auto& text) {
+                     config.max_keepalive = static_cast<std::uint32_t>(
+                         parse_duration(name, text, second, 65'535 * second) / second);
+                 });
+    settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
+                      "How long a new connection may take to send its CONNECT");
+    settings.duration("websocket-ping", config.websocket_ping, 0, longest_silence, "0s",
+                      "How long a WebSocket may be quiet before it is sent a ping, so that "
+                      "proxies keep it; 0s: none");
+    settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
+                      "How long an offline user stays known");
+}
+
+/// What waits for whom, and what is retained.
+void add_sessions(Settings& settings, Config& config) {
+    settings.duration("max-session-expiry", config.max_session_expiry, 0, longest_memory, "7d",
+                      "How long the session of a client that is away is kept, at most; a 3.1.1 "
+                      "client that keeps its session gets all of it");
+    settings.count("persistent-session-quota", config.persistent_session_quota, 1, 1'000'000'000,
+                   "500000",
+                   "How many sessions of clients that are away are kept; then the longest away "
+                   "go first");
+    settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
+                  most_bytes, "1GiB",
+                  "How much memory they take, with all queues; then the longest away go first");
+    settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
+                   "How many messages wait for one client; then the oldest go first");
+    settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
+                  "How much memory the messages take that wait for one client");
+
+    settings.on_off("retain-available", config.retain_available,
+                    "Whether clients may publish retained messages");
+    settings.count("max-retained-messages", config.max_retained_messages, 0, 1'000'000'000,
+                   "1000000", "How many retained messages are kept");
+    settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes, "256MiB",
+                  "How much memory retained messages take");
+}
+
+/// What one client may send and is sent.
+void add_traffic(Settings& settings, Config& config) {
+    settings.size("max-packet-size", config.max_packet_size, 1024, 268'435'460, "256KiB",
+                  "The largest packet that a client may send");
+    settings.size("output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
+                  "What may wait to be sent to one client; a slower one is cut");
+    settings.count("receive-maximum", config.receive_maximum, 1, 65'535, "256",
+                   "Messages of QoS 2 that a client may have under way to us");
+    settings.count("max-inflight", config.max_inflight, 1, 5000, "256",
+                   "Messages of QoS 1 and 2 that we have under way to a client");
+    settings.count("topic-alias-maximum", config.topic_alias_maximum, 0, 65'535, "16",
+                   "Topic aliases of one connection, in each direction");
+    settings.any("max-qos", "0|1|2", "2", "The highest QoS that clients may use",
+                 [&](auto& name, auto& text) {
+                     config.max_qos = static_cast<QoS>(parse_count(name, text, 0, 2));
+                 });
+
+    settings.on_off("inbox", config.inbox,
+                    "Whether a message to inbox/USER goes to all of that user's devices, without "
+                    "a subscription");
+    settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
+                   "How many subscriptions one client may have");
+    settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
+                    "Whether filters may have wildcards");
+    settings.on_off("shared-subscriptions", config.shared_subscriptions,
+                    "Whether clients may share subscriptions: $share/GROUP/FILTER");
+    settings.size("max-topic-length", config.max_topic_length, 1, 65'535, "65535",
+                  "The longest topic or filter, in bytes");
+    settings.count("max-topic-levels", config.max_topic_levels, 1, 1000, "128",
+                   "How many levels a filter may have");
+}
+
+/// What keeps the gateway from being overrun.
+void add_limits(Settings& settings, Config& config) {
+    settings.count("max-connections", config.admission.max_connections, 0, 100'000'000,
+                   "what the file limit allows",
+                   "How many connections there may be; newcomers beyond are told that it is busy");
+    settings.size("memory-budget", config.admission.memory_budget, 1024 * 1024, most_bytes,
+                  "3/4 of the machine's",
+                  "The memory of the process; beyond it newcomers are told that it is busy");
+    settings.count("max-connections-per-address", config.visitors.max_connections_per_address, 0,
+                   100'000'000, "10000",
+                   "How many connections one IPv4 address, or IPv6 network of 64 bits, may have; "
+                   "0: any number");
+    settings.count("max-connections-per-user", config.max_connections_per_user, 0, 100'000'000,
+                   "100", "How many clients of one user may be connected; 0: any number");
+    settings.count("login-rate", config.login_queue.rate, 0, 10'000'000, "5000",
+                   "Logins a second; the others wait, addresses taking turns; 0: any number");
+    settings.duration("login-wait", config.login_queue.wait, 0, 60 * second, "5s",
+                      "How long a login waits for its turn; then it is told that it is busy");
+    settings.duration("max-loop-lag", config.max_loop_lag, 1, 60 * second, "100ms",
+                      "Logins wait while an event loop is later than this");
+    settings.count("max-message-rate", config.max_message_rate, 0, 100'000'000, "10000",
+                   "Packets a second of one client, but for acknowledgements; a faster one is "
+                   "read more slowly; 0: any number");
+    settings.size("max-byte-rate", config.max_byte_rate, 0, most_bytes, "10MiB",
+                  "Bytes a second of one client; a faster one is read more slowly; 0: any number");
+    settings.size("total-output-budget", config.total_output_budget, 1024 * 1024, most_bytes,
+                  "256MiB",
+                  "What may wait to be sent to all clients; no client may have more of it than "
+                  "is left");
+    settings.count("ban-failures", config.visitors.ban_failures, 0, 1'000'000, "100",
+                   "Different wrong passwords within a minute that ban their address; 0: no bans");
+    settings.count("ban-flaps", config.conduct.ban_flaps, 0, 1'000'000, "30",
+                   "Connections within a minute that break, or are thrown out, and ban their "
+                   "client; 0: no bans");
+    settings.count("duel-takeovers", config.conduct.duel_takeovers, 0, 1'000'000, "5",
+                   "Takeovers of a client within a minute after which further ones must wait; 0: "
+                   "never");
+    settings.duration("ban-time", config.visitors.ban_time, second, longest_memory, "5m",
+                      "How long a ban lasts");
+}
 
 }  // namespace
 
@@ -229,141 +500,25 @@ Config parse_config(int argc, const char* const* argv) {
                    "idle-timeout = \"30s\"")
         ->type_name("FILE");
     app.allow_config_extras(CLI::config_extras_mode::error);
+    app.footer(
+        "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
+        "pulsegate passwd --help: how to write a password file. README.md has the whole story.");
 
-    app.add_option_function<std::vector<std::string>>(
-           "--listen",
-           [&](const std::vector<std::string>& urls) {
-               for (const auto& url : urls) config.listen.push_back(parse_url(url));
-           },
-           "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
-           "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), clients' all "
-           "?proxy-protocol. A kind that is not named keeps its default: mqtt://127.0.0.1:1883, "
-           "http://127.0.0.1:8080")
-        ->type_name("URL")
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("--allow-anonymous", config.gatekeeper.allow_anonymous,
-                 "Let in who names no user, also on listeners that are reachable from outside");
-    const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
-        app.add_option(std::string("--") + name, value, help)
-            ->type_name("FILE")
-            ->allow_extra_args(false)
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    };
-    files("tls-cert", config.tls.certificates,
-          "Certificate of mqtts and wss listeners, PEM, with its chain; repeatable: the client's "
-          "SNI chooses");
-    files("tls-key", config.tls.keys, "Its private key, PEM; one for each --tls-cert");
-    files("jwt-secret", config.gatekeeper.jwt.secret_files,
-          "Secret of HS256 tokens, 32 bytes or more; repeatable. A token is a client's password, "
-          "its sub the user");
-    files("jwt-key", config.gatekeeper.jwt.public_key_files,
-          "Public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
     Settings settings(app);
-    settings.any("jwt-issuer", "TEXT", "", "What the iss of tokens must be",
-                 [&](auto&, auto& text) { config.gatekeeper.jwt.issuer = text; });
-    settings.any("jwt-audience", "TEXT", "", "What must be in the aud of tokens",
-                 [&](auto&, auto& text) { config.gatekeeper.jwt.audience = text; });
-    settings.any(
-        "password-file", "FILE", "",
-        "Users and hashed passwords, as mosquitto_passwd and `pulsegate passwd` write them",
-        [&](auto&, auto& text) { config.gatekeeper.password_file = text; });
-    settings.any("access-file", "FILE", "",
-                 "Rules: who may publish and subscribe to what; allow|deny read|write|readwrite "
-                 "[user NAME] FILTER",
-                 [&](auto&, auto& text) { config.gatekeeper.access_file = text; });
-    settings.any(
-        "admin-token-file", "FILE", "",
-        "The bearer token that the admin API asks for; must, unless it is on loopback only",
-        [&](auto&, auto& text) { config.admin_token_file = text; });
-    settings.any("tls-client-ca", "FILE", "",
-                 "Clients must show a certificate that one of these signed, PEM",
-                 [&](auto&, auto& text) { config.tls.client_ca = text; });
-    settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS that is spoken",
-                 [&](auto& name, auto& text) {
-                     if (text != "1.2" && text != "1.3")
-                         throw ConfigError(
-                             fmt::format("{}: '{}' is unknown; choose 1.2 or 1.3", name, text));
-                     config.tls.allow_1_2 = text == "1.2";
-                 });
-    settings.count("shards", config.shards, 1, 256, "one per core",
-                   "Event loops, each with a thread of its own");
-    settings.any("events", "FILE", "",
-                 "Append every change of presence to this file as a line of JSON; - is standard "
-                 "output",
-                 [&](auto&, auto& text) { config.events = text; });
-    settings.any("log-level", "LEVEL", "info",
-                 "What to log to standard error: debug, info, warn or error",
-                 [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
-
-    settings.any("user-from", "FIELD", "username",
-                 "Who is the user of a client: its username (its client-id if it has none), or "
-                 "always its client-id",
-                 [&](auto& name, auto& text) { config.user_from = parse_user_from(name, text); });
-    settings.duration("idle-timeout", config.idle_timeout, second, longest_silence, "30s",
-                      "The silence after which a client is offline, when it states no keepalive "
-                      "(MQTT 5.0: or a longer one)");
-    app.add_flag(
-        "--strict-idle-timeout", config.strict_idle_timeout,
-        "Hold MQTT 3.1.1 clients to the idle timeout, even if they state a longer keepalive");
-    settings.any("max-keepalive", "DURATION", "idle-timeout / 1.5",
-                 "The longest keepalive that MQTT 5.0 clients may choose; the others are told it",
-                 [&](auto& name, auto& text) {
-                     config.max_keepalive = static_cast<std::uint32_t>(
-                         parse_duration(name, text, second, 65'535 * second) / second);
-                 });
-    settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
-                      "How long a new connection may take to send its CONNECT");
-    settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
-                      "How long an offline user stays known");
-
-    settings.size("max-packet-size", config.max_packet_size, 1024, 268'435'460, "256KiB",
-                  "The largest packet that a client may send");
-    settings.size("output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
-                  "What may wait to be sent to one client; a slower one is cut");
-    settings.count("receive-maximum", config.receive_maximum, 1, 65'535, "256",
-                   "Messages of QoS 2 that a client may have under way to us");
-    settings.count("max-inflight", config.max_inflight, 1, 5000, "256",
-                   "Messages of QoS 1 and 2 that we have under way to a client");
-    settings.count("topic-alias-maximum", config.topic_alias_maximum, 0, 65'535, "16",
-                   "Topic aliases of one connection, in each direction");
-    settings.any("max-qos", "0|1|2", "2", "The highest QoS that clients may use",
-                 [&](auto& name, auto& text) {
-                     config.max_qos = static_cast<QoS>(parse_count(name, text, 0, 2));
-                 });
-
-    settings.duration("max-session-expiry", config.max_session_expiry, 0, longest_memory, "7d",
-                      "How long the session of a client that is away is kept, at most; a 3.1.1 "
-                      "client that keeps its session gets all of it");
-    settings.count("persistent-session-quota", config.persistent_session_quota, 1, 1'000'000'000,
-                   "500000",
-                   "How many sessions of clients that are away are kept; then the longest away "
-                   "go first");
-    settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
-                  most_bytes, "1GiB",
-                  "How much memory they take, with all queues; then the longest away go first");
-    settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
-                   "How many messages wait for one client; then the oldest go first");
-    settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
-                  "How much memory the messages take that wait for one client");
-
-    settings.on_off("retain-available", config.retain_available,
-                    "Whether clients may publish retained messages");
-    settings.count("max-retained-messages", config.max_retained_messages, 0, 1'000'000'000,
-                   "1000000", "How many retained messages are kept");
-    settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes, "256MiB",
-                  "How much memory retained messages take");
-
-    settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
-                   "How many subscriptions one client may have");
-    settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
-                    "Whether filters may have wildcards");
-    settings.on_off("shared-subscriptions", config.shared_subscriptions,
-                    "Whether clients may share subscriptions: $share/GROUP/FILTER");
-    settings.size("max-topic-length", config.max_topic_length, 1, 65'535, "65535",
-                  "The longest topic or filter, in bytes");
-    settings.count("max-topic-levels", config.max_topic_levels, 1, 1000, "128",
-                   "How many levels a filter may have");
+    settings.begin("Serving");
+    add_general(settings, config);
+    settings.begin("TLS");
+    add_tls(settings, config);
+    settings.begin("Logins");
+    add_logins(settings, config);
+    settings.begin("Silence");
+    add_silence(settings, config);
+    settings.begin("Sessions and retained messages");
+    add_sessions(settings, config);
+    settings.begin("Messages and topics");
+    add_traffic(settings, config);
+    settings.begin("Limits");
+    add_limits(settings, config);
 
     try {
         app.parse(argc, argv);
@@ -384,6 +539,15 @@ Config parse_config(int argc, const char* const* argv) {
         throw ConfigError(fmt::format(
             "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
             config.output_budget, config.max_packet_size));
+    config.conduct.ban_time = config.visitors.ban_time;
+    config.gatekeeper.user_by_certificate = config.user_from == UserFrom::certificate;
+    if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
+        throw ConfigError(
+            "user-from: clients show no certificates; name a --tls-client-ca as well");
+    const auto& hook = config.gatekeeper.hook;
+    if (!hook.ca_file.empty() && !(hook.url && hook.url->tls))
+        throw ConfigError(
+            "auth-hook-ca: there is no certificate to check; name an auth-hook with https://");
     const auto listens = [&](bool for_clients) {
         return std::any_of(config.listen.begin(), config.listen.end(),
                            [&](auto& url) { return url.for_clients() == for_clients; });

@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "server/admission/admission.h"
+#include "server/admission/conduct.h"
+#include "server/admission/login_queue.h"
+#include "server/admission/visitors.h"
 #include "server/clock.h"
 #include "server/gatekeeper.h"
 #include "server/session/settings.h"
@@ -36,6 +40,15 @@ struct Config : BrokerSettings {
     std::vector<ListenUrl> listen;
     unsigned shards = 0;
     Millis login_timeout = 10'000;
+    Millis websocket_ping = 0;
+    AdmissionSettings admission;
+    VisitorSettings visitors;
+    ConductSettings conduct;
+    LoginQueueSettings login_queue;
+    Millis max_loop_lag = 100;
+    double max_message_rate = 10'000;
+    std::size_t max_byte_rate = 10 * 1024 * 1024;
+    std::size_t total_output_budget = 256 * 1024 * 1024;
     GatekeeperSettings gatekeeper;
     Tls::Settings tls;
     std::string admin_token_file;

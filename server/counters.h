@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "protocol/packet.h"
+#include "server/limits.h"
 
 namespace pulsegate {
 
@@ -27,7 +28,6 @@ struct Counters {
     std::uint64_t rescues = 0;              ///< due connections that turned out to be alive
     std::uint64_t entrances_refused = 0;    ///< at the PROXY header, TLS or WebSocket
     std::uint64_t bad_packets = 0;
-    std::uint64_t slow_consumers = 0;
     std::uint64_t messages_in = 0;
     std::uint64_t messages_out = 0;
     std::uint64_t dropped_too_large = 0;      ///< larger than the client's Maximum Packet Size
@@ -37,6 +37,9 @@ struct Counters {
     std::uint64_t dropped_session_ended = 0;  ///< in the queue of a client that stayed away
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription that nobody is left in
     std::uint64_t dropped_not_retained = 0;   ///< delivered, but no room to retain them
+
+    /// How often somebody ran into one.
+    std::array<std::uint64_t, limits> hits{};
 
     /// How late the ticks came, in milliseconds, counted by upper bound.
     static constexpr std::array<std::int64_t, 9> lag_bounds{1, 2, 5, 10, 50, 100, 500, 1000, 5000};
@@ -52,6 +55,7 @@ struct Counters {
         lag_last = lag;
     }
 
+    void count(Limit limit) { ++hits[static_cast<std::size_t>(limit)]; }
     void count_out(PacketType type) { ++packets_out[static_cast<std::size_t>(type)]; }
     void count_in(PacketType type) { ++packets_in[static_cast<std::size_t>(type)]; }
 };

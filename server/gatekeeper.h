@@ -10,31 +10,30 @@
 #include <string>
 
 #include "server/auth/access.h"
+#include "server/auth/claim.h"
 #include "server/auth/jwt.h"
 #include "server/auth/passwords.h"
 #include "server/auth/verdict.h"
+#include "server/auth_hook.h"
 
 namespace pulsegate {
 
 struct GatekeeperSettings {
     std::string password_file;  ///< "": none
     JwtSettings jwt;
+    AuthHookSettings hook;
     std::string access_file;  ///< "": the usual rules, once anybody is asked who they are
     bool allow_anonymous = false;
+    bool user_by_certificate = false;  ///< TLS has asked some who they are
 };
 
 /// Decides who may come in, and keeps the rules for those who are. Passwords are hashed and tokens
 /// verified on threads of its own: no event loop waits for them.
 ///
-/// A token is one by its form, whatever the user name; everything else is asked of the password
-/// file.
+/// A token is one by its form, whatever the user name, if there are keys for tokens. Else who is in
+/// the password file is judged by it, and all others by the company's backend, if there is a hook.
 class Gatekeeper {
 public:
-    /// What a client shows of itself, as a copy.
-    struct Claim {
-        std::string user;  ///< "" if it names none
-        std::string password;
-    };
     using Answer = std::function<void(Verdict)>;
 
     /// Throws std::runtime_error that names the file and the remedy.
@@ -42,9 +41,9 @@ public:
     ~Gatekeeper();
 
     /// Is anybody asked who they are?
-    bool asks() const { return !settings_.password_file.empty() || has_keys(); }
+    bool asks() const { return !settings_.password_file.empty() || has_keys() || hook_; }
 
-    /// From any thread; `answer` is called on one of the gatekeeper's own.
+    /// From any thread; `answer` is called on one of the gatekeeper's own, or the hook's.
     void judge(Claim claim, Answer answer);
 
     /// Reads all files anew. Throws as the constructor does, and then nothing changes.
@@ -52,6 +51,9 @@ public:
 
     /// The rules for everybody who brings none; null: everything is allowed.
     std::shared_ptr<const AccessRules> rules() const { return files()->rules; }
+
+    /// Nothing without a hook.
+    std::optional<HookCounters> hook_counters() const;
 
     /// No answers any more.
     void stop();
@@ -69,10 +71,12 @@ private:
     }
     std::shared_ptr<const Files> read_files() const;
     std::shared_ptr<const Files> files() const;
-    Verdict judge(const Claim& claim) const;
+    /// Nothing: that is for the hook to say.
+    std::optional<Verdict> judge(const Claim& claim) const;
 
     const GatekeeperSettings settings_;
-    mutable std::mutex mutex_;  ///< of the pointer only
+    const std::unique_ptr<AuthHook> hook_;  ///< null: there is none
+    mutable std::mutex mutex_;              ///< of the pointer only
     std::shared_ptr<const Files> files_;
     std::atomic<std::size_t> waiting_{0};
     boost::asio::thread_pool threads_;

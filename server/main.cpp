@@ -60,11 +60,17 @@ public:
 
 void say_ready(const Server& server, const Config& config) {
     std::string where;
-    for (const auto& [url, open_to_others] : server.listening()) where += url.text() + ", ";
-    spdlog::info("ready: {}{} shards, room for {} connections (limit on open files: {})", where,
-                 config.shards, server.admission().capacity(), server.admission().file_limit());
-    for (const auto& [url, open_to_others] : server.listening())
-        if (open_to_others) spdlog::warn("{}: anybody may come in", url.text());
+    for (const auto& [url, open_to_anybody] : server.listening()) where += url.text() + ", ";
+    spdlog::info("ready: {}{} shards, room for {} connections ({})", where, config.shards,
+                 server.admission().capacity(), server.admission().bound());
+    const auto wanted = config.admission.max_connections;
+    if (wanted > server.admission().capacity())
+        spdlog::warn(
+            "max-connections: there is no room for {}; raise the limit on open files with "
+            "ulimit -n, or LimitNOFILE in a systemd unit",
+            wanted);
+    for (const auto& [url, open_to_anybody] : server.listening())
+        if (open_to_anybody) spdlog::warn("{}: anybody may come in", url.text());
 }
 
 /// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, lets SIGHUP begin

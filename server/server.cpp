@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <system_error>
 #include <type_traits>
 
+#include "server/auth/secret_file.h"
 #include "server/log.h"
 
 namespace pulsegate {
@@ -31,17 +34,24 @@ tcp::endpoint resolve(const ListenUrl& url) {
     return *found.begin();
 }
 
-/// Event loops with their listeners, admin connections, files, and some air.
+/// Event loops with their listeners, admin connections, those to the auth-hook, files, and some
+/// air.
 std::size_t own_files(const Config& config) {
-    return 256 + config.shards * (4 + config.listen.size());
+    const auto& hook = config.gatekeeper.hook;
+    return 256 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
 }
 
 /// The first line of the file; "" without one.
 std::string read_token(const std::string& path) {
-    if (path.empty()) return {};
-    std::ifstream file(path);
-    std::string token;
-    std::getline(file, token);
+    if (path.empty()) return "";
+    SecretFile file;
+    try {
+        file = read_secret_file(path);
+    } catch (const std::runtime_error& error) {
+        throw ConfigError(fmt::format("admin-token-file: {}", error.what()));
+    }
+    if (!file.warning.empty()) spdlog::warn("admin-token-file: {}", file.warning);
+    std::string token = file.text.substr(0, file.text.find('\n'));
     constexpr std::size_t shortest = 16;
     if (token.size() < shortest)
         throw ConfigError(fmt::format(
@@ -63,7 +73,10 @@ std::string read_token(const std::string& path) {
 }  // namespace
 
 Server::Server(const Config& config) try
-    : config_(config), admission_(own_files(config)), gatekeeper_(config.gatekeeper) {
+    : config_(config),
+      admission_(config.admission, own_files(config)),
+      visitors_(config.visitors),
+      gatekeeper_(config.gatekeeper) {
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {
@@ -77,11 +90,12 @@ Server::Server(const Config& config) try
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(shards_
-                          .emplace_back(std::make_unique<Shard>(config_, i, admission_, gatekeeper_,
-                                                                events_.get()))
+                          .emplace_back(std::make_unique<Shard>(config_, i, admission_, visitors_,
+                                                                gatekeeper_, events_.get()))
                           .get());
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, admission_, read_token(config_.admin_token_file));
+    admin_ = std::make_unique<Admin>(all, admission_, visitors_, gatekeeper_,
+                                     read_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {
         shard->use(tls);
@@ -98,22 +112,25 @@ Server::Server(const Config& config) try
 
 Server::~Server() { stop(); }
 
+bool Server::asks_everybody(const ListenUrl& url) const {
+    if (!url.for_clients()) return !config_.admin_token_file.empty();
+    const bool by_certificate = url.has_tls() && !config_.tls.client_ca.empty();
+    return by_certificate || (gatekeeper_.asks() && !config_.gatekeeper.allow_anonymous);
+}
+
 /// Safe by default: nobody comes in from outside without being asked who they are.
 void Server::check_public(const ListenUrl& url) const {
-    if (!url.for_clients()) {
-        if (config_.admin_token_file.empty())
-            throw ConfigError(
-                fmt::format("listen: {}: the admin API would be reachable from outside; name an "
-                            "--admin-token-file, or listen on 127.0.0.1",
-                            url.text()));
-        return;
-    }
-    const bool by_certificate = url.has_tls() && !config_.tls.client_ca.empty();
-    if (gatekeeper_.asks() || by_certificate || config_.gatekeeper.allow_anonymous) return;
+    if (asks_everybody(url)) return;
+    if (!url.for_clients())
+        throw ConfigError(
+            fmt::format("listen: {}: the admin API would be reachable from outside; name an "
+                        "--admin-token-file, or listen on 127.0.0.1",
+                        url.text()));
+    if (config_.gatekeeper.allow_anonymous) return;
     throw ConfigError(
         fmt::format("listen: {}: reachable from outside, and nobody is asked for a password; name "
-                    "a --password-file, a --jwt-secret or a --jwt-key, listen on 127.0.0.1, or say "
-                    "--allow-anonymous",
+                    "a --password-file, a --jwt-secret, a --jwt-key or an --auth-hook, listen on "
+                    "127.0.0.1, or say --allow-anonymous",
                     url.text()));
 }
 
@@ -132,7 +149,7 @@ void Server::listen(const ListenUrl& url) {
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());
     }
-    listening_.push_back({url, !endpoint.address().is_loopback()});
+    listening_.push_back({url, !endpoint.address().is_loopback() && !asks_everybody(url)});
     listening_.back().url.port = endpoint.port();
 }
 

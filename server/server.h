@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/admission.h"
+#include "server/admission/admission.h"
 #include "server/config.h"
 #include "server/http/admin.h"
 #include "server/line_writer.h"
@@ -30,14 +30,16 @@ public:
     void stop();
 
     struct Listening {
-        ListenUrl url;        ///< with its real port
-        bool open_to_others;  ///< than this machine
+        ListenUrl url;         ///< with its real port
+        bool open_to_anybody;  ///< also from outside
     };
     /// In the order of the configuration.
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
 
 private:
+    /// Does this listener let in nobody who does not show who they are?
+    bool asks_everybody(const ListenUrl& url) const;
     void check_public(const ListenUrl& url) const;
     void listen(const ListenUrl& url);
     std::shared_ptr<const Tls> read_certificates() const;
@@ -48,6 +50,7 @@ private:
 
     const Config config_;
     Admission admission_;
+    Visitors visitors_;
     std::unique_ptr<LineWriter> events_;
     Gatekeeper gatekeeper_;
     std::unique_ptr<Admin> admin_;  // outlives the shards, whose mail may hold its questions

@@ -41,33 +41,58 @@ struct Weight {
     static constexpr std::size_t bookkeeping = 256;
 };
 
+std::string described(const Session* session) {
+    return session ? "client " + quoted(session->client) : "without login";
+}
+
+/// What a login takes, in messages to one client.
+constexpr std::uint64_t login_work = 512;
+
 /// How long clients have to read that the server stops.
 constexpr Millis farewell = 300;
 
+/// In ns, of what may come so often a second; 0 if it may come any time.
+double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
+
+/// What one shard may use of a sum that is for all.
+TransportSettings transport_settings(const Config& config) {
+    return {.max_packet_size = config.max_packet_size,
+            .output_budget = config.output_budget,
+            .total_output_budget = config.total_output_budget / config.shards,
+            .login_timeout = config.login_timeout,
+            .message_time = time_of_one(config.max_message_rate),
+            .byte_time = time_of_one(static_cast<double>(config.max_byte_rate)),
+            .websocket_ping = config.websocket_ping};
+}
+
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, Admission& admission, Gatekeeper& gatekeeper,
-             LineWriter* events)
+Shard::Shard(const Config& config, unsigned index, Admission& admission, Visitors& visitors,
+             Gatekeeper& gatekeeper, LineWriter* events)
     : index_(index),
       admission_(admission),
+      visitors_(visitors),
       gatekeeper_(gatekeeper),
       events_(events),
       settings_(config),
       broker_(settings_, index, config.shards, interest_, store_, counters_, *this),
-      transport_(io_, {config.max_packet_size, config.output_budget, config.login_timeout},
-                 admission, counters_, *this) {}
+      transport_(io_, transport_settings(config), admission, visitors, counters_, *this),
+      login_queue_({config.login_queue.rate / config.shards, config.login_queue.wait}),
+      max_loop_lag_(config.max_loop_lag),
+      conduct_(config.conduct) {}
 
 Shard::~Shard() = default;
 
 Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint, const Door& door) {
-    const auto accepted = [this, door](int socket) {
+    const auto accepted = [this, door](int socket, const Listener::Endpoint& peer) {
         ++counters_.accepted;
         std::unique_ptr<Wrapping> wrapping;
         if (!door.plain()) {
             wrapping = std::make_unique<Wrapping>();
             wrapping->entrance = std::make_unique<Entrance>(door, tls_);
         }
-        transport_.adopt({socket, std::move(wrapping)});
+        const Address address = door.proxy_protocol ? Address() : Address(peer.address());
+        transport_.accept(socket, std::move(wrapping), address);
     };
     listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, accepted));
     return listeners_.back()->endpoint();
@@ -109,6 +134,8 @@ ShardStatus Shard::status() const {
                        .online = broker_.presence().online(),
                        .retained = broker_.retained().messages(),
                        .retained_bytes = broker_.retained().bytes(),
+                       .logins_waiting = login_queue_.size(),
+                       .backlog = transport_.backlog(),
                        .tick = wheel.now(),
                        .slots = {}};
     for (Tick slot = 0; slot < Wheel::slots; ++slot) status.slots[slot] = wheel.count(slot);
@@ -123,81 +150,43 @@ void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) 
     on_connect(connection, std::get<Connect>(packet), now);
 }
 
-void Shard::on_connect(Connection& connection, const Connect& connect, Millis now) {
-    if (admission_.full())
-        return broker_.refuse(connection, connect, Reason::server_busy,
-                              "no descriptor is left: the limit on open files is reached");
-    auto verdict = connection.take_verdict();
-    if (!verdict && gatekeeper_.asks()) return ask_for_verdict(connection, connect);
-    if (!verdict) verdict.emplace();
-    if (verdict->reason != Reason::success) return turn_away(connection, connect, *verdict);
-    const unsigned home = broker_.home(connect, *verdict);
-    if (home != index_) {
-        shards_[home]->send(connection.release(std::move(*verdict)));
-        return;
-    }
-    broker_.login(connection, connect, *verdict, now);
-    if (const Session* session = connection.session;
-        session && spdlog::should_log(spdlog::level::debug))
-        log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
-                    quoted(session->client), quoted(session->user.name));
-}
-
-void Shard::ask_for_verdict(Connection& connection, const Connect& connect) {
-    connection.hold();
-    const auto ticket = next_ticket_++;
-    held_.emplace(ticket, &connection);
-    const auto answer = [this, ticket](Verdict verdict) {
-        send(Task([ticket, verdict = std::move(verdict)](Shard& shard) {
-            const auto held = shard.held_.find(ticket);
-            const auto judged = std::move(held->second);
-            shard.held_.erase(held);
-            judged->go_on(verdict);
-        }));
-    };
-    gatekeeper_.judge(
-        {std::string(connect.username.value_or("")), std::string(connect.password.value_or(""))},
-        answer);
-}
-
-/// The log says why; the client is not told what would help it guess.
-void Shard::turn_away(Connection& connection, const Connect& connect, const Verdict& verdict) {
-    log_limited(spdlog::level::warn, "{} client {} as user {}: {}", connection.peer(),
-                quoted(connect.client_id), quoted(connect.username.value_or("")), verdict.why);
-    const bool busy = verdict.reason == Reason::server_busy;
-    broker_.refuse(connection, connect, verdict.reason,
-                   busy ? "too many logins wait to be checked" : "it did not show who it is");
-}
-
 void Shard::on_drained(Connection& connection) {
     if (connection.session) broker_.drained(*connection.session, monotonic_now());
+}
+
+void Shard::on_slowed(Connection& connection) {
+    log_limited(spdlog::level::warn,
+                "{} {} slowed: it sends more than max-message-rate or max-byte-rate",
+                connection.peer(), described(connection.session));
 }
 
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
     const bool provoked = ending.cause == Cause::kicked;
     const bool expired = ending.cause == Cause::timeout;
-    const auto level = provoked  ? spdlog::level::warn
-                       : expired ? spdlog::level::info
-                                 : spdlog::level::debug;
+    const auto level = *ending.why == '\0' ? spdlog::level::debug
+                       : provoked          ? spdlog::level::warn
+                       : expired           ? spdlog::level::info
+                                           : spdlog::level::debug;
     Session* session = connection.session;
     if (spdlog::should_log(level))
         log_limited(level, "{} {}: {}: {}, {} ms after its last packet", connection.peer(),
-                    session ? "client " + quoted(session->client) : std::string("without login"),
-                    name(ending.cause), ending.why, now - connection.last_packet());
+                    described(session), name(ending.cause), ending.why,
+                    now - connection.last_packet());
     if (!session) return;
-    if (ending.reason == Reason::quota_exceeded) ++counters_.slow_consumers;
     if (expired) ++counters_.expiries;
+    judge_conduct(*session, ending, now);
     broker_.end(*session, ending, now);
 }
 
 // -- what the broker asks for
 // ------------------------------------------------------------------------
 
-void Shard::forward(const MessageRef& message) {
+void Shard::forward(const MessageRef& message, std::optional<unsigned> inbox) {
     const bool for_all = message->stamp != 0;  // retained: every shard keeps it
     const Interest::Topic topic(message->topic);
     for (Shard* shard : shards_) {
-        if (shard == this || !(for_all || shard->interest_.wants(topic))) continue;
+        const bool wanted = for_all || shard->index_ == inbox || shard->interest_.wants(topic);
+        if (shard == this || !wanted) continue;
         if (shard->send(message) > most_mail) congested_ = true;
     }
 }
@@ -226,7 +215,8 @@ std::size_t Shard::send(Mail mail) {
 
 void Shard::open_mail() {
     const auto began_at = work();
-    for (std::uint64_t opened = 0;; ++opened) {
+    std::uint64_t opened = 0;
+    while (true) {
         if (unread_mail_ == mail_.size()) {
             mail_ = mailbox_.take();
             unread_mail_ = 0;
@@ -235,6 +225,7 @@ void Shard::open_mail() {
         Mail mail = std::move(mail_[unread_mail_++]);
         std::visit([this](auto& content) { receive(content); }, mail);
         // A letter is work even if it interests nobody, or senders could keep us here for ever.
+        opened += std::holds_alternative<Arrival>(mail) ? login_work : 1;
         if (work() - began_at + opened <= work_a_turn) continue;
         boost::asio::post(io_, [this] { open_mail(); });  // the rest in another turn
         break;
@@ -265,6 +256,8 @@ void Shard::tick() {
     const Millis now =
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
+    lag_ = now - due;
+    if (index_ == 0) admission_.weigh();
     transport_.expire_due();
     tick_broker();
     for (auto& listener : listeners_) listener->tick();

@@ -6,11 +6,16 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "server/admission.h"
+#include "server/admission/admission.h"
+#include "server/admission/conduct.h"
+#include "server/admission/login_queue.h"
+#include "server/admission/visitors.h"
 #include "server/config.h"
 #include "server/counters.h"
 #include "server/gatekeeper.h"
@@ -23,6 +28,7 @@
 #include "server/transport/entrance.h"
 #include "server/transport/listener.h"
 #include "server/transport/transport.h"
+#include "server/transport/wrapping.h"
 
 namespace pulsegate {
 
@@ -38,6 +44,8 @@ struct ShardStatus {
     std::size_t online;
     std::size_t retained;
     std::size_t retained_bytes;
+    std::size_t logins_waiting;
+    std::size_t backlog;
     Tick tick;
     std::array<std::uint32_t, Wheel::slots> slots;
 };
@@ -49,8 +57,8 @@ public:
     using Task = std::function<void(Shard&)>;
     using Mail = std::variant<Arrival, MessageRef, Letter, Task>;
 
-    Shard(const Config& config, unsigned index, Admission& admission, Gatekeeper& gatekeeper,
-          LineWriter* events);
+    Shard(const Config& config, unsigned index, Admission& admission, Visitors& visitors,
+          Gatekeeper& gatekeeper, LineWriter* events);
     ~Shard();
 
     /// All shards, this one included, by index; before `run`.
@@ -73,6 +81,7 @@ public:
     /// For tasks, on the shard's own thread:
     ShardStatus status() const;
     Broker& broker() { return broker_; }
+    Conduct& conduct() { return conduct_; }
     /// No more newcomers; all users go offline, and whoever watches hears it.
     void announce_shutdown();
     /// Says goodbye to everyone; the loop ends when they have had time to read it.
@@ -80,18 +89,42 @@ public:
 
 private:
     void on_packet(Connection& connection, const Packet& packet, Millis now) override;
-    void on_connect(Connection& connection, const Connect& connect, Millis now);
-    void ask_for_verdict(Connection& connection, const Connect& connect);
-    void turn_away(Connection& connection, const Connect& connect, const Verdict& verdict);
     void on_drained(Connection& connection) override;
+    void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
     std::uint64_t work() const override { return broker_.work(); }
     bool congested() override;
 
-    void forward(const MessageRef& message) override;
+    void forward(const MessageRef& message, std::optional<unsigned> inbox) override;
     Interest& interest(unsigned shard) override { return shards_[shard]->interest_; }
     void record(PresenceChange change) override;
     void send(unsigned shard, Letter letter) override;
+
+    // shard_logins.cpp: how a CONNECT becomes a login
+    using Ticket = LoginQueue::Ticket;
+    struct Objection {
+        Reason reason;
+        const char* why;
+        Limit limit;
+    };
+    void on_connect(Connection& connection, const Connect& connect, Millis now);
+    std::optional<Objection> objection_to(const Connection& connection, Millis now) const;
+    bool may_log_in(Millis now);
+    void expect_logins();
+    void next_logins(Millis late);
+    void serve_queue(Millis now);
+    void ask_for_verdict(Connection& connection, const Connect& connect);
+    std::optional<Verdict> verdict_by_certificate(const Connection& connection) const;
+    void turn_away(Connection& connection, const Connect& connect, const Verdict& verdict);
+    void judge_guess(const Address& address, const Connect& connect);
+    Millis pause_of(const Connection& connection, std::string_view user, std::string_view client,
+                    Millis now);
+    Ticket hold(Connection& connection, Millis wait);
+    boost::intrusive_ptr<Connection> take_held(Ticket ticket);
+    void go_on(Ticket ticket, Application application);
+    bool go_on_unless_gone(Ticket ticket, Application application);
+    void pause(Connection& connection, Application application, Millis time);
+    void judge_conduct(const Session& session, const Ending& ending, Millis now);
 
     void open_mail();
     void receive(Arrival& arrival);
@@ -106,6 +139,7 @@ private:
 
     const unsigned index_;
     Admission& admission_;
+    Visitors& visitors_;
     Gatekeeper& gatekeeper_;
     LineWriter* const events_;
 
@@ -121,9 +155,16 @@ private:
     Broker broker_;
     Transport transport_;
     std::shared_ptr<const Tls> tls_;
-    boost::unordered_flat_map<std::uint64_t, boost::intrusive_ptr<Connection>>
-        held_;  ///< whose CONNECT is being judged, by their ticket
-    std::uint64_t next_ticket_ = 0;
+    boost::unordered_flat_map<Ticket, boost::intrusive_ptr<Connection>>
+        held_;  ///< whose CONNECT waits for something
+    Ticket next_ticket_ = 0;
+    LoginQueue login_queue_;
+    boost::asio::steady_timer login_timer_{io_};
+    const Millis max_loop_lag_;
+    Millis lag_ = 0;  ///< of the loop, when it was last measured
+    int logins_this_turn_ = 0;
+    bool logins_expected_ = false;  ///< a turn for them is on its way
+    Conduct conduct_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::vector<Shard*> shards_;
     bool congested_ = false;  ///< a shard that we sent messages to has too many of them waiting

@@ -110,7 +110,7 @@ TEST_CASE("/metrics counts what happened") {
     CHECK(sum(text, "pulsegate_expiries_total") == 0);
     CHECK(sum(text, "pulsegate_rescues_total") == 0);
     CHECK(sum(text, "pulsegate_login_timeouts_total") == 0);
-    CHECK(sum(text, "pulsegate_slow_consumers_total") == 0);
+    CHECK(sum(text, "pulsegate_limit_hits_total") == 0);
     CHECK(sum(text, "pulsegate_open_files_limit") > 0);
     CHECK(sum(text, "pulsegate_open_files_headroom") > 0);
     CHECK(sum(text, "pulsegate_wheel_slot_nodes") == sum(text, "pulsegate_connections"));

@@ -60,6 +60,12 @@ bool has(const std::string& text, std::string_view part) {
 const std::vector<std::pair<std::string, std::string>> settings{
     {"listen", "mqtt://127.0.0.1:2883"},
     {"allow-anonymous", "true"},
+    {"auth-hook", "https://auth.example:9443/mqtt?kind=login"},
+    {"auth-hook-timeout", "5s"},
+    {"auth-hook-cache", "0"},
+    {"auth-hook-connections", "20"},
+    {"auth-hook-ca", "ca.pem"},
+    {"auth-hook-token-file", "token"},
     {"shards", "3"},
     {"idle-timeout", "90s"},
     {"strict-idle-timeout", "true"},
@@ -81,6 +87,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"retain-available", "off"},
     {"max-retained-messages", "15"},
     {"max-retained-bytes", "16KiB"},
+    {"inbox", "off"},
     {"max-subscriptions", "17"},
     {"wildcard-subscriptions", "off"},
     {"shared-subscriptions", "off"},
@@ -95,6 +102,16 @@ void check_unusual(const Config& config) {
     CHECK(config.listen[0].text() == "mqtt://127.0.0.1:2883");
     CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
     CHECK(config.gatekeeper.allow_anonymous);
+    const auto& hook = config.gatekeeper.hook;
+    REQUIRE(hook.url);
+    CHECK(hook.url->tls);
+    CHECK(hook.url->authority() == "auth.example:9443");
+    CHECK(hook.url->target == "/mqtt?kind=login");
+    CHECK(hook.timeout == 5'000);
+    CHECK(hook.cache == 0);
+    CHECK(hook.connections == 20);
+    CHECK(hook.ca_file == "ca.pem");
+    CHECK(hook.token_file == "token");
     CHECK(config.shards == 3);
     CHECK(config.idle_timeout == 90'000);
     CHECK(config.strict_idle_timeout);
@@ -116,6 +133,7 @@ void check_unusual(const Config& config) {
     CHECK_FALSE(config.retain_available);
     CHECK(config.max_retained_messages == 15);
     CHECK(config.max_retained_bytes == 16 * 1024);
+    CHECK_FALSE(config.inbox);
     CHECK(config.max_subscriptions == 17);
     CHECK_FALSE(config.wildcard_subscriptions);
     CHECK_FALSE(config.shared_subscriptions);
@@ -139,6 +157,10 @@ TEST_CASE("without arguments the gateway serves this machine only") {
     CHECK(config.user_from == UserFrom::username);
     CHECK(config.max_packet_size == 256 * 1024);
     CHECK_FALSE(config.gatekeeper.allow_anonymous);
+    CHECK_FALSE(config.gatekeeper.hook.url);
+    CHECK(config.gatekeeper.hook.timeout == 3'000);
+    CHECK(config.gatekeeper.hook.cache == 10'000);
+    CHECK(config.gatekeeper.hook.connections == 16);
     CHECK(config.events.empty());
 }
 
@@ -195,6 +217,23 @@ TEST_CASE("a listener without a port has the usual one") {
     CHECK(config.listen[1].text() == "mqtt://[::1]:1883");
 }
 
+TEST_CASE("an auth hook's URL has the usual port and path, unless it names them") {
+    const auto hook = [](const char* url) {
+        return *parsed({"--auth-hook", url}).gatekeeper.hook.url;
+    };
+    CHECK(hook("http://auth.example").authority() == "auth.example");
+    CHECK(hook("http://auth.example").port == 80);
+    CHECK(hook("http://auth.example:443").authority() == "auth.example:443");
+    CHECK(hook("http://auth.example").target == "/");
+    CHECK_FALSE(hook("http://auth.example").tls);
+    CHECK(hook("https://auth.example/").authority() == "auth.example");
+    CHECK(hook("https://auth.example/").port == 443);
+    CHECK(hook("https://auth.example?a=b").target == "/?a=b");
+    CHECK(hook("https://[2001:db8::1]/x").authority() == "[2001:db8::1]");
+    CHECK(hook("https://[2001:db8::1]:444/x").authority() == "[2001:db8::1]:444");
+    CHECK(hook("https://[2001:db8::1]/x").host == "2001:db8::1");
+}
+
 TEST_CASE("--help mentions every setting and how to write it") {
     const auto help = told("--help");
     for (const auto& [name, value] : settings) {
@@ -226,7 +265,7 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--shards", "0"}, "shards", "choose 1 to 256"},
         {{"--shards", "257"}, "shards", "choose 1 to 256"},
         {{"--shards", "two"}, "shards", "choose 1 to 256"},
-        {{"--user-from", "cookie"}, "user-from", "choose username or client-id"},
+        {{"--user-from", "cookie"}, "user-from", "choose username, client-id or certificate"},
         {{"--max-packet-size", "1"}, "max-packet-size", "choose 1024 to"},
         {{"--max-packet-size", "1MB"}, "max-packet-size", "1MiB"},
         {{"--max-packet-size", "2MiB"}, "output-budget", "a packet must fit"},
@@ -241,6 +280,20 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--listen", "mqtt://h:"}, "listen", "write mqtt://"},
         {{"--listen", "mqtt://h:65536"}, "listen", "0 to 65535"},
         {{"--listen", "mqtt://h:1883x"}, "listen", "0 to 65535"},
+        {{"--auth-hook", "auth.example/mqtt"}, "auth-hook", "write https://"},
+        {{"--auth-hook", "ftp://auth.example/"}, "auth-hook", "write https://"},
+        {{"--auth-hook", "http:///mqtt"}, "auth-hook", "names no host"},
+        {{"--auth-hook", "http://[::1/mqtt"}, "auth-hook", "write https://"},
+        {{"--auth-hook", "http://h:0/mqtt"}, "auth-hook", "port 0"},
+        {{"--auth-hook", "http://h:x/mqtt"}, "auth-hook", "0 to 65535"},
+        {{"--auth-hook", "http://h/mq tt"}, "auth-hook", "percent-encoded"},
+        {{"--auth-hook", "http://h/a\r\nHost: b"}, "auth-hook", "percent-encoded"},
+        {{"--auth-hook", "http://h/#x"}, "auth-hook", "fragment"},
+        {{"--auth-hook", "http://me:secret@h/"}, "auth-hook", "auth-hook-token-file"},
+        {{"--auth-hook-timeout", "0"}, "auth-hook-timeout", "choose 1s to 60s"},
+        {{"--auth-hook-cache", "2h"}, "auth-hook-cache", "choose 0s to 3600s"},
+        {{"--auth-hook-connections", "0"}, "auth-hook-connections", "choose 1 to 1000"},
+        {{"--auth-hook=http://h", "--auth-hook-ca=ca.pem"}, "auth-hook-ca", "https://"},
         {{"--no-such-thing"}, "no-such-thing", "--help"},
         {{"--shards"}, "shards", "--help"},
         {{"surplus"}, "surplus", "--help"},

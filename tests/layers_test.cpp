@@ -78,6 +78,13 @@ TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the se
     check_never("server/routing", above);
 }
 
+TEST_CASE("what limits newcomers knows nothing of connections and sessions") {
+    check_never("server/admission",
+                {"server/session", "server/routing", "server/transport", "server/http",
+                 "server/shard.h", "server/server.h", "server/config.h", "boost/asio/io_context",
+                 "boost/beast", "sys/socket.h"});
+}
+
 TEST_CASE("the transport knows links, but neither sessions nor who runs it") {
     check_never("server/transport",
                 {"server/session/session.h", "server/session/broker.h", "server/routing",

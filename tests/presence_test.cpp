@@ -77,13 +77,67 @@ TEST_CASE("a device departs once") {
     CHECK(presence.online() == 0);
 }
 
+TEST_CASE("a user's devices are on one list, those who are here in front of those who are away") {
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random(seed);
+        Presence presence;
+        User& user = presence.find_or_create("alice");
+        std::vector<std::unique_ptr<Phone>> phones(10);
+        std::set<const Device*> known;
+        for (int step = 0; step < 300; ++step) {
+            auto& phone = phones[random() % phones.size()];
+            switch (phone ? random() % 4 : 0) {
+                case 0:
+                    if (!phone) phone = std::make_unique<Phone>();
+                    if (phone->here)
+                        presence.taken_over(user, *phone, step);
+                    else
+                        presence.arrive(user, *phone, step);
+                    known.insert(phone.get());
+                    break;
+                case 1:
+                    known.erase(phone.get());
+                    presence.depart(user, *phone, Cause::logout, step, step);
+                    phone.reset();
+                    break;
+                default: presence.depart(user, *phone, Cause::timeout, step, step);
+            }
+            std::set<const Device*> listed;
+            bool here = true;
+            std::size_t many = 0;
+            for (const Device& device : user.devices) {
+                listed.insert(&device);
+                CHECK((here || !device.here));
+                here = device.here;
+                many += here;
+            }
+            CHECK(listed == known);
+            CHECK(user.online() == (many > 0));
+            CHECK(presence.online() == (many > 0));
+        }
+    }
+}
+
+TEST_CASE("a device that left the list while it was here is on it again once it is taken over") {
+    Presence presence;
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    presence.arrive(user, phone, 1000);
+    phone.unlink();
+    presence.taken_over(user, phone, 2000);
+    CHECK(user.online());
+    CHECK(&user.devices.front() == &phone);
+    CHECK(presence.depart(user, phone, Cause::logout, 3000, 3000));
+}
+
 TEST_CASE("a takeover keeps the user online and since when, and has a version of its own") {
     Presence presence;
     User& user = presence.find_or_create("alice");
     Phone phone;
     presence.arrive(user, phone, 1000);
     const auto version = user.version;
-    presence.taken_over(user, 2000);
+    presence.taken_over(user, phone, 2000);
     CHECK(user.online());
     CHECK(user.since == 1000);
     CHECK(user.cause == Cause::taken_over);
@@ -102,7 +156,7 @@ TEST_CASE("a version only grows, even when changes share a millisecond or the cl
     for (const WallMillis now : {5000, 5000, 1, 4999, 6000, 0}) {
         presence.arrive(user, phone, now);
         grows();
-        presence.taken_over(user, now);
+        presence.taken_over(user, phone, now);
         grows();
         presence.depart(user, phone, Cause::timeout, now, now);
         grows();
@@ -145,7 +199,7 @@ TEST_CASE("only users who have been offline for long are forgotten") {
 TEST_CASE("every user who is due is forgotten in time") {
     Presence presence;
     std::mt19937 random(7);
-    std::set<std::string> stay;
+    std::map<std::string, Phone*> stay;
     std::vector<std::unique_ptr<Phone>> phones;
     for (int i = 0; i < 5000; ++i) {
         const auto name = "u" + std::to_string(i);
@@ -155,13 +209,15 @@ TEST_CASE("every user who is due is forgotten in time") {
         if (random() % 3)
             presence.depart(user, *phones.back(), Cause::logout, 1000, 1000);
         else
-            stay.insert(name);
+            stay.emplace(name, phones.back().get());
     }
     for (int second = 0; second < 600; ++second) presence.forget_some(2000);
     CHECK(presence.users() == stay.size());
-    for (const auto& name : stay) CHECK(presence.find(name) != nullptr);
-    phones.clear();
-    // No device is left, so all are offline, since 1000.
+    for (const auto& [name, phone] : stay) {
+        User* const user = presence.find(name);
+        REQUIRE(user != nullptr);
+        presence.depart(*user, *phone, Cause::logout, 1000, 1000);
+    }
     for (int second = 0; second < 600; ++second) presence.forget_some(2000);
     CHECK(presence.users() == 0);
     presence.forget_some(2000);
@@ -252,6 +308,17 @@ TEST_CASE("other spellings of a presence topic are nobody's") {
     }
 }
 
+TEST_CASE("every user has one inbox, of two levels") {
+    CHECK(inbox_topic("a/b+c#d%e") == "inbox/a%2Fb%2Bc%23d%25e");
+    for (const std::string name : {"alice", "a/b", "+", "%2F", "100%", "a b", "\xC3\xA9"})
+        CHECK(inbox_user(inbox_topic(name)) == name);
+    for (const char* topic : {"inbox", "inbox/a/b", "inbox/%41", "inbox/%2f", "inbox/%", "Inbox/a",
+                              "presence/alice", "/inbox/alice"}) {
+        CAPTURE(topic);
+        CHECK_FALSE(inbox_user(topic));
+    }
+}
+
 TEST_CASE("filters that may select presence are known") {
     for (const char* filter : {"presence/+", "presence/#"}) CHECK(selects_presence(filter));
     for (const char* filter : {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+",
@@ -272,6 +339,10 @@ TEST_CASE("a user as JSON has the documented fields") {
     CHECK(text(online.at("last_seen")) == "2020-09-13T12:26:49.000Z");  // a second ago
     CHECK(online.at("version").to_number<std::uint64_t>() == user.version);
     CHECK(text(online.at("cause")) == "login");
+    Phone desk("desk");
+    presence.arrive(user, desk, 1'600'000'000'900);
+    presence.depart(user, desk, Cause::logout, 1'600'000'000'950, 1'600'000'000'900);
+    CHECK(to_json(user, 5000, 1'600'000'010'000).find("desk") == std::string::npos);
     const auto& device = online.at("devices").as_array().at(0).as_object();
     CHECK(text(device.at("client")) == "phone");
     CHECK(text(device.at("since")) == "2020-09-13T12:26:40.500Z");

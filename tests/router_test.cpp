@@ -19,6 +19,7 @@ namespace {
 
 /// What a session is due of a message, with its identifiers in order.
 using Due = std::tuple<QoS, bool, std::vector<std::uint32_t>>;
+/// Of all sessions; null stands for a publisher's no-local.
 using AllDue = std::map<const Session*, Due>;
 
 /// Does what the router does, the simple way: a list, and every filter tried.
@@ -39,9 +40,11 @@ public:
         for (const auto& [key, value] : list_) {
             const auto& [session, filter] = key;
             const auto& [options, identifier] = value;
-            if (!topic_matches(filter, topic) || (options.no_local && session == publisher))
-                continue;
-            auto& [qos, as_published, identifiers] = all[session];
+            if (!topic_matches(filter, topic)) continue;
+            const bool declined = options.no_local && session == publisher;
+            auto& due = all[declined ? nullptr : session];
+            if (declined) continue;
+            auto& [qos, as_published, identifiers] = due;
             qos = std::max(qos, options.qos);
             as_published |= options.retain_as_published;
             if (identifier) identifiers.push_back(identifier);
@@ -59,7 +62,7 @@ private:
 
 AllDue match(Router& router, const std::string& topic, const Session* publisher) {
     AllDue all;
-    router.match(topic, publisher, [&](const Match& match) {
+    const bool declined = router.match(topic, publisher, [&](const Match& match) {
         auto identifiers = match.identifiers;
         std::sort(identifiers.begin(), identifiers.end());
         const bool first =
@@ -68,6 +71,7 @@ AllDue match(Router& router, const std::string& topic, const Session* publisher)
                 .second;
         CHECK_MESSAGE(first, "a session is visited twice for ", topic);
     });
+    if (declined) all[nullptr];
     return all;
 }
 

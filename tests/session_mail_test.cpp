@@ -2,9 +2,12 @@
 // read when the test says so, and the clock stands.
 #include <doctest/doctest.h>
 
+#include <list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "protocol/decode.h"
 #include "tests/support/company_of_brokers.h"
@@ -85,6 +88,12 @@ void deliver_all(Company& company) {
         company.deliver(company.pairs_with_mail().front());
         company.end_turn();
     }
+}
+
+/// CONNECT of 5.0 for a session that lasts a minute.
+std::string keeps_session(std::string_view user, std::string_view client) {
+    return "10 r s'MQTT' 05 80 k10 [ 11 w60 ] s'" + std::string(client) + "' s'" +
+           std::string(user) + "'";
 }
 
 }  // namespace
@@ -180,4 +189,75 @@ TEST_CASE("what a group hands to a client that has left it is for the others") {
         again.expect_nothing();
         other.expect("32 r s't' k1 'm'");
     }
+}
+
+TEST_CASE("what waits in an inbox tells how long it still lives, and is dropped in the end") {
+    Company company({}, 2);
+    Caller sender(company, at_home(company, 1, "sender"));
+    sender.send("10 r s'MQTT' 05 02 k10 [ ] s'sender'").come_in();
+    const auto bob = at_home(company, 0, "bob");
+    const auto connect = keeps_session(bob, "phone");
+    const auto topic = " s'inbox/" + topic_level(bob) + "' ";
+    {
+        Caller phone(company, bob);
+        phone.send(connect).come_in();
+    }
+    sender.send("32 r" + topic + "k1 [ 02 w10 ] 'long' | 32 r" + topic + "k2 [ 02 w5 ] 'short'");
+    sender.expect("40 02 k1 | 40 02 k2");
+    deliver_all(company);
+    company.now += 6000;
+    Caller phone(company, bob);
+    phone.send(connect).expect("20 r 01 00 [ 21 k256 27 w262144 22 k16 ] | 32 r" + topic +
+                               "k1 [ 02 w4 ] 'long'");
+    CHECK(company.sum(&Counters::dropped_expired) == 1);
+}
+
+TEST_CASE("a message to an inbox wakes its owner's shard, and no other") {
+    for (const bool inbox : {true, false}) {
+        CAPTURE(inbox);
+        BrokerSettings settings;
+        settings.inbox = inbox;
+        Company company(settings, 3);
+        Caller sender(company, at_home(company, 0, "sender"));
+        sender.send("10 r s'MQTT' 04 02 k10 s'sender'").come_in();
+        company.take_forwarded();
+        const auto bob = at_home(company, 1, "bob");
+        const auto inbox_of_bob = "inbox/" + topic_level(bob);
+        sender.send("30 r s'" + inbox_of_bob + "' 'm' | 30 r s'" + inbox_of_bob + "/x' 'm'");
+        const auto forwarded = company.take_forwarded();
+        REQUIRE(forwarded.size() == 2);
+        using Shards = std::vector<unsigned>;
+        CHECK(forwarded[0].spared == (inbox ? Shards{2} : Shards{1, 2}));
+        CHECK(forwarded[1].spared == Shards{1, 2});
+    }
+}
+
+TEST_CASE("nobody asks the rules whether a user may have what comes to its own inbox") {
+    Company company({}, 1);
+    AccessRules rules;
+    CHECK(rules.add("allow write inbox/bob").empty());
+    company.broker(0).use(std::make_shared<const AccessRules>(rules));
+    Caller bob(company, "bob");
+    bob.send("10 r s'MQTT' 05 02 k10 [ ] s'bob'").come_in();
+    bob.send("82 r k1 [ ] s'inbox/bob' 00").expect("90 r k1 [ ] 87");
+    Caller eve(company, "eve");
+    eve.send("10 r s'MQTT' 05 02 k10 [ ] s'eve'").come_in();
+    eve.send("32 r s'inbox/bob' k1 [ ] 'hello'").expect("40 02 k1");
+    bob.expect("32 r s'inbox/bob' k1 [ ] 'hello'");
+    eve.send("32 r s'inbox/eve' k2 [ ] 'hello'").expect("40 03 k2 87");
+}
+
+TEST_CASE("every device that a message to an inbox looks at is work") {
+    Company company({}, 1);
+    Caller sender(company, "sender");
+    sender.send("10 r s'MQTT' 04 02 k10 s'sender'").come_in();
+    std::list<Caller> devices;
+    for (int i = 0; i < 100; ++i) {
+        auto& device = devices.emplace_back(company, "bob");
+        device.send(keeps_session("bob", "device" + std::to_string(i))).come_in();
+        if (i % 2 == 0) device.lose();
+    }
+    const auto before = company.broker(0).work();
+    sender.send("30 r s'inbox/bob' 'm'");
+    CHECK(company.broker(0).work() >= before + 100);
 }

@@ -42,6 +42,7 @@ struct Scene {
     bool retained = false;
     bool shared = false;
     bool wills = false;
+    bool inboxes = false;        ///< users have several devices, and some messages are for inboxes
     bool expiring = false;       ///< messages
     bool small_packets = false;  ///< clients with a Maximum Packet Size
     bool misbehaving = false;
@@ -61,6 +62,11 @@ Scene scene() {
 std::string_view plain_topics[] = {"a", "a/b", "a/c", "b", "b/x/y", "a/", "/a", "c/b"};
 std::string_view wide_filters[] = {"a",   "a/b", "a/c", "b",   "b/x/y", "a/", "/a",  "c/b", "a/+",
                                    "a/#", "#",   "+",   "+/b", "b/+/y", "/+", "+/+", "b/#", "w/#"};
+std::string_view inbox_topics[] = {"inbox/ann",    "inbox/b%2Fob", "inbox/100%25",
+                                   "inbox/nobody", "inbox/b/ob",   "inbox/100%",
+                                   "inbox/%61nn",  "inbox/",       "inbox"};
+std::string_view inbox_filters[] = {"inbox/ann",  "inbox/ann", "inbox/b%2Fob", "inbox/100%25",
+                                    "inbox/b/ob", "inbox/+",   "inbox/#",      "inbox/%61nn"};
 std::string_view shared_topics[] = {"s/0", "s/1", "s/9"};
 std::string_view shares[] = {"$share/g0/s/0", "$share/g1/s/0", "$share/g2/s/+", "$share/g3/s/1",
                              "$share/g4/s/9"};
@@ -73,9 +79,17 @@ struct Answer {
     bool operator==(const Answer&) const = default;
 };
 
+struct Person {
+    std::string_view user;
+    std::string_view inbox;
+};
+const Person people[] = {{"ann", "inbox/ann"}, {"b/ob", "inbox/b%2Fob"}, {"100%", "inbox/100%25"}};
+
 /// A client: what a good MQTT library remembers.
 struct Client {
     std::string name;
+    std::string user;
+    std::string inbox;
     unsigned shard = 0;
     std::unique_ptr<KeptLink> link{};
     Version version = Version::v3_1_1;
@@ -104,7 +118,14 @@ public:
           random_(seed),
           company_(scene.settings, scene.shards),
           model_(scene.settings, scene.shards) {
-        for (int i = 0; i < scene.clients; ++i) add_client("c" + std::to_string(i));
+        for (int i = 0; i < scene.clients; ++i) {
+            const auto name = "c" + std::to_string(i);
+            const Person& person = people[static_cast<std::size_t>(i) % std::size(people)];
+            if (scene.inboxes)
+                add_client(name, person.user, person.inbox);
+            else
+                add_client(name, name, "inbox/" + name);
+        }
     }
 
     void run() {
@@ -144,9 +165,11 @@ private:
 
     [[noreturn]] void broken(const std::string& what) { throw Broken(what); }
 
-    Client& add_client(std::string name) {
-        const unsigned shard = Broker::home(name, scene_.shards);
-        return clients_.emplace_back(Client{.name = std::move(name), .shard = shard});
+    Client& add_client(std::string_view name, std::string_view user, std::string_view inbox) {
+        return clients_.emplace_back(Client{.name = std::string(name),
+                                            .user = std::string(user),
+                                            .inbox = std::string(inbox),
+                                            .shard = Broker::home(user, scene_.shards)});
     }
 
     Client* anyone_there() {
@@ -400,7 +423,9 @@ private:
         if (scene_.wills && chance(60)) {
             hello.will.emplace();
             Note& will = hello.will->note;
-            will = random_note(client, "w/" + client.name);
+            const bool to_inbox = scene_.inboxes && chance(50);
+            will = random_note(client,
+                               to_inbox ? std::string(one_of(inbox_topics)) : "w/" + client.name);
             if (!v5) will.lives.reset();
             if (v5 && chance(60)) hello.will->delay = 1 + below(20);
         }
@@ -415,6 +440,7 @@ private:
         PropertyList will_properties;
         Connect connect{.version = hello.version, .clean_start = hello.clean, .keepalive = 30};
         connect.client_id = client.name;
+        connect.username = client.user;
         if (v5) {
             if (hello.expiry != 0) properties.add(Property::session_expiry_interval, hello.expiry);
             if (hello.receive_maximum != 65'535)
@@ -449,7 +475,8 @@ private:
         client.link->heard = company_.now;
         company_.adopt(*client.link);
         company_.broker(client.shard).login(*client.link, connect, {}, company_.now);
-        const bool present = model_.connect(client.name, client.shard, hello, company_.now);
+        const bool present =
+            model_.connect(client.name, client.shard, client.inbox, hello, company_.now);
         if (!present) {
             client.received.clear();
             client.sent.clear();
@@ -534,8 +561,8 @@ private:
     }
 
     void publish(Client& client) {
-        const auto topic =
-            scene_.shared && chance(70) ? one_of(shared_topics) : one_of(plain_topics);
+        auto topic = scene_.shared && chance(70) ? one_of(shared_topics) : one_of(plain_topics);
+        if (scene_.inboxes && chance(60)) topic = one_of(inbox_topics);
         Note made = random_note(client, std::string(topic));
         if (client.version != Version::v5_0) made.lives.reset();
         std::uint16_t id = 0;
@@ -715,7 +742,8 @@ private:
                     options.retain_as_published = chance(50);
                     options.retain_handling = static_cast<std::uint8_t>(below(3));
                 }
-                const auto filter = scene_.shared ? one_of(plain_topics) : one_of(wide_filters);
+                auto filter = scene_.shared ? one_of(plain_topics) : one_of(wide_filters);
+                if (scene_.inboxes && chance(40)) filter = one_of(inbox_filters);
                 request.filters.push_back({filter, options});
             }
         }
@@ -789,7 +817,7 @@ private:
         for (int i = 0; seen.size() < scene_.shards; ++i) {
             const std::string name = "newcomer" + std::to_string(i);
             if (!seen.insert(Broker::home(name, scene_.shards)).second) continue;
-            Client& newcomer = add_client(name);
+            Client& newcomer = add_client(name, name, "inbox/" + name);
             connect(newcomer, Hello{});
             SubscribeOptions options;
             options.qos = QoS::exactly_once;
@@ -823,6 +851,8 @@ private:
                 none("interests", company_.interest(shard).wants(topic));
             for (const auto topic : shared_topics)
                 none("interests", company_.interest(shard).wants(topic));
+            for (const auto topic : inbox_topics)
+                none("interests", company_.interest(shard).wants(topic));
         }
     }
 
@@ -840,7 +870,7 @@ private:
 /// Plays the scene with every seed, and says which one goes wrong.
 struct Seen {
     std::uint64_t received = 0, resent = 0, retained = 0, shared = 0, wills = 0;
-    std::uint64_t full = 0, expired = 0, too_large = 0;
+    std::uint64_t full = 0, expired = 0, too_large = 0, unasked = 0;
 };
 
 Seen play(const Scene& scene) {
@@ -863,6 +893,7 @@ Seen play(const Scene& scene) {
         seen.full += model.lost_to_full_queues;
         seen.expired += model.lost_to_expiry;
         seen.too_large += model.lost_to_size;
+        seen.unasked += model.unasked;
     }
     return seen;
 }
@@ -930,4 +961,42 @@ TEST_CASE("model: a shared subscription's message goes to one member, while one 
         const Seen seen = play(sharing);
         CHECK(seen.shared > 300);
     }
+}
+
+TEST_CASE("model: an inbox reaches all sessions of its user once, whatever they subscribe to") {
+    for (const unsigned shards : {1u, 3u}) {
+        Scene busy = scene();
+        busy.shards = shards;
+        busy.inboxes = true;
+        busy.wills = true;
+        busy.expiring = true;
+        busy.small_packets = true;
+        busy.misbehaving = true;
+        CHECK(play(busy).unasked > 100);
+
+        Scene small = scene();
+        small.shards = shards;
+        small.inboxes = true;
+        small.wills = true;
+        small.settings.max_queued_messages = 3;
+        small.settings.max_inflight = 2;
+        small.settings.persistent_session_quota = 6;
+        CHECK(play(small).full > 100);
+
+        Scene lasting = scene();
+        lasting.shards = shards;
+        lasting.inboxes = true;
+        lasting.retained = true;
+        CHECK(play(lasting).retained > 1000);
+    }
+}
+
+TEST_CASE("model: with inbox off its topics are like others") {
+    Scene off = scene();
+    off.settings.inbox = false;
+    off.inboxes = true;
+    off.wills = true;
+    const Seen seen = play(off);
+    CHECK(seen.received > 1000);
+    CHECK(seen.unasked == 0);
 }

@@ -12,15 +12,13 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
-#include "protocol/topic.h"
 #include "server/auth/base64.h"
+#include "server/auth/json_claims.h"
 #include "server/auth/secret_file.h"
 
 namespace pulsegate {
@@ -92,55 +90,11 @@ bool verify_public(EVP_PKEY* key, const EVP_MD* digest, std::string_view text,
     return good;
 }
 
-std::size_t members(const json::value& value) {
-    std::size_t count = 0;
-    if (const auto* object = value.if_object()) {
-        count = object->size();
-        for (const auto& member : *object) count += members(member.value());
-    } else if (const auto* array = value.if_array()) {
-        for (const auto& element : *array) count += members(element);
-    }
-    return count;
-}
-
-/// The colons outside of strings: as many as the text has members.
-std::size_t colons(std::string_view text) {
-    std::size_t count = 0;
-    bool in_string = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '"')
-            in_string = !in_string;
-        else if (in_string && text[i] == '\\')
-            ++i;
-        else if (!in_string && text[i] == ':')
-            ++count;
-    }
-    return count;
-}
-
-/// A JSON object in base64url. The parser keeps the last of two members of one name; who checks
-/// tokens elsewhere may see the first, so there must not be two.
+/// A JSON object in base64url.
 std::optional<json::object> object_in(std::string_view part) {
     const auto text = from_base64url(part);
     if (!text) return std::nullopt;
-    json::error_code error;
-    json::value value = json::parse(*text, error);
-    if (error || !value.is_object() || members(value) != colons(*text)) return std::nullopt;
-    return std::move(value.get_object());
-}
-
-std::string_view text_of(const json::value& value) {
-    const auto& text = value.get_string();
-    return {text.data(), text.size()};
-}
-
-/// Whole seconds of a NumericDate; nothing if it is no number, or one past all reason.
-std::optional<std::int64_t> seconds_of(const json::value& value) {
-    constexpr double most = 9e15;
-    if (!value.is_number()) return std::nullopt;
-    const double seconds = value.to_number<double>();
-    if (!(std::abs(seconds) <= most)) return std::nullopt;
-    return static_cast<std::int64_t>(std::floor(seconds));
+    return read_object(*text);
 }
 
 Trouble read_user(const json::object& claims, JwtClaims& read) {
@@ -149,7 +103,7 @@ Trouble read_user(const json::object& claims, JwtClaims& read) {
     if (!sub->is_string()) return "its sub is no string";
     const auto user = text_of(*sub);
     if (user.empty()) return "its sub is empty";
-    if (user.size() > 65'535 || !valid_utf8(user)) return "its sub can't be an MQTT username";
+    if (!valid_user(user)) return "its sub can't be an MQTT username";
     read.user = user;
     return {};
 }
@@ -194,21 +148,6 @@ Trouble check_audience(const json::object& claims, std::string_view audience) {
     const auto* several = aud->if_array();
     if (several ? std::any_of(several->begin(), several->end(), is_us) : is_us(*aud)) return {};
     return "its aud is not the one asked for";
-}
-
-std::string read_rules(const json::object& claims, JwtClaims& read) {
-    const auto* acl = claims.if_contains("acl");
-    if (!acl) return {};
-    if (!acl->is_array()) return "its acl is no array";
-    read.rules.emplace();
-    std::size_t number = 0;
-    for (const auto& rule : acl->get_array()) {
-        ++number;
-        if (!rule.is_string()) return fmt::format("rule {} of its acl is no string", number);
-        if (const auto wrong = read.rules->add(text_of(rule)); !wrong.empty())
-            return fmt::format("rule {} of its acl {}", number, wrong);
-    }
-    return {};
 }
 
 /// `openssl rand -base64 48 > secret` puts a line break behind the secret. It is not meant, unless
@@ -355,31 +294,32 @@ std::vector<const JwtVerifier::Key*> JwtVerifier::keys_for(
 
 std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
                                                         std::int64_t now) const {
-    const auto refuse = [](std::string_view why) { return JwtRefusal{std::string(why)}; };
-    if (token.size() > longest_token) return refuse("it is longer than 8 KiB");
+    const auto disown = [](std::string_view why) { return JwtRefusal{std::string(why), true}; };
+    if (token.size() > longest_token) return disown("it is longer than 8 KiB");
     const auto first_dot = token.find('.');
     const auto last_dot = token.rfind('.');
     if (std::count(token.begin(), token.end(), '.') != 2)
-        return refuse("it is no signed token of three parts");
+        return disown("it is no signed token of three parts");
 
     const auto header = object_in(token.substr(0, first_dot));
-    if (!header) return refuse("its header can't be read");
+    if (!header) return disown("its header can't be read");
     const auto* alg = header->if_contains("alg");
     const auto* kid = header->if_contains("kid");
-    if (!alg || !alg->is_string()) return refuse("it states no alg");
-    if (kid && !kid->is_string()) return refuse("its kid is no string");
+    if (!alg || !alg->is_string()) return disown("it states no alg");
+    if (kid && !kid->is_string()) return disown("its kid is no string");
     // RFC 7515, 4.1.11: who doesn't know what is critical must refuse.
-    if (header->contains("crit")) return refuse("it asks for extensions (crit)");
+    if (header->contains("crit")) return disown("it asks for extensions (crit)");
 
     const auto keys = keys_for(text_of(*alg), kid ? std::optional(text_of(*kid)) : std::nullopt);
-    if (keys.empty()) return refuse("no key is for its alg and kid");
+    if (keys.empty()) return disown("no key is for its alg and kid");
     const auto signature = from_base64url(token.substr(last_dot + 1));
-    if (!signature) return refuse("its signature can't be read");
+    if (!signature) return disown("its signature can't be read");
     const auto signed_text = token.substr(0, last_dot);
     if (std::none_of(keys.begin(), keys.end(),
                      [&](auto* key) { return key->verify(signed_text, *signature); }))
-        return refuse("its signature is wrong");
+        return disown("its signature is wrong");
 
+    const auto refuse = [](std::string_view why) { return JwtRefusal{std::string(why)}; };
     const auto claims = object_in(signed_text.substr(first_dot + 1));
     if (!claims) return refuse("its claims can't be read");
     JwtClaims read;
@@ -387,8 +327,10 @@ std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
          {read_user(*claims, read), read_times(*claims, now, require_expiry_, read),
           check_issuer(*claims, issuer_), check_audience(*claims, audience_)})
         if (!trouble.empty()) return refuse(trouble);
-    if (auto trouble = read_rules(*claims, read); !trouble.empty())
-        return JwtRefusal{std::move(trouble)};
+    if (const auto* acl = claims->if_contains("acl")) {
+        auto trouble = read_rules(*acl, read.rules.emplace());
+        if (!trouble.empty()) return JwtRefusal{std::move(trouble)};
+    }
     return read;
 }
 

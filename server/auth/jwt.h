@@ -31,6 +31,7 @@ struct JwtClaims {
 /// anything of the token.
 struct JwtRefusal {
     std::string why;
+    bool forged = false;  ///< none of our keys has signed it
 };
 
 /// Checks signed tokens (RFC 7519, compact serialization) as passwords.

@@ -28,6 +28,7 @@ public:
     /// nobody can find out by asking who is known. An empty password is never right.
     bool check(std::string_view user, std::string_view password) const;
 
+    bool has(std::string_view user) const { return users_.contains(user); }
     std::size_t users() const { return users_.size(); }
 
     /// That others may read the file, with the remedy; or empty.

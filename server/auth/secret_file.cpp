@@ -94,7 +94,9 @@ private:
 
 SecretFile read_secret_file(const std::string& path) {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file.valid()) throw trouble(path, "can't be read");
+    if (!file.valid())
+        throw std::runtime_error(
+            fmt::format("{}; name a file that can be", trouble(path, "can't be read").what()));
     struct stat about {};
     if (::fstat(file.get(), &about) != 0) throw trouble(path, "can't be read");
 

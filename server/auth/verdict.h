@@ -17,6 +17,7 @@ struct Verdict {
     std::string user{};                          ///< who it is; "": whom its CONNECT names
     std::shared_ptr<const AccessRules> rules{};  ///< its own; null: the gateway's
     std::optional<std::int64_t> expiry{};        ///< seconds since 1970; then it must go
+    bool guessed = false;                        ///< a refusal of what looks like guessing
 };
 
 }  // namespace pulsegate

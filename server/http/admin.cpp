@@ -110,6 +110,22 @@ std::string users_json(const std::vector<std::string>& names,
     return json::serialize(body);
 }
 
+std::string bans_json(const std::vector<Ban>& bans) {
+    json::array all;
+    for (const Ban& ban : bans) {
+        json::object one;
+        if (ban.address.empty()) {
+            one["user"] = ban.user;
+            one["client"] = ban.client;
+        } else {
+            one["address"] = ban.address;
+        }
+        one["ends_in_ms"] = ban.left;
+        all.push_back(std::move(one));
+    }
+    return json::serialize(json::object{{"bans", std::move(all)}});
+}
+
 /// `%41` is "A" (RFC 3986, 2.1); nothing if an escape is broken or the whole is no UTF-8.
 std::optional<std::string> percent_decoded(std::string_view text) {
     const auto hex = [](char c) {
@@ -148,8 +164,13 @@ std::optional<std::string_view> query_value(std::string_view query, std::string_
 }  // namespace
 
 struct Admin::Impl {
-    Impl(std::vector<Shard*> all, const Admission& admitted, std::string secret)
-        : shards(std::move(all)), admission(admitted), token(std::move(secret)) {}
+    Impl(std::vector<Shard*> all, const Admission& admitted, Visitors& everybody,
+         const Gatekeeper& judge, std::string secret)
+        : shards(std::move(all)),
+          admission(admitted),
+          visitors(everybody),
+          gatekeeper(judge),
+          token(std::move(secret)) {}
 
     bool admits(const Request& request) const {
         if (token.empty()) return true;
@@ -202,10 +223,12 @@ struct Admin::Impl {
         const auto query = target.substr(std::min(path.size() + 1, target.size()));
         constexpr std::string_view user_path = "/api/v1/users/";
 
-        if (request.method() != http::verb::get && request.method() != http::verb::head) {
+        const bool lifts = path == "/api/v1/bans" && request.method() == http::verb::delete_;
+        if (!lifts && request.method() != http::verb::get && request.method() != http::verb::head) {
             auto refusal = failure(request, http::status::method_not_allowed,
-                                   "only GET and HEAD are answered here");
-            refusal.set(http::field::allow, "GET, HEAD");
+                                   "only GET and HEAD are answered here, and DELETE of bans");
+            refusal.set(http::field::allow,
+                        path == "/api/v1/bans" ? "GET, HEAD, DELETE" : "GET, HEAD");
             co_return refusal;
         }
         if (path != "/healthz" && !admits(request)) {
@@ -217,6 +240,8 @@ struct Admin::Impl {
         if (path == "/healthz") co_return co_await health(request);
         if (path == "/metrics") co_return co_await metrics(request);
         if (path == "/api/v1/wheel") co_return co_await wheel(request);
+        if (lifts) co_return co_await lift_ban(request, query);
+        if (path == "/api/v1/bans") co_return co_await bans(request);
         if (path == "/api/v1/users") co_return co_await users(request, query);
         if (path.starts_with(user_path) && path.size() > user_path.size())
             co_return co_await user(request, path.substr(user_path.size()));
@@ -235,7 +260,8 @@ struct Admin::Impl {
     asio::awaitable<Response> metrics(const Request& request) {
         const auto all = co_await all_status();
         if (!all) co_return unavailable(request);
-        co_return reply(request, http::status::ok, metrics_text(*all, admission),
+        co_return reply(request, http::status::ok,
+                        metrics_text(*all, admission, gatekeeper.hook_counters()),
                         "text/plain; version=0.0.4; charset=utf-8");
     }
 
@@ -243,6 +269,46 @@ struct Admin::Impl {
         const auto all = co_await all_status();
         if (!all) co_return unavailable(request);
         co_return reply(request, http::status::ok, wheel_json(*all));
+    }
+
+    asio::awaitable<Response> bans(const Request& request) {
+        const auto question = [](Shard& shard) { return shard.conduct().bans(monotonic_now()); };
+        const auto answers = co_await ask(shards, question);
+        auto all = visitors.bans(monotonic_now());
+        for (const auto& answer : answers) {
+            if (!answer) co_return unavailable(request);
+            all.insert(all.end(), answer->begin(), answer->end());
+        }
+        co_return reply(request, http::status::ok, bans_json(all));
+    }
+
+    asio::awaitable<Response> lift_ban(const Request& request, std::string_view query) {
+        const auto value = [query](std::string_view key) {
+            const auto encoded = query_value(query, key);
+            return encoded ? percent_decoded(*encoded) : std::nullopt;
+        };
+        if (const auto text = value("address")) {
+            boost::system::error_code error;
+            const auto address = asio::ip::make_address(text->substr(0, text->find('/')), error);
+            if (error)
+                co_return failure(request, http::status::bad_request, "that is no IP address");
+            if (!visitors.lift_ban(Address(address)))
+                co_return failure(request, http::status::not_found, "no such ban");
+            co_return reply(request, http::status::ok, bans_json({}));
+        }
+        const auto user = value("user");
+        const auto client = value("client");
+        if (!user || !client)
+            co_return failure(request, http::status::bad_request,
+                              "say whose: ?address=10.0.0.7 or ?user=alice&client=alice-phone");
+        const auto order = [name = *user, id = *client](Shard& shard) {
+            return shard.conduct().lift_ban(name, id);
+        };
+        Shard* const home = shards[Broker::home(*user, static_cast<unsigned>(shards.size()))];
+        const auto answers = co_await ask(std::vector<Shard*>(1, home), order);
+        if (!answers.front()) co_return unavailable(request);
+        if (!*answers.front()) co_return failure(request, http::status::not_found, "no such ban");
+        co_return reply(request, http::status::ok, bans_json({}));
     }
 
     asio::awaitable<Response> user(const Request& request, std::string_view encoded) {
@@ -372,14 +438,18 @@ struct Admin::Impl {
 
     std::vector<Shard*> shards;
     const Admission& admission;
+    Visitors& visitors;
+    const Gatekeeper& gatekeeper;
     const std::string token;
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
     std::size_t connections = 0;
 };
 
-Admin::Admin(std::vector<Shard*> shards, const Admission& admission, std::string token)
-    : impl_(std::make_unique<Impl>(std::move(shards), admission, std::move(token))) {}
+Admin::Admin(std::vector<Shard*> shards, const Admission& admission, Visitors& visitors,
+             const Gatekeeper& gatekeeper, std::string token)
+    : impl_(std::make_unique<Impl>(std::move(shards), admission, visitors, gatekeeper,
+                                   std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

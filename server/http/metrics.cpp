@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
+#include <utility>
 
 namespace pulsegate {
 
@@ -78,6 +80,17 @@ public:
         }
     }
 
+    void limits(const char* name, const char* help) {
+        auto& hits = family(name, help, MetricType::Counter);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+            for (std::size_t limit = 0; limit < pulsegate::limits; ++limit) {
+                ClientMetric metric = labelled(shard);
+                metric.label.push_back({"limit", std::string(limit_names[limit])});
+                metric.counter.value = static_cast<double>(shards_[shard].counters.hits[limit]);
+                hits.metric.push_back(std::move(metric));
+            }
+    }
+
     void wheel_slots(const char* name, const char* help) {
         auto& slots = family(name, help, MetricType::Gauge);
         for (std::size_t shard = 0; shard < shards_.size(); ++shard)
@@ -93,15 +106,36 @@ public:
         per_shard(
             name, help, MetricType::Histogram, [](const ShardStatus& shard, ClientMetric& metric) {
                 const Counters& counters = shard.counters;
-                std::uint64_t below = 0;
-                for (std::size_t i = 0; i < Counters::lag_bounds.size(); ++i) {
-                    below += counters.lag_counts[i];
-                    const double seconds = static_cast<double>(Counters::lag_bounds[i]) / 1000;
-                    metric.histogram.bucket.push_back({below, seconds});
-                }
-                metric.histogram.sample_count = below + counters.lag_counts.back();
-                metric.histogram.sample_sum = static_cast<double>(counters.lag_sum) / 1000;
+                fill_histogram(metric, Counters::lag_bounds, counters.lag_counts, counters.lag_sum);
             });
+    }
+
+    void auth_hook(const HookCounters& hook) {
+        auto& requests = family("pulsegate_auth_hook_requests_total",
+                                "Logins that the auth hook was to judge, by result; busy: it was "
+                                "not asked.",
+                                MetricType::Counter);
+        const std::pair<const char*, std::uint64_t> results[] = {{"allowed", hook.allowed},
+                                                                 {"denied", hook.denied},
+                                                                 {"failed", hook.failed},
+                                                                 {"busy", hook.busy}};
+        for (const auto& [result, count] : results) {
+            ClientMetric metric;
+            metric.label.push_back({"result", result});
+            metric.counter.value = static_cast<double>(count);
+            requests.metric.push_back(std::move(metric));
+        }
+        ClientMetric hits;
+        hits.counter.value = static_cast<double>(hook.remembered);
+        family("pulsegate_auth_hook_cache_hits_total",
+               "Logins judged by the answer to an earlier request, or to one under way.",
+               MetricType::Counter)
+            .metric.push_back(std::move(hits));
+        ClientMetric wait;
+        fill_histogram(wait, HookCounters::wait_bounds, hook.wait_counts, hook.wait_sum);
+        family("pulsegate_auth_hook_seconds", "How long requests to the auth hook took.",
+               MetricType::Histogram)
+            .metric.push_back(std::move(wait));
     }
 
     std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
@@ -112,6 +146,18 @@ private:
         std::transform(out.begin(), out.end(), out.begin(),
                        [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
         return out;
+    }
+
+    /// Of milliseconds; the last count is of what is above all bounds.
+    static void fill_histogram(ClientMetric& metric, std::span<const std::int64_t> bounds,
+                               std::span<const std::uint64_t> counts, std::int64_t sum) {
+        std::uint64_t below = 0;
+        for (std::size_t i = 0; i < bounds.size(); ++i) {
+            below += counts[i];
+            metric.histogram.bucket.push_back({below, static_cast<double>(bounds[i]) / 1000});
+        }
+        metric.histogram.sample_count = below + counts.back();
+        metric.histogram.sample_sum = static_cast<double>(sum) / 1000;
     }
 
     static ClientMetric labelled(std::size_t shard) {
@@ -144,7 +190,8 @@ private:
 
 }  // namespace
 
-std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission) {
+std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission,
+                         const std::optional<HookCounters>& hook) {
     const auto count = [](std::uint64_t Counters::*member) {
         return [member](const ShardStatus& shard) { return shard.counters.*member; };
     };
@@ -173,6 +220,10 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_logins_total", "CONNECTs accepted.", count(&Counters::logins));
     families.counter("pulsegate_logins_refused_total", "CONNECTs refused.",
                      count(&Counters::logins_refused));
+    families.gauge("pulsegate_logins_waiting", "CONNECTs that wait for their turn.",
+                   state(&ShardStatus::logins_waiting));
+    families.limits("pulsegate_limit_hits_total",
+                    "How often somebody ran into a limit, by its setting.");
     families.counter("pulsegate_login_timeouts_total",
                      "Connections closed because they sent no CONNECT in time.",
                      count(&Counters::login_timeouts));
@@ -196,9 +247,6 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_bad_packets_total",
                      "Connections closed for a malformed or illegal packet.",
                      count(&Counters::bad_packets));
-    families.counter("pulsegate_slow_consumers_total",
-                     "Connections cut because more waited for them than the output budget.",
-                     count(&Counters::slow_consumers));
 
     families.packets("pulsegate_packets_received_total", "MQTT packets received.",
                      &Counters::packets_in);
@@ -221,12 +269,20 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.wheel_slots("pulsegate_wheel_slot_nodes",
                          "Connections waiting in each slot of the timing wheel.");
 
+    families.gauge("pulsegate_output_waiting_bytes", "Bytes that clients' sockets have not taken.",
+                   state(&ShardStatus::backlog));
+    families.process_gauge("pulsegate_memory_bytes", "Resident memory, as admission sees it.",
+                           static_cast<double>(admission.memory()));
+    families.process_gauge("pulsegate_memory_budget_bytes",
+                           "Beyond this memory, newcomers are turned away.",
+                           static_cast<double>(admission.memory_budget()));
     families.process_gauge("pulsegate_open_files_limit", "Limit on open files.",
                            static_cast<double>(admission.file_limit()));
     families.process_gauge(
         "pulsegate_open_files_headroom",
-        "Connections that still fit under the limit on open files.",
+        "Connections that still fit under the limit on open files, or max-connections.",
         static_cast<double>(admission.capacity()) - static_cast<double>(admission.open()));
+    if (hook) families.auth_hook(*hook);
     return families.text();
 }
 

@@ -241,11 +241,13 @@ void Router::find_in_tree(const Level& level, std::string_view topic, bool first
     if (level.any && wild) descend(*level.any);
 }
 
-void Router::merge_matches(const Subscriber* publisher) {
+/// True if the publisher declined one.
+bool Router::merge_matches(const Subscriber* publisher) {
     merged_.clear();
+    bool declined = false;
     const auto add = [this](const Match& match) { merged_.push_back(match); };
-    for (Filter* filter : matched_) visit_one(*filter, publisher, add);
-    if (merged_.empty()) return;
+    for (Filter* filter : matched_) declined |= visit_one(*filter, publisher, add);
+    if (merged_.empty()) return declined;
 
     std::sort(merged_.begin(), merged_.end(),
               [](const Match& a, const Match& b) { return a.subscriber < b.subscriber; });
@@ -261,6 +263,7 @@ void Router::merge_matches(const Subscriber* publisher) {
                                  next->identifiers.end());
     }
     merged_.erase(last + 1, merged_.end());
+    return declined;
 }
 
 }  // namespace pulsegate

@@ -70,15 +70,16 @@ public:
     void unsubscribe_all(SubscriptionList& own);
 
     /// Calls `visit(const Match&)` once for each subscriber with a matching subscription; those
-    /// with no-local don't count for the publisher (null: none of this shard). The visitor must not
-    /// subscribe or unsubscribe.
+    /// with no-local don't count for the publisher (null: none of this shard), and it returns
+    /// whether there were such. The visitor must not subscribe or unsubscribe.
     template <class Visitor>
-    void match(std::string_view topic, const Subscriber* publisher, Visitor visit) {
+    bool match(std::string_view topic, const Subscriber* publisher, Visitor visit) {
         find_filters(topic);
-        if (matched_.empty()) return;
+        if (matched_.empty()) return false;
         if (matched_.size() == 1) return visit_one(*matched_.front(), publisher, visit);
-        merge_matches(publisher);
+        const bool declined = merge_matches(publisher);
         for (const Match& match : merged_) visit(match);
+        return declined;
     }
 
     std::size_t subscriptions() const { return subscriptions_; }
@@ -114,7 +115,7 @@ private:
     };
 
     template <class Visitor>
-    void visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit);
+    bool visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit);
 
     Filter& find_or_create(std::string_view text);
     Subscription* find(Filter& filter, SubscriptionList& own) const;
@@ -126,7 +127,7 @@ private:
     Level* make_below(Level& parent, std::string_view name);
     void find_filters(std::string_view topic);
     void find_in_tree(const Level& level, std::string_view topic, bool first);
-    void merge_matches(const Subscriber* publisher);
+    bool merge_matches(const Subscriber* publisher);
 
     Interest& interest_;
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
@@ -150,11 +151,15 @@ struct Filter {
 };
 
 template <class Visitor>
-void Router::visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit) {
+bool Router::visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit) {
+    bool declined = false;
     Match match;
     for (const Subscription& subscription : filter.subscribers) {
         ++work_;
-        if (subscription.options.no_local && subscription.subscriber == publisher) continue;
+        if (subscription.options.no_local && subscription.subscriber == publisher) {
+            declined = true;
+            continue;
+        }
         match.subscriber = subscription.subscriber;
         match.qos = subscription.options.qos;
         match.retain_as_published = subscription.options.retain_as_published;
@@ -162,6 +167,7 @@ void Router::visit_one(Filter& filter, const Subscriber* publisher, Visitor& vis
         if (subscription.identifier != 0) match.identifiers.push_back(subscription.identifier);
         visit(match);
     }
+    return declined;
 }
 
 }  // namespace pulsegate

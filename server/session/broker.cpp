@@ -108,6 +108,7 @@ void Broker::clear(Session& session) {
     give_back_shared(session, true);
     if (std::exchange(session.shares, 0) > 0) sharing_.erase(session.id);
     router_.unsubscribe_all(session.subscriptions);
+    session.unlink();  // its will may be for its user's devices, and it is none of them any more
     session.subscription_count = 0;
     session.last_packet_id = 0;
     pause_catch_up(session);

@@ -34,8 +34,9 @@ namespace pulsegate {
 /// What a broker needs of the world around it.
 class Surroundings {
 public:
-    /// To the brokers of all other shards that may have subscribers for it, or must retain it.
-    virtual void forward(const MessageRef& message) = 0;
+    /// To the brokers of all other shards that may have subscribers for it, or must retain it, and
+    /// to that of the shard where the inbox is that it is for.
+    virtual void forward(const MessageRef& message, std::optional<unsigned> inbox) = 0;
 
     /// The Interest of one shard, which may be another one.
     virtual Interest& interest(unsigned shard) = 0;
@@ -62,6 +63,13 @@ public:
     unsigned home(const Connect& connect, const Verdict& verdict) const;
     static unsigned home(std::string_view name, unsigned shards);
 
+    /// Whose client that is; `client` is its id.
+    std::string_view user_name(const Connect& connect, const Verdict& verdict,
+                               std::string_view client) const;
+
+    /// The session of that client, or null.
+    const Session* find(std::string_view user, std::string_view client) const;
+
     /// The rules for whoever brings none, from now on; null: everything is allowed.
     void use(std::shared_ptr<const AccessRules> rules) { rules_ = std::move(rules); }
 
@@ -69,8 +77,10 @@ public:
     /// link's limit with it.
     void login(Link& link, const Connect& connect, const Verdict& verdict, Millis now);
 
-    /// Answers a CONNECT with a refusal and ends the link.
-    void refuse(Link& link, const Connect& connect, Reason reason, const char* why);
+    /// Answers a CONNECT with a refusal and ends the link. The log is told `why`, the client what
+    /// is `told`, if that is less.
+    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                const char* told = nullptr);
 
     /// Any other packet of a client that is logged in.
     void handle(Session& session, const Packet& packet, Millis now);
@@ -100,7 +110,7 @@ public:
     const Presence& presence() const { return presence_; }
     const Retained& retained() const { return retained_; }
     /// How much has been looked at since the beginning, in entries of the routers.
-    std::uint64_t work() const { return router_.work() + groups_.work() + told_; }
+    std::uint64_t work() const { return router_.work() + groups_.work() + told_ + devices_; }
     /// Clients that have not been told yet all that is retained; looks at every session.
     std::size_t catching_up() const;
     std::size_t connected() const { return sessions_.size() - absent_; }
@@ -130,13 +140,13 @@ private:
     struct Refusal {
         Reason reason;
         const char* why;
+        std::optional<Limit> limit{};
     };
 
     // login.cpp
-    std::string_view user_name(const Connect& connect, const Verdict& verdict,
-                               std::string_view client) const;
     std::string assign_client_id(const Connect& connect, const Verdict& verdict) const;
     std::optional<Refusal> objection_to_login(const Connect& connect) const;
+    bool crowds(const User& user, std::string_view client) const;
     std::unique_ptr<Pass> pass_of(Session& session, const Verdict& verdict);
     const AccessRules* rules_of(const Session& session) const;
     Session& find_or_create(User& user, std::string client);
@@ -182,7 +192,11 @@ private:
     // delivery.cpp
     void publish(Message message, const Session* publisher);
     void deliver_everywhere(const MessageRef& message, const Session* publisher);
-    void deliver_here(const MessageRef& message, const Session* publisher);
+    void deliver_here(const MessageRef& message, const Session* publisher,
+                      const std::optional<std::string>& owner);
+    std::optional<std::string> inbox_owner(std::string_view topic) const;
+    void deliver_to_devices(User& user, const MessageRef& message, const Session* except,
+                            Publication& publication);
     void deliver(Session& session, const Delivery& delivery, Publication& publication);
     void transmit(Session& session, const Delivery& delivery, Publication& publication);
     bool send_publish(Session& session, const Delivery& delivery, Publication& publication,
@@ -263,7 +277,8 @@ private:
 
     boost::unordered_flat_map<std::uint64_t, Session*> catching_up_;  ///< by their question
     std::uint64_t next_question_ = 1;
-    std::uint64_t told_ = 0;  ///< retained messages looked at
+    std::uint64_t told_ = 0;     ///< retained messages looked at
+    std::uint64_t devices_ = 0;  ///< looked at because something came to their inbox
 };
 
 template <class AnyPacket>

@@ -30,28 +30,53 @@ void Broker::publish(Message message, const Session* publisher) {
 void Broker::deliver(const MessageRef& message, Millis now) {
     now_ = now;
     if (message->stamp != 0) retained_.keep(message, now_);
-    deliver_here(message, nullptr);
+    deliver_here(message, nullptr, inbox_owner(message->topic));
 }
 
 void Broker::deliver_everywhere(const MessageRef& message, const Session* publisher) {
-    deliver_here(message, publisher);
-    surroundings_.forward(message);
+    const auto owner = inbox_owner(message->topic);
+    deliver_here(message, publisher, owner);
+    std::optional<unsigned> inbox;
+    if (owner) inbox = home(*owner, shards_);
+    surroundings_.forward(message, inbox);
 }
 
-void Broker::deliver_here(const MessageRef& message, const Session* publisher) {
+void Broker::deliver_here(const MessageRef& message, const Session* publisher,
+                          const std::optional<std::string>& owner) {
     Publication publication(*message, now_);
     Delivery delivery{.message = message};
-    router_.match(message->topic, publisher, [&](const Match& match) {
+    User* const user = owner ? presence_.find(*owner) : nullptr;
+    const bool declined = router_.match(message->topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
         if (message->presence_version != 0 && !keeps_up(session))
             return fall_behind(session, message->presence_version);
-        delivery.qos = std::min(message->qos, match.qos);
+        const bool own_inbox = user == &session.user;
+        if (own_inbox) session.served = true;
+        delivery.qos = std::min(message->qos, own_inbox ? settings_.max_qos : match.qos);
         delivery.retain = message->retain && match.retain_as_published;
         delivery.identifiers = match.identifiers;
         deliver(session, delivery, publication);
     });
+    if (user) deliver_to_devices(*user, message, declined ? publisher : nullptr, publication);
     groups_.match(message->topic,
                   [&](const ShareGroups::Choice& choice) { hand_out(message, choice); });
+}
+
+/// The user whose devices get what is sent to this topic, be they subscribed or not.
+std::optional<std::string> Broker::inbox_owner(std::string_view topic) const {
+    return settings_.inbox ? inbox_user(topic) : std::nullopt;
+}
+
+/// To those who have not got it by a subscription of their own.
+void Broker::deliver_to_devices(User& user, const MessageRef& message, const Session* except,
+                                Publication& publication) {
+    const Delivery delivery{.message = message, .qos = std::min(message->qos, settings_.max_qos)};
+    for (Device& device : user.devices) {
+        ++devices_;
+        auto& session = static_cast<Session&>(device);
+        if (!std::exchange(session.served, false) && &session != except)
+            deliver(session, delivery, publication);
+    }
 }
 
 void Broker::deliver(Session& session, const Delivery& delivery, Publication& publication) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "protocol/packet.h"
@@ -13,7 +14,7 @@ namespace pulsegate {
 class Session;
 
 /// Why a connection ends: the cause for presence, the code for an MQTT 5.0 DISCONNECT, and words
-/// for the log. `Reason::success` sends no DISCONNECT.
+/// for the log, "" if they are there already. `Reason::success` sends no DISCONNECT.
 struct Ending {
     Cause cause{};
     Reason reason{};
@@ -36,7 +37,13 @@ public:
     /// Asks for one call of `Broker::drained` when the backlog has become empty.
     virtual void tell_when_drained() = 0;
 
+    /// Has it broken, so that its end is near?
+    virtual bool broken() const = 0;
+
     virtual Millis last_packet() const = 0;
+
+    /// Address and port of the client, for the log.
+    virtual std::string peer() const = 0;
 
     /// The silence, in milliseconds, after which the connection is due.
     virtual void set_limit(Millis limit) = 0;

@@ -21,7 +21,7 @@ std::string_view Broker::user_name(const Connect& connect, const Verdict& verdic
                                    std::string_view client) const {
     if (!verdict.user.empty()) return verdict.user;
     const bool named = connect.username && !connect.username->empty();
-    return named && settings_.user_from == UserFrom::username ? *connect.username : client;
+    return named && settings_.user_from != UserFrom::client_id ? *connect.username : client;
 }
 
 std::string Broker::assign_client_id(const Connect& connect, const Verdict& verdict) const {
@@ -34,12 +34,13 @@ std::string Broker::assign_client_id(const Connect& connect, const Verdict& verd
     }
 }
 
-void Broker::refuse(Link& link, const Connect& connect, Reason reason, const char* why) {
+void Broker::refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                    const char* told) {
     ++counters_.logins_refused;
-    log_limited(spdlog::level::warn, "login of client {} refused: {}", quoted(connect.client_id),
-                why);
+    log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
+                quoted(connect.client_id), quoted(connect.username.value_or("")), why);
     PropertyList properties;
-    properties.add(Property::reason_string, why);
+    properties.add(Property::reason_string, told ? std::string_view(told) : why);
     Buffer bytes;
     encode(Connack{.reason = reason, .properties = properties.view()}, connect.version, bytes);
     const auto most = connect.properties.number(Property::maximum_packet_size);
@@ -49,7 +50,7 @@ void Broker::refuse(Link& link, const Connect& connect, Reason reason, const cha
     }
     counters_.count_out(PacketType::connack);
     link.send(bytes);
-    link.end({Cause::kicked, Reason::success, why});
+    link.end({Cause::kicked, Reason::success, ""});
 }
 
 std::optional<Broker::Refusal> Broker::objection_to_login(const Connect& connect) const {
@@ -66,7 +67,7 @@ std::optional<Broker::Refusal> Broker::objection_to_login(const Connect& connect
         return Refusal{Reason::not_authorized, "the will's topic is reserved"};
     if (will.topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid,
-                       "the will's topic is longer than max-topic-length"};
+                       "the will's topic is longer than max-topic-length", Limit::max_topic_length};
     if (v5 && will.qos > settings_.max_qos)
         return Refusal{Reason::qos_not_supported, "the will's QoS is higher than max-qos"};
     if (v5 && will.retain && !settings_.retain_available)
@@ -80,8 +81,10 @@ std::optional<Broker::Refusal> Broker::objection_to_login(const Connect& connect
 
 void Broker::login(Link& link, const Connect& connect, const Verdict& verdict, Millis now) {
     now_ = now;
-    if (const auto refusal = objection_to_login(connect))
+    if (const auto refusal = objection_to_login(connect)) {
+        if (refusal->limit) counters_.count(*refusal->limit);
         return refuse(link, connect, refusal->reason, refusal->why);
+    }
 
     const bool unnamed = connect.client_id.empty();
     std::string client =
@@ -91,6 +94,11 @@ void Broker::login(Link& link, const Connect& connect, const Verdict& verdict, M
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
         return refuse(link, connect, Reason::not_authorized, "it may not publish its will");
     User& user = presence_.find_or_create(name);
+    if (crowds(user, client)) {
+        counters_.count(Limit::max_connections_per_user);
+        return refuse(link, connect, Reason::quota_exceeded,
+                      "its user has max-connections-per-user already");
+    }
     Session& session = find_or_create(user, std::move(client));
     const bool takes_over = session.link;
     const bool resumed = !connect.clean_start && session.expiry > 0;
@@ -112,10 +120,25 @@ void Broker::login(Link& link, const Connect& connect, const Verdict& verdict, M
     session.pass = pass_of(session, verdict);
     accept(session, connect, unnamed, resumed);
     if (takes_over)
-        presence_.taken_over(user, session.since);
+        presence_.taken_over(user, session, session.since);
     else if (!presence_.arrive(user, session, session.since))
         return;
     announce(user, session, 0);
+}
+
+/// Would this client be one more than its user may have here?
+bool Broker::crowds(const User& user, std::string_view client) const {
+    const auto most = settings_.max_connections_per_user;
+    if (most == 0 || user.here < most) return false;
+    const Session* known = find(user.name, client);
+    return !known || !known->link;
+}
+
+const Session* Broker::find(std::string_view name, std::string_view client) const {
+    const User* user = presence_.find(name);
+    if (!user) return nullptr;
+    const auto found = sessions_.find(Key{*user, client});
+    return found == sessions_.end() ? nullptr : *found;
 }
 
 Session& Broker::find_or_create(User& user, std::string client) {
@@ -134,8 +157,7 @@ std::unique_ptr<Pass> Broker::pass_of(Session& session, const Verdict& verdict) 
     pass->rules = verdict.rules;
     if (verdict.expiry) {
         constexpr std::int64_t ten_years = 3650ll * 86'400;
-        const auto left =
-            std::clamp<std::int64_t>(*verdict.expiry - wall_now() / 1000, 0, ten_years);
+        const auto left = std::clamp<std::int64_t>(*verdict.expiry - unix_now(), 0, ten_years);
         passes_.schedule(*pass, tick_after(now_ + left * 1000));
     }
     return pass;
@@ -193,8 +215,10 @@ void Broker::accept(Session& session, const Connect& connect, bool assigned, boo
     if (stated.number(Property::session_expiry_interval).value_or(0) != session.expiry)
         told.add(Property::session_expiry_interval, session.expiry);
     if (assigned) told.add(Property::assigned_client_identifier, session.client);
-    if (stated.number(Property::request_response_information) == 1)
-        told.add(Property::response_information, "inbox/" + topic_level(session.user.name));
+    // A long name is longer yet as one level of a topic, and then nobody can write to its inbox.
+    if (const auto inbox = inbox_topic(session.user.name);
+        inbox.size() <= 65'535 && stated.number(Property::request_response_information) == 1)
+        told.add(Property::response_information, inbox);
     Buffer connack;
     encode(Connack{.session_present = resumed, .properties = told.view()}, session.version,
            connack);

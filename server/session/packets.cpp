@@ -8,6 +8,18 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// What was sent on this connection with that identifier and is not settled yet.
+std::optional<Flow::List::iterator> in_flight(Session& session, std::uint16_t packet_id) {
+    if (!session.flow) return std::nullopt;
+    const auto entry = session.flow->find(packet_id);
+    if (entry == session.flow->sent.end()) return std::nullopt;
+    return entry;
+}
+
+}  // namespace
+
 void Broker::handle(Session& session, const Packet& packet, Millis now) {
     struct Visitor {
         Broker& broker;
@@ -83,6 +95,7 @@ void Broker::on_publish(Session& session, const Publish& publish) {
     const auto refusal = objection_to_message(session, publish, topic);
     if (refusal) {
         ++counters_.dropped_refused;
+        if (refusal->limit) counters_.count(*refusal->limit);
         log_limited(spdlog::level::warn, "message of {} to {} dropped: {}", quoted(session.client),
                     quoted(topic), refusal->why);
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
@@ -98,12 +111,11 @@ void Broker::on_publish(Session& session, const Publish& publish) {
 /// Finds the topic, or sets the alias (MQTT 5.0, 3.3.2.3.4). False if the client was thrown out.
 bool Broker::resolve_alias(Session& session, const Publish& publish, std::string_view& topic) {
     const auto alias = *publish.properties.number(Property::topic_alias);
-    const auto refuse = [&](const char* why) {
-        kick(session, Reason::topic_alias_invalid, why);
+    if (alias == 0 || alias > settings_.topic_alias_maximum) {
+        kick(session, Reason::topic_alias_invalid,
+             "PUBLISH with a topic alias that is 0 or above topic-alias-maximum");
         return false;
-    };
-    if (alias == 0 || alias > settings_.topic_alias_maximum)
-        return refuse("PUBLISH with a topic alias that is 0 or above topic-alias-maximum");
+    }
     if (!session.aliases) session.aliases = std::make_unique<Aliases>();
     auto& known = session.aliases->incoming;
     if (topic.empty()) {
@@ -127,7 +139,8 @@ std::optional<Broker::Refusal> Broker::objection_to_message(const Session& sessi
         return Refusal{Reason::not_authorized, "the rules don't let it publish there"};
     if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (topic.size() > settings_.max_topic_length)
-        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length"};
+        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
+                       Limit::max_topic_length};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
     if (says_text && !valid_utf8(publish.payload))
         return Refusal{Reason::payload_format_invalid,
@@ -164,40 +177,35 @@ void Broker::on_pubrel(Session& session, const Pubrel& pubrel) {
 // let pass.
 
 void Broker::on_puback(Session& session, const Puback& puback) {
-    if (!session.flow) return;
-    const auto entry = session.flow->find(puback.packet_id);
-    if (entry == session.flow->sent.end()) return;
-    if (entry->released || entry->delivery.qos != QoS::at_least_once)
+    const auto entry = in_flight(session, puback.packet_id);
+    if (!entry) return;
+    if ((*entry)->released || (*entry)->delivery.qos != QoS::at_least_once)
         return kick(session, Reason::protocol_error, "PUBACK for a message of QoS 2");
-    settle(session, entry);
+    settle(session, *entry);
 }
 
 void Broker::on_pubrec(Session& session, const Pubrec& pubrec) {
-    const auto release = [&](Reason reason) {
-        send(session, Pubrel{pubrec.packet_id, reason, {}});
-    };
-    const bool known =
-        session.flow && session.flow->find(pubrec.packet_id) != session.flow->sent.end();
-    if (!known) {
-        if (is_error(pubrec.reason)) return;
-        return release(Reason::packet_identifier_not_found);
+    const auto entry = in_flight(session, pubrec.packet_id);
+    if (!entry) {
+        if (!is_error(pubrec.reason))
+            send(session, Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
+        return;
     }
-    const auto entry = session.flow->find(pubrec.packet_id);
-    if (!entry->released && entry->delivery.qos != QoS::exactly_once)
+    Flow::InFlight& message = **entry;
+    if (!message.released && message.delivery.qos != QoS::exactly_once)
         return kick(session, Reason::protocol_error, "PUBREC for a message of QoS 1");
-    if (is_error(pubrec.reason)) return settle(session, entry);
-    entry->released = true;
-    entry->delivery = {};
-    release(Reason::success);
+    if (is_error(pubrec.reason)) return settle(session, *entry);
+    message.released = true;
+    message.delivery = {};
+    send(session, Pubrel{.packet_id = pubrec.packet_id});
 }
 
 void Broker::on_pubcomp(Session& session, const Pubcomp& pubcomp) {
-    if (!session.flow) return;
-    const auto entry = session.flow->find(pubcomp.packet_id);
-    if (entry == session.flow->sent.end()) return;
-    if (!entry->released)
+    const auto entry = in_flight(session, pubcomp.packet_id);
+    if (!entry) return;
+    if (!(*entry)->released)
         return kick(session, Reason::protocol_error, "PUBCOMP for a message that was not released");
-    settle(session, entry);
+    settle(session, *entry);
 }
 
 // -- subscriptions
@@ -214,8 +222,10 @@ void Broker::on_subscribe(Session& session, const Subscribe& request) {
         const auto refusal =
             suback.reasons.size() < most
                 ? objection_to_filter(session, wanted.filter)
-                : Refusal{Reason::quota_exceeded, "more filters at once than max-subscriptions"};
+                : Refusal{Reason::quota_exceeded, "more filters at once than max-subscriptions",
+                          Limit::max_subscriptions};
         if (refusal) {
+            if (refusal->limit) counters_.count(*refusal->limit);
             log_limited(spdlog::level::warn, "subscription of {} to {} refused: {}",
                         quoted(session.client), quoted(wanted.filter), refusal->why);
             if (words.empty() && session.wants_reasons)
@@ -243,9 +253,11 @@ std::optional<Broker::Refusal> Broker::objection_to_filter(Session& session,
         return Refusal{Reason::topic_filter_invalid, "the topic filter is not valid"};
     const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
     if (filter.size() > settings_.max_topic_length)
-        return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length"};
+        return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length",
+                       Limit::max_topic_length};
     if (levels > settings_.max_topic_levels)
-        return Refusal{Reason::quota_exceeded, "the filter has more levels than max-topic-levels"};
+        return Refusal{Reason::quota_exceeded, "the filter has more levels than max-topic-levels",
+                       Limit::max_topic_levels};
     const AccessRules* const rules = rules_of(session);
     if (rules && !rules->may_subscribe({session.user.name, session.client}, filter))
         return Refusal{Reason::not_authorized, "the rules don't let it subscribe to that"};
@@ -257,7 +269,8 @@ std::optional<Broker::Refusal> Broker::objection_to_filter(Session& session,
                        "wildcard-subscriptions is off"};
     if (session.subscription_count >= settings_.max_subscriptions &&
         !router_.subscribed(session.subscriptions, filter))
-        return Refusal{Reason::quota_exceeded, "the client has max-subscriptions of them"};
+        return Refusal{Reason::quota_exceeded, "the client has max-subscriptions of them",
+                       Limit::max_subscriptions};
     return std::nullopt;
 }
 

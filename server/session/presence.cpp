@@ -1,12 +1,10 @@
 #include "server/session/presence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "protocol/topic.h"
@@ -22,6 +20,34 @@ constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
 const char* state_name(bool online) { return online ? "online" : "offline"; }
+
+/// What a level of a topic can't have in it, or not by itself, and how it is written there.
+struct Escape {
+    char character;
+    std::string_view written;
+};
+constexpr Escape escapes[] = {{'/', "%2F"}, {'+', "%2B"}, {'#', "%23"}, {'%', "%25"}};
+
+/// The user whose name is written so. No name is written in two ways: "%41" is nobody's.
+std::optional<std::string> user_written(std::string_view level) {
+    std::string user;
+    while (!level.empty()) {
+        const auto plain = std::min(level.find_first_of("/+#%"), level.size());
+        user += level.substr(0, plain);
+        level.remove_prefix(plain);
+        if (level.empty()) break;
+        const auto escape = std::ranges::find(escapes, level.substr(0, 3), &Escape::written);
+        if (escape == std::end(escapes)) return std::nullopt;
+        user += escape->character;
+        level.remove_prefix(escape->written.size());
+    }
+    return user;
+}
+
+std::optional<std::string> user_after(std::string_view prefix, std::string_view topic) {
+    if (!topic.starts_with(prefix)) return std::nullopt;
+    return user_written(topic.substr(prefix.size()));
+}
 
 }  // namespace
 
@@ -55,7 +81,9 @@ User& Presence::find_or_create(std::string_view name) {
 
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
     const bool was_online = user.online();
-    user.devices.push_back(device);
+    device.here = true;
+    ++user.here;
+    to_front(user, device);
     if (was_online) return false;
     ++online_;
     user.since = now;
@@ -64,18 +92,28 @@ bool Presence::arrive(User& user, Device& device, WallMillis now) {
     return true;
 }
 
-void Presence::taken_over(User& user, WallMillis now) { change(user, Cause::taken_over, now); }
+void Presence::taken_over(User& user, Device& device, WallMillis now) {
+    to_front(user, device);
+    change(user, Cause::taken_over, now);
+}
 
 bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
                       WallMillis last_seen) {
-    if (!device.is_linked()) return false;  // it has departed before
+    if (!std::exchange(device.here, false)) return false;  // it has departed before
+    --user.here;
     device.unlink();
+    user.devices.push_back(device);
     user.last_seen = std::max(user.last_seen, last_seen);
     if (user.online()) return false;
     --online_;
     user.since = now;
     change(user, cause, now);
     return true;
+}
+
+void Presence::to_front(User& user, Device& device) {
+    device.unlink();
+    user.devices.push_front(device);
 }
 
 void Presence::change(User& user, Cause cause, WallMillis now) {
@@ -131,6 +169,7 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     std::size_t room = names_listed;
     WallMillis last_seen = user.last_seen;
     for (const Device& device : user.devices) {
+        if (!device.here) break;  // nor is anyone behind it
         const WallMillis seen = wall - (now - device.last_packet());
         last_seen = std::max(last_seen, seen);
         if (devices.size() == devices_listed || device.client.size() > room) break;
@@ -155,10 +194,11 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
 std::string topic_level(std::string_view user) {
     std::string level;
     for (const char c : user) {
-        if (c == '/' || c == '+' || c == '#' || c == '%')
-            fmt::format_to(std::back_inserter(level), "%{:02X}", static_cast<unsigned char>(c));
-        else
+        const auto escape = std::ranges::find(escapes, c, &Escape::character);
+        if (escape == std::end(escapes))
             level += c;
+        else
+            level += escape->written;
     }
     return level;
 }
@@ -168,25 +208,15 @@ std::string presence_topic(std::string_view user) {
 }
 
 std::optional<std::string> presence_user(std::string_view filter) {
-    if (!filter.starts_with(presence_prefix)) return std::nullopt;
-    const auto encoded = filter.substr(presence_prefix.size());
-    const auto topic = encoded;
-    std::string user;
-    for (std::size_t i = 0; i < topic.size(); ++i) {
-        if (topic[i] == '/' || topic[i] == '+' || topic[i] == '#') return std::nullopt;
-        unsigned char escaped = 0;
-        const auto hex = topic.substr(i, 3);
-        if (hex.size() == 3 && hex[0] == '%' &&
-            std::from_chars(hex.begin() + 1, hex.end(), escaped, 16).ptr == hex.end()) {
-            user += static_cast<char>(escaped);
-            i += 2;
-        } else {
-            user += topic[i];
-        }
-    }
-    if (presence_topic(user).substr(presence_prefix.size()) != encoded)
-        return std::nullopt;  // "%41" is nobody's name for "A"
-    return user;
+    return user_after(presence_prefix, filter);
+}
+
+std::string inbox_topic(std::string_view user) {
+    return std::string(inbox_prefix) + topic_level(user);
+}
+
+std::optional<std::string> inbox_user(std::string_view topic) {
+    return user_after(inbox_prefix, topic);
 }
 
 bool selects_presence(std::string_view filter) {

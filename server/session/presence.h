@@ -29,18 +29,20 @@ std::string_view name(Cause cause);
 
 struct User;
 
-/// A connected client of a user, as presence sees it. It takes itself off the user's list.
+/// A client of a user, as presence sees it: one that is here, or one that is away and has a
+/// session. It takes itself off the user's list.
 class Device : public boost::intrusive::list_base_hook<
                    boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
 public:
     Device(std::string client, WallMillis since) : client(std::move(client)), since(since) {}
     virtual ~Device() = default;
 
-    /// When the client's last complete packet came.
+    /// When the last complete packet of a client that is here came.
     virtual Millis last_packet() const = 0;
 
     const std::string client;
-    WallMillis since;  ///< of its present connection
+    WallMillis since;   ///< of its present connection
+    bool here = false;  ///< connected
 };
 
 /// One user: online while any device is.
@@ -48,15 +50,16 @@ struct User {
     using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
 
     explicit User(std::string_view name) : name(name) {}
-    bool online() const { return !devices.empty(); }
+    bool online() const { return here > 0; }
 
     const std::string name;
-    Devices devices;
+    Devices devices;           ///< those who are here come first
     WallMillis since = 0;      ///< of the present state
     WallMillis last_seen = 0;  ///< of the last packet, while offline
     std::uint64_t version = 0;
     std::uint32_t place = 0;     ///< in Presence's roll
     std::uint32_t sessions = 0;  ///< that refer to it, of devices that are away too
+    std::uint32_t here = 0;      ///< devices that are
     Cause cause = Cause::login;
 };
 
@@ -89,10 +92,10 @@ public:
     bool arrive(User& user, Device& device, WallMillis now);
 
     /// The device now speaks through a new connection; the user never left.
-    void taken_over(User& user, WallMillis now);
+    void taken_over(User& user, Device& device, WallMillis now);
 
-    /// A device went. True if the user went offline with it. `last_seen` is that of its last
-    /// packet.
+    /// A device went, and stays on the user's list as one that is away. True if the user went
+    /// offline with it. `last_seen` is that of its last packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
     /// Visits users one by one from position `from` downwards, `most` of them or until the visitor
@@ -127,6 +130,7 @@ private:
         }
     };
 
+    static void to_front(User& user, Device& device);
     void change(User& user, Cause cause, WallMillis now);
     void forget(User& user);
 
@@ -143,6 +147,8 @@ std::string to_json(const User& user, Millis now, WallMillis wall);
 
 inline constexpr std::string_view presence_prefix = "presence/";
 
+inline constexpr std::string_view inbox_prefix = "inbox/";
+
 /// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
 std::string topic_level(std::string_view user);
 
@@ -151,6 +157,12 @@ std::string presence_topic(std::string_view user);
 
 /// The one user whose presence this filter selects, if it is such a filter.
 std::optional<std::string> presence_user(std::string_view filter);
+
+/// `inbox/{user}`, the name as one level.
+std::string inbox_topic(std::string_view user);
+
+/// The user whose inbox this topic is, if it is such a topic.
+std::optional<std::string> inbox_user(std::string_view topic);
 
 /// Does this filter have wildcards and select presence? One that begins with a wildcard never does:
 /// who listens to "#" did not ask who comes and goes.

@@ -57,8 +57,8 @@ struct Absence
 };
 
 /// A client's state on its home shard (MQTT 5.0, section 4.1), which may outlive its connection. It
-/// is the device that presence counts while it is connected. What happens to it is the Broker's
-/// business.
+/// is a device of its user: presence counts it while it is connected, and messages to the inbox are
+/// for it as long as it lives. What happens to it is the Broker's business.
 class Session final : public Device, public Subscriber {
 public:
     Session(SessionId id, User& user, std::string client, WallMillis now)
@@ -97,6 +97,7 @@ public:
     std::uint16_t last_packet_id = 0;
     Version version = Version::v3_1_1;
     bool wants_reasons = false;  ///< asked for by Request Problem Information (5.0, 3.1.2.11.7)
+    bool served = false;  ///< has its copy of the message to its inbox that is being delivered
 };
 
 static_assert(sizeof(Session) <= 192);

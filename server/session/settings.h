@@ -8,8 +8,9 @@
 
 namespace pulsegate {
 
-/// Who is the user of a client: its CONNECT username, or its client id.
-enum class UserFrom : std::uint8_t { username, client_id };
+/// Who is the user of a client: its CONNECT username, its client id, or the common name of the
+/// certificate that it showed.
+enum class UserFrom : std::uint8_t { username, client_id, certificate };
 
 /// What a broker promises its clients and allows them, under the names of the settings.
 struct BrokerSettings {
@@ -36,6 +37,8 @@ struct BrokerSettings {
     std::size_t max_retained_messages = 1'000'000;
     std::size_t max_retained_bytes = 256 * 1024 * 1024;
 
+    std::size_t max_connections_per_user = 100;  ///< 0: any number
+    bool inbox = true;
     std::size_t max_subscriptions = 1000;
     bool wildcard_subscriptions = true;
     bool shared_subscriptions = true;

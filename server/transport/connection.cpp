@@ -22,6 +22,11 @@ constexpr Millis linger = 2000;
 /// A backlog of this size is offered to the socket at once instead of at the end of the turn.
 constexpr std::size_t flush_early = 64 * 1024;
 
+/// So much of what its rate allows may come at once, and when it was too much, nothing for a while:
+/// packet by packet would be a timer each.
+constexpr Millis burst = 1000;
+constexpr Millis pause = 50;
+
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
 
@@ -55,8 +60,9 @@ bool Connection::entering() const { return wrapping_ && wrapping_->entrance; }
 bool Connection::websocket() const { return wrapping_ && wrapping_->websocket; }
 SSL* Connection::tls() const { return wrapping_ ? wrapping_->tls.get() : nullptr; }
 
-void Connection::start(std::unique_ptr<Wrapping> wrapping, std::string_view unread) {
+void Connection::start(std::unique_ptr<Wrapping> wrapping, Visit visit, std::string_view unread) {
     wrapping_ = std::move(wrapping);
+    visit_ = visit;
     intrusive_ptr_add_ref(this);  // the transport's, until close
     ++transport_.connections_;
     last_packet_ = monotonic_now();
@@ -69,101 +75,37 @@ void Connection::start(std::unique_ptr<Wrapping> wrapping, std::string_view unre
     wait_readable();
 }
 
-Arrival Connection::release(Verdict verdict) {
-    if (!wrapping_) wrapping_ = std::make_unique<Wrapping>();
-    wrapping_->verdict = std::move(verdict);
-    Arrival arrival(-1, std::move(wrapping_), std::string(as_text(transport_.unread_)));
-    arrival.socket = socket_.release();
-    close();
-    return arrival;
-}
-
 // -- reading
 // ----------------------------------------------------------------------------------------
 
 void Connection::wait_readable() {
-    if (state_ == State::closed || queued_) return;
-    if (parked_) return transport_.park(*this);
-    socket_.async_wait(Socket::wait_read,
-                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           if (self->state_ == State::closed) return;
-                           if (error) {
-                               self->end({Cause::connection_lost, Reason::success, "wait error"});
-                               self->settle();
-                               return self->close();
-                           }
-                           self->receive();
-                           self->settle();
-                           self->wait_readable();
-                       });
+    if (state_ == State::closed || state_ == State::lost || (queued_ && reads())) return;
+    if (parked_ && reads()) {
+        const Millis now = monotonic_now();
+        return transport_.park(*this, std::max(now + 1, paid_until_ / 1'000'000 - burst + pause));
+    }
+    socket_.async_wait(
+        Socket::wait_read, [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
+            if (self->state_ == State::closed) return;
+            if (error && !self->reads()) return self->close();
+            if (error) return self->end({Cause::connection_lost, Reason::success, "wait error"});
+            self->receive();
+            self->settle();
+            self->wait_readable();
+        });
 }
 
 /// Goes on with what was left when the shard had too much to do.
 void Connection::resume() {
     parked_ = false;
-    consume({}, monotonic_now());
+    // What is left to read may be an hour's worth: who reset its connection is not heard to the
+    // end.
+    if (slowed_ && reset_by_peer())
+        end({Cause::connection_lost, Reason::success, "reset by the peer"});
+    // Who was taken over or thrown out meanwhile has no say any more.
+    if (reads()) consume({}, monotonic_now());
     settle();
     wait_readable();
-}
-
-/// Goes on through the door that it came in by.
-void Connection::enter(bool may_shake_hands) {
-    Entrance& entrance = *wrapping_->entrance;
-    switch (entrance.proceed(socket_.native_handle(), *wrapping_, may_shake_hands)) {
-        case Entrance::Step::reads: return;
-        case Entrance::Step::writes: return wait_to_enter();
-        case Entrance::Step::handshake: queued_ = true; return transport_.queue_handshake(*this);
-        case Entrance::Step::refused:
-            ++transport_.counters_.entrances_refused;
-            log_limited(spdlog::level::warn, "{} turned away: {}", peer(), entrance.why());
-            return end({Cause::kicked, Reason::success, "turned away"});
-        case Entrance::Step::gone:
-            return end({Cause::connection_lost, Reason::success, "gone before it had come in"});
-        case Entrance::Step::done: break;
-    }
-    const std::string unread = entrance.take_unread();
-    wrapping_->entrance.reset();
-    if (websocket()) {
-        std::copy(unread.begin(), unread.end(), transport_.received_.begin());
-        read_frames({transport_.received_.data(), unread.size()}, monotonic_now());
-    }
-}
-
-void Connection::shake_hands() {
-    queued_ = false;
-    if (state_ == State::closed || !entering()) return;
-    enter(true);
-    settle();
-    wait_readable();
-}
-
-void Connection::go_on(Verdict verdict) {
-    if (state_ != State::login || !queued_) return;
-    queued_ = false;
-    if (!wrapping_) wrapping_ = std::make_unique<Wrapping>();
-    wrapping_->verdict = std::move(verdict);
-    consume({}, monotonic_now());
-    settle();
-    wait_readable();
-}
-
-std::optional<Verdict> Connection::take_verdict() {
-    if (!wrapping_ || !wrapping_->verdict) return std::nullopt;
-    auto verdict = std::exchange(wrapping_->verdict, std::nullopt);
-    if (wrapping_->plain()) wrapping_.reset();
-    return verdict;
-}
-
-void Connection::wait_to_enter() {
-    queued_ = true;
-    socket_.async_wait(Socket::wait_write,
-                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           self->queued_ = false;
-                           if (error || self->state_ == State::closed || !self->entering()) return;
-                           self->enter(false);
-                           self->settle();
-                           self->wait_readable();
-                       });
 }
 
 /// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
@@ -252,10 +194,12 @@ void Connection::consume(Bytes input, Millis now) {
             break;
         }
         transport_.unread_ = input;
-        if (!handle(input.first(frame.size), now)) break;
+        const Bytes packet = input.first(frame.size);
+        if (!handle(packet, now)) break;
         input = input.subspan(frame.size);
         alive = true;
-        parked_ = transport_.overworked();
+        const bool fast = too_fast(packet, now);
+        parked_ = fast || transport_.overworked();
     }
     transport_.end_work();
     if (!reads()) return;
@@ -269,7 +213,45 @@ void Connection::consume(Bytes input, Millis now) {
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
-    if (alive) transport_.wheel_.schedule(*this, tick_after(now + limit_));
+    if (alive) transport_.wheel_.schedule(*this, due_at(now));
+}
+
+/// When silence from now on is to be looked at: the limit, or before, to send a WebSocket ping.
+Tick Connection::due_at(Millis now) const {
+    const Tick end = tick_after(now + limit_);
+    const Millis ping = transport_.settings_.websocket_ping;
+    return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
+}
+
+/// Keeps what lies in between from closing a quiet WebSocket; the answer is no sign of life. True
+/// if that was what the connection was due for.
+bool Connection::ping_websocket() {
+    if (transport_.settings_.websocket_ping == 0 || state_ != State::open || !websocket())
+        return false;
+    const Tick end = tick_after(last_packet_ + limit_);
+    if (end <= transport_.wheel_.now()) return false;
+    append_ping(outgoing());
+    sent_something();
+    transport_.wheel_.schedule(*this, std::min(end, due_at(monotonic_now())));
+    return true;
+}
+
+/// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's
+/// worth may come at once. Acknowledgements are no messages: who is sent much must answer as much.
+bool Connection::too_fast(Bytes packet, Millis now) {
+    const auto& settings = transport_.settings_;
+    const auto type = static_cast<PacketType>(packet[0] >> 4);
+    const bool acknowledges = type >= PacketType::puback && type <= PacketType::pubcomp;
+    const double as_message = acknowledges ? 0 : settings.message_time;
+    const double as_bytes = static_cast<double>(packet.size()) * settings.byte_time;
+    const std::int64_t moment = now * 1'000'000;
+    paid_until_ =
+        std::max(paid_until_, moment) + static_cast<std::int64_t>(std::max(as_message, as_bytes));
+    if (paid_until_ - moment <= burst * 1'000'000) return false;
+    transport_.counters_.count(as_message >= as_bytes ? Limit::max_message_rate
+                                                      : Limit::max_byte_rate);
+    if (!std::exchange(slowed_, true)) transport_.owner_.on_slowed(*this);
+    return true;
 }
 
 /// False when the connection takes no more packets.
@@ -315,6 +297,7 @@ void Connection::answer_ping(Millis now) {
 
 void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     ++transport_.counters_.bad_packets;
+    if (reason == Reason::packet_too_large) transport_.counters_.count(Limit::max_packet_size);
     if (state_ == State::login && reason == Reason::unsupported_protocol_version) {
         // The level decides which CONNACK the client understands (MQTT 5.0, 3.1.2.2).
         Buffer refusal;
@@ -348,9 +331,20 @@ void Connection::sent_something() {
     // Only what the socket does not take counts against the budget.
     const auto early = std::min(flush_early, transport_.settings_.output_budget);
     if (backlog() > early && !writing_) flush();
-    if (backlog() > transport_.settings_.output_budget) {
-        end({Cause::kicked, Reason::quota_exceeded, "slow consumer: output budget exceeded"});
-    }
+    const auto& settings = transport_.settings_;
+    if (backlog() > settings.output_budget)
+        return cut(Limit::output_budget, "slow consumer: output budget exceeded");
+    // Nobody may have more than what is left for all others: those with much go, those with little
+    // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
+    const auto left =
+        settings.total_output_budget - std::min(transport_.backlog_, settings.total_output_budget);
+    if (counted_ > left)
+        cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
+}
+
+void Connection::cut(Limit limit, const char* why) {
+    transport_.counters_.count(limit);
+    end({Cause::kicked, Reason::quota_exceeded, why});
 }
 
 void Connection::tell_when_drained() {
@@ -376,6 +370,13 @@ void Connection::flush() {
     if (out_) transport_.give_back(std::move(out_));
 }
 
+/// What the socket has not taken counts in the sum of all.
+void Connection::count_backlog() {
+    const auto now = static_cast<std::uint32_t>(backlog());
+    transport_.backlog_ += now;
+    transport_.backlog_ -= std::exchange(counted_, now);
+}
+
 void Connection::wait_writable() {
     // What has been taken goes, but not at every write: that would move the rest each time.
     if (sent_ > out_->size() / 2) {
@@ -398,16 +399,29 @@ void Connection::end(const Ending& ending) {
     if (!reads()) return;
     // A connection that has not logged in has no version to send a DISCONNECT in.
     const bool told = state_ == State::open || session;
-    state_ = State::ending;
     ending_ = ending;
     if (!told) ending_.reason = Reason::success;
+    if (ending.cause == Cause::connection_lost) {
+        state_ = State::lost;
+        return transport_.lose(*this);
+    }
+    state_ = State::ending;
     transport_.mark_dirty(*this);
+}
+
+/// Its turn has come, or it has been taken over in the meantime.
+void Connection::bury() {
+    if (state_ != State::lost) return;
+    state_ = State::ending;
+    settle();
+    wait_readable();
 }
 
 /// Writes what there is to write, and ends what is to end.
 void Connection::settle() {
-    if (state_ == State::closed) return;
+    if (state_ == State::closed || state_ == State::lost) return;
     if (!writing_) flush();
+    count_backlog();
     if (state_ == State::ending) return finish();
     if (backlog() == 0 && state_ == State::open && std::exchange(tell_drained_, false))
         transport_.owner_.on_drained(*this);
@@ -450,14 +464,20 @@ void Connection::say_goodbye() {
     transport_.wheel_.schedule(*this, tick_after(monotonic_now() + linger));
 }
 
+std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
+    if (wrapping_ && wrapping_->origin) return wrapping_->origin;
+    boost::system::error_code gone;
+    const auto endpoint = socket_.remote_endpoint(gone);
+    if (gone) return std::nullopt;
+    return endpoint;
+}
+
 std::string Connection::peer() const {
-    boost::system::error_code error;
-    const auto endpoint =
-        wrapping_ && wrapping_->origin ? *wrapping_->origin : socket_.remote_endpoint(error);
-    if (error) return "a peer that has gone";
-    const bool v6 = endpoint.address().is_v6();
-    return fmt::format("{}{}{}:{}", v6 ? "[" : "", endpoint.address().to_string(), v6 ? "]" : "",
-                       endpoint.port());
+    const auto from = endpoint();
+    if (!from) return "a peer that has gone";
+    const bool v6 = from->address().is_v6();
+    return fmt::format("{}{}{}:{}", v6 ? "[" : "", from->address().to_string(), v6 ? "]" : "",
+                       from->port());
 }
 
 void Connection::close() {
@@ -467,11 +487,13 @@ void Connection::close() {
     wrapping_.reset();
     if (socket_.is_open()) {  // not if it was released
         transport_.admission_.closed();
+        transport_.visitors_.leave(visit_.address);
         boost::system::error_code ignored;
         socket_.close(ignored);
     }
     partial_.reset();
     out_.reset();
+    count_backlog();
     --transport_.connections_;
     intrusive_ptr_release(this);
 }

@@ -5,11 +5,13 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
+#include "server/limits.h"
 #include "server/session/link.h"
 #include "server/transport/transport.h"
 #include "server/transport/wrapping.h"
@@ -31,32 +33,40 @@ public:
     boost::system::error_code take(int socket);
 
     /// Begins to read, with what was read elsewhere first.
-    void start(std::unique_ptr<Wrapping> wrapping, std::string_view unread);
+    void start(std::unique_ptr<Wrapping> wrapping, Visit visit, std::string_view unread);
 
-    /// Gives up the socket, with all input from the packet at hand on, and the
-    /// verdict on it; for use within `on_packet`.
-    Arrival release(Verdict verdict);
+    /// How far the CONNECT at hand had come when it went on or was released.
+    Application take_application();
+
+    /// Gives up the socket, with all input from the packet at hand on; for use within `on_packet`.
+    Arrival release(Application application);
 
     /// Leaves the CONNECT at hand and all that follows unread until `go_on`; for use within
-    /// `on_packet`.
-    void hold() { queued_ = true; }
+    /// `on_packet`. The login timeout begins anew after `wait`, which it is made to wait.
+    void hold(Millis wait);
 
-    /// Goes on with the CONNECT that was held, and this verdict on it.
-    void go_on(Verdict verdict);
+    /// Is it there still, and waits for `go_on`?
+    bool held();
 
-    /// The verdict on the CONNECT at hand, once; nothing if none was asked for.
-    std::optional<Verdict> take_verdict();
+    /// Goes on with the CONNECT that was held.
+    void go_on(Application application);
 
     void send(std::string_view packets) override;
     void end(const Ending& ending) override;
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
     void tell_when_drained() override;
+    bool broken() const override { return state_ == State::lost; }
     Millis last_packet() const override { return last_packet_; }
+    std::string peer() const override;
     void set_limit(Millis limit) override { limit_ = static_cast<std::uint32_t>(limit); }
     void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
-    /// Address and port of the peer, for the log.
-    std::string peer() const;
+    const Visit& visit() const { return visit_; }
+
+    /// The common name in the certificate that the client showed; nothing if it showed none.
+    std::optional<std::string> certificate_name() const;
+    /// Its address alone, of IPv4 as such on a listener for both; "" if it has gone.
+    std::string address() const;
 
 private:
     friend class Transport;
@@ -71,6 +81,7 @@ private:
     enum class State : std::uint8_t {
         login,      ///< waits for CONNECT
         open,       ///< logged in
+        lost,       ///< to be ended when there is time
         ending,     ///< to be ended at the end of the turn
         lingering,  ///< said goodbye; reads on so that the goodbye is not lost with a reset
         closed,
@@ -78,12 +89,19 @@ private:
 
     ~Connection();
 
+    // connection_entry.cpp
+    void enter(bool may_shake_hands);
+    void wait_to_enter();
+    void shake_hands();
+    void welcome();
+    void turn_away();
+    void keep(Application application);
+    short departure();
+    bool reset_by_peer();
+
     void wait_readable();
     void wait_writable();
     void resume();
-    void enter(bool may_shake_hands);
-    void shake_hands();
-    void wait_to_enter();
     bool receive();
     void read_frames(std::span<std::uint8_t> input, Millis now);
     void consume(Bytes input, Millis now);
@@ -92,12 +110,20 @@ private:
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
     Buffer& outgoing();
     void sent_something();
+    void cut(Limit limit, const char* why);
+    void bury();
     void settle();
     void flush();
     void finish();
     void say_goodbye();
     void close();
+    bool ping_websocket();
+    Tick due_at(Millis now) const;
+    bool too_fast(Bytes packet, Millis now);
+    void count_backlog();
     bool reads() const { return state_ == State::login || state_ == State::open; }
+    /// The peer's, or the client's if a proxy says it; nothing if it has gone.
+    std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
     bool entering() const;
     bool websocket() const;
     SSL* tls() const;
@@ -108,9 +134,10 @@ private:
     std::unique_ptr<Buffer> partial_;     ///< the beginning of a packet
     std::unique_ptr<Buffer> out_;         ///< what the socket has not taken yet
     Millis last_packet_ = 0;
-    Ending ending_{};  ///< from State::ending on
+    std::int64_t paid_until_ = 0;  ///< ns: when all its packets so far would have had their time
     std::uint32_t limit_ = 0;
     std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has taken
+    std::uint32_t counted_ = 0;         ///< of the backlog, in the transport's sum
     std::uint32_t largest_packet_ = 0;  ///< that the client takes; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
@@ -118,10 +145,14 @@ private:
     bool dirty_ = false;
     bool writing_ = false;  ///< waits for the socket to take more
     bool tell_drained_ = false;
-    bool parked_ = false;  ///< reads on when the shard has caught up
+    bool parked_ = false;  ///< reads on when the shard has caught up, or its rate allows
+    bool slowed_ = false;  ///< by its rate, some time
     bool queued_ = false;  ///< waits for something else than its socket's input
+    // What follows is seldom looked at: each line of the cache counts with many clients.
+    Visit visit_;
+    Ending ending_{};  ///< from State::ending on
 };
 
-static_assert(sizeof(Connection) <= 192);
+static_assert(sizeof(Connection) <= 200);
 
 }  // namespace pulsegate

@@ -165,12 +165,13 @@ Step Entrance::answer_upgrade(std::size_t header_size, Wrapping& wrapping) {
     const auto target = std::string_view(request.target().data(), request.target().size());
     if (target.substr(0, target.find('?')) != door_.path)
         return turn_away("404 Not Found", "there is no WebSocket at this path");
+    // RFC 9110, sections 7.8 and 15.5.22: 426 names what to upgrade to, and Connection names that.
+    constexpr auto what =
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     if (!boost::beast::websocket::is_upgrade(request))
-        return turn_away("426 Upgrade Required", "this is for WebSocket clients",
-                         "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+        return turn_away("426 Upgrade Required", "this is for WebSocket clients", what);
     if (request[http::field::sec_websocket_version] != "13")
-        return turn_away("426 Upgrade Required", "WebSocket version 13 is spoken here",
-                         "Sec-WebSocket-Version: 13\r\n");
+        return turn_away("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return turn_away("400 Bad Request", "Sec-WebSocket-Key is no key");
     if (!http::token_list(request[http::field::sec_websocket_protocol]).exists("mqtt"))

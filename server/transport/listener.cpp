@@ -15,13 +15,13 @@ namespace {
 using ReusePort = boost::asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
 /// Newcomers taken in one turn; the living come in between.
-constexpr int accepts_a_turn = 64;
+constexpr int accepts_a_turn = 8;
 constexpr int backlog = 4096;
 
 }  // namespace
 
 Listener::Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
-                   std::function<void(int)> accepted)
+                   std::function<void(int, const Endpoint&)> accepted)
     : acceptor_(io), admission_(admission), accepted_(std::move(accepted)) {
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
@@ -53,15 +53,18 @@ void Listener::accept_some() {
         if (!admission_.can_accept()) {
             paused_ = true;
             return log_limited(spdlog::level::err,
-                               "{} connections are open and the file limit is {}: newcomers wait. "
-                               "Raise it (ulimit -n, LimitNOFILE)",
-                               admission_.open(), admission_.file_limit());
+                               "{} connections are open, and no more may be ({}): newcomers wait. "
+                               "Raise it (ulimit -n, LimitNOFILE, --max-connections)",
+                               admission_.open(), admission_.bound());
         }
+        Endpoint peer;
+        auto size = static_cast<socklen_t>(peer.capacity());
         const int socket =
-            ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            ::accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) {
+            peer.resize(size);
             admission_.opened();
-            accepted_(socket);
+            accepted_(socket, peer);
             continue;
         }
         if (errno == EAGAIN) return;

@@ -4,7 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 
-#include "server/admission.h"
+#include "server/admission/admission.h"
 
 namespace pulsegate {
 
@@ -16,7 +16,7 @@ public:
 
     /// Throws boost::system::system_error when the address can't be had.
     Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
-             std::function<void(int socket)> accepted);
+             std::function<void(int socket, const Endpoint& peer)> accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
@@ -35,7 +35,7 @@ private:
 
     boost::asio::ip::tcp::acceptor acceptor_;
     Admission& admission_;
-    std::function<void(int)> accepted_;
+    std::function<void(int, const Endpoint&)> accepted_;
     bool paused_ = false;
 };
 

@@ -45,13 +45,15 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
 
 std::string tls_trouble() {
     std::string words = "unknown";
+    int system = 0;  // the file or the socket: OpenSSL's own words for that say nothing
     char line[256];
     while (const auto error = ERR_get_error()) {
+        if (ERR_SYSTEM_ERROR(error)) system = ERR_GET_REASON(error);
         ERR_error_string_n(error, line, sizeof line);
         const char* reason = ERR_reason_error_string(error);
         words = reason ? reason : line;
     }
-    return words;
+    return system == 0 ? words : std::strerror(system);
 }
 
 Tls::Context Tls::make_context(const Settings& settings, const std::string& certificate,
@@ -128,13 +130,20 @@ SslPointer Tls::accept(int socket) const {
     return ssl;
 }
 
-std::string certificate_name(const SSL* ssl) {
+std::optional<std::string> certificate_name(const SSL* ssl) {
     X509* const certificate = SSL_get0_peer_certificate(ssl);
-    if (!certificate) return {};
-    char name[256];
-    const int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
-                                               name, sizeof name);
-    return size > 0 ? std::string(name, static_cast<std::size_t>(size)) : std::string();
+    if (!certificate) return std::nullopt;
+    const X509_NAME* const subject = X509_get_subject_name(certificate);
+    const int place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    if (place < 0) return "";
+    const ASN1_STRING* const common_name =
+        X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, place));
+    unsigned char* text = nullptr;
+    const int size = ASN1_STRING_to_UTF8(&text, common_name);
+    if (size < 0) return "";
+    std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+    OPENSSL_free(text);
+    return name;
 }
 
 }  // namespace pulsegate

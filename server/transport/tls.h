@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ private:
     std::vector<Context> contexts_;  ///< one for each certificate; the first is the usual one
 };
 
-/// The common name of the certificate that the client showed, or "".
-std::string certificate_name(const SSL* ssl);
+/// The common name of the certificate that the client showed, in UTF-8, "" if it has none; nothing
+/// if the client showed none.
+std::optional<std::string> certificate_name(const SSL* ssl);
 
 /// What OpenSSL last complained about on this thread, in words; empties its list.
 std::string tls_trouble();

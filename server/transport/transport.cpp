@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
@@ -23,24 +24,31 @@ constexpr std::size_t expiries_a_turn = 64;
 constexpr std::size_t largest_spare = 16 * 1024;
 constexpr std::size_t most_spares = 256;
 
+/// Reads before a connection is given up: as much as may wait in a socket without a whole packet in
+/// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
+constexpr int most_looks = 256;
+
+/// Of the connections that broke. When thousands do at once, each behind thousands of others, the
+/// living would wait for all of them.
+constexpr int burials_a_turn = 8;
+
 /// Each costs up to a millisecond; in between, others get their turn.
 constexpr int handshakes_a_turn = 4;
 
-/// How long a connection whose packets brought more work than a turn allows is left alone.
-constexpr auto parking_time = std::chrono::milliseconds(1);
-
 }  // namespace
 
-Arrival::Arrival(int socket, std::unique_ptr<Wrapping> wrapping, std::string unread)
-    : socket(socket), wrapping(std::move(wrapping)), unread(std::move(unread)) {}
+Arrival::Arrival(int socket, std::unique_ptr<Wrapping> wrapping, Visit visit, std::string unread)
+    : socket(socket), wrapping(std::move(wrapping)), visit(visit), unread(std::move(unread)) {}
 Arrival::Arrival(Arrival&&) noexcept = default;
 Arrival::~Arrival() = default;
 
 Transport::Transport(boost::asio::io_context& io, const TransportSettings& settings,
-                     Admission& admission, Counters& counters, ConnectionOwner& owner)
+                     Admission& admission, Visitors& visitors, Counters& counters,
+                     ConnectionOwner& owner)
     : io_(io),
       settings_(settings),
       admission_(admission),
+      visitors_(visitors),
       counters_(counters),
       owner_(owner),
       wheel_(tick_at(monotonic_now())),
@@ -51,14 +59,27 @@ Transport::~Transport() {
     hand_out_all([](Connection& connection) { connection.close(); });
 }
 
+void Transport::accept(int socket, std::unique_ptr<Wrapping> wrapping, const Address& peer) {
+    const Visit visit{peer, visitors_.enter(peer, monotonic_now())};
+    if (visit.standing != Visitors::Standing::shut_out)
+        return adopt({socket, std::move(wrapping), visit});
+    ::close(socket);
+    admission_.closed();
+    visitors_.leave(peer);
+    ++counters_.entrances_refused;
+    log_limited(spdlog::level::warn,
+                "{} turned away: its address is banned or has too many connections", peer.text());
+}
+
 void Transport::adopt(Arrival arrival) {
     const boost::intrusive_ptr connection(new Connection(*this));
     if (const auto error = connection->take(arrival.socket)) {
         ::close(arrival.socket);
         admission_.closed();
+        visitors_.leave(arrival.visit.address);
         return log_limited(spdlog::level::err, "a new connection was lost: {}", error.message());
     }
-    connection->start(std::move(arrival.wrapping), arrival.unread);
+    connection->start(std::move(arrival.wrapping), arrival.visit, arrival.unread);
 }
 
 void Transport::expire_due() {
@@ -78,10 +99,12 @@ void Transport::expire_due() {
 /// before the connection is given up.
 void Transport::last_look(Connection& connection) {
     const boost::intrusive_ptr alive(&connection);
-    if (connection.parked_)  // we do not listen to it, so its silence means nothing
+    if (connection.parked_ &&
+        connection.reads())  // we do not listen to it, so its silence means nothing
         return wheel_.schedule(connection, wheel_.now() + 1);
-    while (connection.reads() && !connection.scheduled() && connection.receive()) {
-    }
+    if (connection.ping_websocket()) return;
+    for (int looks = 0; looks < most_looks; ++looks)
+        if (!connection.reads() || connection.scheduled() || !connection.receive()) break;
     connection.settle();
     if (connection.scheduled()) {
         if (connection.reads()) ++counters_.rescues;
@@ -92,9 +115,12 @@ void Transport::last_look(Connection& connection) {
             return connection.end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
         case Connection::State::login:
             ++counters_.login_timeouts;
-            return connection.end(
-                {Cause::timeout, Reason::success, "no CONNECT within the login timeout"});
+            return connection.end({Cause::timeout, Reason::success,
+                                   connection.queued_ && !connection.entering()
+                                       ? "no verdict on its CONNECT within the login timeout"
+                                       : "no CONNECT within the login timeout"});
         case Connection::State::lingering: return connection.close();
+        case Connection::State::lost:
         case Connection::State::ending:
         case Connection::State::closed: return;
     }
@@ -109,26 +135,52 @@ bool Transport::overworked() {
     return owner_.work() - work_began_at_ > work_a_turn || owner_.congested();
 }
 
-void Transport::park(Connection& connection) {
-    parked_.emplace_back(&connection);
-    if (parked_.size() > 1) return;
-    parking_.expires_after(parking_time);
+void Transport::park(Connection& connection, Millis until) {
+    const auto place = parked_.emplace(until, &connection);
+    if (place == parked_.begin()) wait_for_parked();
+}
+
+void Transport::wait_for_parked() {
+    const Millis left = parked_.begin()->first - monotonic_now();
+    parking_.expires_after(std::chrono::milliseconds(std::max<Millis>(left, 1)));
     parking_.async_wait([this](boost::system::error_code error) {
         if (!error) resume_parked();
     });
 }
 
 void Transport::resume_parked() {
-    const auto parked = std::exchange(parked_, {});
+    const Millis now = monotonic_now();
     const auto began_at = owner_.work();
-    for (const auto& connection : parked) {
+    std::vector<boost::intrusive_ptr<Connection>> due;
+    while (!parked_.empty() && parked_.begin()->first <= now)
+        due.push_back(std::move(parked_.extract(parked_.begin()).mapped()));
+    for (const auto& connection : due) {
         if (connection->state_ == Connection::State::closed) continue;
         if (owner_.congested() || owner_.work() - began_at > work_a_turn)
-            park(*connection);
+            park(*connection, now + 1);
         else
             connection->resume();
     }
+    if (!parked_.empty()) wait_for_parked();
     end_turn();
+}
+
+void Transport::lose(Connection& connection) {
+    lost_.emplace_back(&connection);
+    if (!std::exchange(burying_, true)) boost::asio::post(io_, [this] { bury_some(); });
+}
+
+void Transport::bury_some() {
+    for (int i = 0; i < burials_a_turn && !lost_.empty(); ++i) bury_first();
+    end_turn();
+    burying_ = !lost_.empty();
+    if (burying_) boost::asio::post(io_, [this] { bury_some(); });
+}
+
+void Transport::bury_first() {
+    const auto connection = std::move(lost_.front());
+    lost_.pop_front();
+    connection->bury();
 }
 
 void Transport::queue_handshake(Connection& connection) {
@@ -157,12 +209,14 @@ void Transport::end_turn() {
 }
 
 void Transport::end_all(const Ending& ending) {
+    // Who is lost or thrown out already keeps its own ending, and still has to come to it.
     hand_out_all([&](Connection& connection) {
-        if (connection.reads())
-            connection.end(ending);
-        else
+        if (connection.state_ == Connection::State::lingering)
             connection.close();
+        else
+            connection.end(ending);
     });
+    while (!lost_.empty()) bury_first();
     end_turn();
 }
 

@@ -6,13 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "protocol/packet.h"
-#include "server/admission.h"
+#include "server/admission/admission.h"
+#include "server/admission/visitors.h"
 #include "server/clock.h"
 #include "server/counters.h"
 #include "server/session/link.h"
@@ -31,6 +33,8 @@ public:
     /// A complete packet; the first is a CONNECT.
     virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
     virtual void on_drained(Connection& connection) = 0;
+    /// It sends too fast, for the first time, and is read more slowly from now on.
+    virtual void on_slowed(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
     /// A measure of the work done since the beginning; a message to one client is one.
@@ -46,7 +50,17 @@ protected:
 struct TransportSettings {
     std::size_t max_packet_size;
     std::size_t output_budget;
+    std::size_t total_output_budget;  ///< of all connections here
     Millis login_timeout;
+    double message_time;  ///< ns that each message takes, of one connection; 0: none
+    double byte_time;
+    Millis websocket_ping;  ///< 0: none
+};
+
+/// Where a connection comes from, and what its address may do.
+struct Visit {
+    Address address{};  ///< unknown as long as a proxy has not said it
+    Visitors::Standing standing = Visitors::Standing::welcome;
 };
 
 struct Wrapping;
@@ -54,12 +68,13 @@ struct Wrapping;
 /// A socket on its way to the shard where its user is at home, with what wraps MQTT on it, and the
 /// bytes of MQTT that were read and not yet understood.
 struct Arrival {
-    Arrival(int socket, std::unique_ptr<Wrapping> wrapping, std::string unread = {});
+    Arrival(int socket, std::unique_ptr<Wrapping> wrapping, Visit visit, std::string unread = {});
     Arrival(Arrival&&) noexcept;
     ~Arrival();
 
     int socket;
     std::unique_ptr<Wrapping> wrapping;  ///< null for plain MQTT
+    Visit visit;
     std::string unread;
 };
 
@@ -69,10 +84,13 @@ struct Arrival {
 class Transport {
 public:
     Transport(boost::asio::io_context& io, const TransportSettings& settings, Admission& admission,
-              Counters& counters, ConnectionOwner& owner);
+              Visitors& visitors, Counters& counters, ConnectionOwner& owner);
     ~Transport();
 
-    /// Takes a connected, non-blocking socket.
+    /// Takes a newcomer: a connected, non-blocking socket, whose peer may be a proxy.
+    void accept(int socket, std::unique_ptr<Wrapping> wrapping, const Address& peer);
+
+    /// Takes a connection that another transport released.
     void adopt(Arrival arrival);
 
     /// Ends who has been silent too long; call it at every tick.
@@ -85,6 +103,8 @@ public:
 
     const Wheel& wheel() const { return wheel_; }
     std::size_t connections() const { return connections_; }
+    /// Bytes that sockets have not taken yet.
+    std::size_t backlog() const { return backlog_; }
 
 private:
     friend class Connection;
@@ -99,8 +119,13 @@ private:
 
     /// Has the packet at hand been more than enough for one turn?
     bool overworked();
-    void park(Connection& connection);
+    void park(Connection& connection, Millis until);
+    void wait_for_parked();
     void resume_parked();
+
+    void lose(Connection& connection);
+    void bury_some();
+    void bury_first();
 
     void queue_handshake(Connection& connection);
     void shake_some_hands();
@@ -112,11 +137,13 @@ private:
     boost::asio::io_context& io_;
     const TransportSettings settings_;
     Admission& admission_;
+    Visitors& visitors_;
     Counters& counters_;
     ConnectionOwner& owner_;
 
     Wheel wheel_;
     std::size_t connections_ = 0;
+    std::size_t backlog_ = 0;
     std::vector<std::uint8_t> received_;   ///< the shared read buffer
     Bytes unread_;                         ///< from the packet at hand to the end of the input
     const Connection* current_ = nullptr;  ///< whose input is being read: it flushes itself
@@ -124,8 +151,10 @@ private:
     bool turn_end_posted_ = false;
     bool expiring_ = false;            ///< more are due, and a turn for them is posted
     std::uint64_t work_began_at_ = 0;  ///< the owner's work before that at hand
-    std::vector<boost::intrusive_ptr<Connection>> parked_;
+    std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
     boost::asio::steady_timer parking_;
+    std::deque<boost::intrusive_ptr<Connection>> lost_;        ///< that wait for their end
+    bool burying_ = false;                                     ///< a turn for them is posted
     std::deque<boost::intrusive_ptr<Connection>> handshakes_;  ///< that wait for their turn
     std::vector<std::unique_ptr<Buffer>> spare_;
 };

@@ -15,6 +15,13 @@
 
 namespace pulsegate {
 
+/// How far a CONNECT has come on its way to a login.
+struct Application {
+    bool had_turn = false;             ///< in the queue
+    std::optional<Verdict> verdict{};  ///< of the gatekeeper
+    bool has_paused = false;           ///< before it takes another connection's client over
+};
+
 /// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
 /// in front; and the way in, until it is gone. A plain connection has none.
 struct Wrapping {
@@ -25,9 +32,9 @@ struct Wrapping {
     Unframer unframer{};
     std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
     std::optional<boost::asio::ip::tcp::endpoint> origin{};  ///< the client, says the proxy
-    std::optional<Verdict> verdict{};  ///< on the client's CONNECT, until it is logged in
+    std::unique_ptr<Application> application{};              ///< until the client is logged in
 
-    bool plain() const { return !tls && !entrance && !websocket && !origin && !verdict; }
+    bool plain() const { return !tls && !entrance && !websocket && !origin && !application; }
 };
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a

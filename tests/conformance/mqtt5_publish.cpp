@@ -1,15 +1,12 @@
 // MQTT 5.0, section 3.3: PUBLISH, except for its RETAIN flag.
 
 #include <algorithm>
-#include <chrono>
 #include <map>
-#include <thread>
 
 #include "tests/conformance/mqtt5.h"
 
 using namespace pulsegate;
 using namespace pulsegate::mqtt5;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -194,7 +191,7 @@ TEST_CASE(
             sender.send("32 r " + topic + " k1 [ 02 w1 ] 'short' | 32 r " + topic +
                         " k2 [ 02 w60 ] 'long' | 32 r " + topic + " k3 [ ] 'for ever'");
             sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
-            std::this_thread::sleep_for(2100ms);
+            let_pass(gateway, 2);
             auto back = resume(gateway, client);
             const auto packet = back.packet();
             CHECK(published(packet, v5).payload == "long");
@@ -213,7 +210,7 @@ TEST_CASE(
             auto sender = join(gateway, connect("keeper"));
             sender.send("31 r s'kept/short' [ 02 w1 ] '!' | 31 r s'kept/long' [ 02 w60 ] '!'");
             sender.expect_nothing();
-            std::this_thread::sleep_for(2100ms);
+            let_pass(gateway, 2);
             auto late = join(gateway, connect("late"));
             subscribe(late, "kept/+", "00");
             const auto packet = late.packet();
@@ -231,7 +228,7 @@ TEST_CASE(
                 "32 r s'window' k3 [ 02 w60 ] 'long'");
             sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
             slow.expect("32 r s'window' k1 [ ] 'first'");
-            std::this_thread::sleep_for(2100ms);
+            let_pass(gateway, 2);
             slow.send("40 02 k1");
             const auto packet = slow.packet();
             CHECK(published(packet, v5).payload == "long");

@@ -2,7 +2,6 @@
 // tests/will_test.cpp.
 
 #include <chrono>
-#include <thread>
 
 #include "tests/conformance/mqtt5.h"
 
@@ -81,7 +80,7 @@ TEST_CASE(
     const auto returns = [&](const std::string& client, Conversation& watcher, const Stopwatch&,
                              const std::string&) {
         auto again = resume(gateway, client);
-        std::this_thread::sleep_for(2250ms);
+        let_pass(gateway, 2);
         watcher.expect_nothing();
     };
     const auto begins_anew = [&](const std::string& client, Conversation& watcher,

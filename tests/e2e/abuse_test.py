@@ -56,6 +56,7 @@ class Bystander:
         return self
 
     def __exit__(self, *_):
+        wait_until(lambda: self.pings or self.error, what="a ping")
         self.leave.set()
         self.thread.join(15)
         assert not self.error, f"the bystander was hurt: {self.error!r}"
@@ -131,7 +132,7 @@ def listen_to_nothing(gateway, topic, messages=400, size=20_000):
 class AbuseTest(unittest.TestCase):
     def setUp(self):
         self.gateway = self.enterContext(
-            Gateway("--login-timeout", "2s", "--max-packet-size", "64KiB", events=True))
+            Gateway("--login-timeout", "2s", "--max-packet-size", "64KiB", "--ban-flaps", 0, events=True))
 
     def tearDown(self):
         self.gateway.connect("afterwards").ping()
@@ -154,7 +155,7 @@ class AbuseTest(unittest.TestCase):
                 with raw(self.gateway) as one:
                     one.sendall(start[:size])
             for whole in packets:
-                for size in range(len(whole)):
+                for size in range(1, len(whole)):  # who closes right behind CONNECT has left
                     with raw(self.gateway) as one:
                         one.sendall(start + whole[:size])
                         one.shutdown(socket.SHUT_WR)
@@ -225,7 +226,7 @@ class AbuseTest(unittest.TestCase):
             deaf, highest = listen_to_nothing(self.gateway, "flood")
         self.gateway.wait_for_log("warning .*client 'deaf': kicked: slow consumer: output budget exceeded")
         self.assertEqual(self.gateway.wait_for_event(user="deaf", state="offline")["cause"], "kicked")
-        self.assertEqual(self.gateway.metric("pulsegate_slow_consumers_total"), 1)
+        self.assertEqual(self.gateway.metric("pulsegate_limit_hits_total", limit="output-budget"), 1)
         deaf.close()
         if not SANITIZED:
             self.assertLess(highest - before, 24 * MEBIBYTE)
@@ -295,7 +296,7 @@ class FileLimitTest(unittest.TestCase):
         for client in self.crowd:
             client.ping()
         self.assertLess(self.gateway.metric("pulsegate_open_files_headroom"), 1)
-        self.gateway.wait_for_log("limit on open files is reached")
+        self.gateway.wait_for_log("limit on open files, is reached")
         self.crowd.pop().disconnect()
         wait_until(lambda: self.gateway.metric("pulsegate_connections") <= self.room - 1, what="room")
         self.gateway.connect("late").ping()

@@ -6,6 +6,7 @@ import hmac
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Gateway, binary, wait_until
+import packets
+from certificates import Certificates
+from gateway import Gateway, add_users, binary, port_of, wait_until
 
 SECRET = "a secret of a test, of forty-two characters"
 
@@ -43,12 +46,7 @@ class Folder(unittest.TestCase):
         return str(path)
 
     def password_file(self, **users):
-        path = str(self.path / "users")
-        for user, password in users.items():
-            new = [] if Path(path).exists() else ["--create"]
-            subprocess.run([str(binary()), "passwd", *new, "--iterations", "100", path, user], input=password + "\n",
-                           text=True, check=True, timeout=20, capture_output=True)
-        return path
+        return add_users(self.path / "users", **users)
 
     def client(self, gateway, user=None, password=None, client_id="c", version=paho.MQTTv5):
         """Code of the CONNACK and the client, which is logged in if that is 0."""
@@ -82,8 +80,15 @@ class PasswordTest(Folder):
             self.assertEqual(self.code(gateway, "alice", "wrong", version=paho.MQTTv311), 4)
             self.assertEqual(self.code(gateway), 0x87)
             self.assertEqual(self.code(gateway, version=paho.MQTTv311), 5)
-            gateway.wait_for_log("client 'c' as user 'mallory': user name or password is wrong")
+            gateway.wait_for_log("client 'c' as user 'mallory': login refused: user name or password is wrong")
             self.assertNotIn("right", gateway.log)
+
+    def test_a_fleet_may_share_one_name(self):
+        users = self.password_file(fleet="right")
+        with Gateway("--password-file", users, "--user-from", "client-id") as gateway:
+            self.assertEqual(self.code(gateway, "fleet", "right", "phone"), 0)
+            self.assertEqual(gateway.get_json("/api/v1/users/phone")[1]["state"], "online")
+            self.assertEqual(gateway.get("/api/v1/users/fleet")[0], 404)
 
     def test_anonymous_clients_come_in_only_when_told_so(self):
         with Gateway("--password-file", self.password_file(alice="right"), "--allow-anonymous") as gateway:
@@ -143,19 +148,76 @@ class PasswordTest(Folder):
             self.assertEqual(gateway.metric("pulsegate_logins_total"), 0)
 
     def test_a_public_listener_wants_authentication(self):
-        for arguments, starts in ((["--password-file", self.password_file(alice="right")], True),
-                                  (["--allow-anonymous"], True), ([], False)):
+        users = ["--password-file", self.password_file(alice="right")]
+        for arguments, starts, warns in ((users, True, False), ([*users, "--allow-anonymous"], True, True),
+                                         (["--allow-anonymous"], True, True), ([], False, False)):
             with self.subTest(arguments=arguments):
                 gateway = Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", *arguments,
                                   listen=False)
                 if starts:
                     with gateway:
-                        pass
+                        gateway.stop()
+                        self.assertEqual("anybody may come in" in gateway.log, warns)
                     continue
                 with self.assertRaises(AssertionError):
                     gateway.start()
                 self.assertIn("name a --password-file", gateway.log)
                 gateway.folder.cleanup()
+
+
+class CertificateTest(Folder):
+    """Mutual TLS with `user-from = certificate`."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.certificates = Certificates()
+        cls.addClassCleanup(cls.certificates.folder.cleanup)
+        cls.server = cls.certificates.issue("localhost")
+
+    def gateway(self, *arguments):
+        certificate, key = self.server
+        return Gateway("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key,
+                       "--tls-client-ca", self.certificates.ca, "--user-from", "certificate", *arguments)
+
+    def connect(self, gateway, name, username="ignored", **options):
+        """A client with a certificate of that name that has sent its CONNECT."""
+        context = ssl.create_default_context(cafile=self.certificates.ca)
+        context.load_cert_chain(*self.certificates.issue(name, **options))
+        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
+        stream = context.wrap_socket(plain, server_hostname="localhost")
+        self.addCleanup(stream.close)
+        stream.sendall(packets.connect(5, "c", username=username))
+        return stream
+
+    def login(self, *arguments, **options):
+        """The code of its CONNACK."""
+        return self.connect(*arguments, **options).recv(100)[3]
+
+    def test_the_common_name_is_the_user_and_no_password_is_asked_for(self):
+        with self.gateway("--password-file", self.password_file(bob="right")) as gateway:
+            self.assertEqual(self.login(gateway, "alice"), 0)
+            self.assertEqual(gateway.get_json("/api/v1/users/alice")[1]["state"], "online")
+            self.assertEqual(gateway.get("/api/v1/users/ignored")[0], 404)
+            # A listener without TLS asks as ever.
+            self.assertEqual(self.code(gateway, "bob", "right"), 0)
+            self.assertEqual(self.code(gateway, "alice"), 0x86)
+
+    def test_the_usual_rules_hold(self):
+        with self.gateway() as gateway:
+            alice = self.connect(gateway, "alice")
+            self.assertEqual(alice.recv(100)[3], 0)
+            alice.sendall(packets.subscribe(5, 1, [(name, 0) for name in ("room/1", "inbox/alice", "inbox/bob", "#")]))
+            self.assertEqual(alice.recv(100)[5:], b"\0\0\x87\x87")
+
+    def test_a_name_that_can_be_no_user_is_turned_away(self):
+        with self.gateway() as gateway:
+            self.assertEqual(self.login(gateway, "nobody", subject="/O=a company"), 0x87)
+            gateway.wait_for_log("its certificate has no common name that can be a user's")
+
+    def test_certificates_must_be_asked_for(self):
+        done = subprocess.run([str(binary()), "--user-from", "certificate"], capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--tls-client-ca", done.stderr)
 
 
 class TokenTest(Folder):
@@ -178,6 +240,12 @@ class TokenTest(Folder):
                 with self.subTest(number=number):
                     self.assertEqual(self.code(gateway, "alice", text), 0x86)
             self.assertNotIn(token(good)[:30], gateway.log)
+            gateway.wait_for_log("as user 'alice': login refused: its password is no token")
+
+    def test_a_password_may_have_dots(self):
+        with self.gateway("--password-file", self.password_file(alice="a.b.c")) as gateway:
+            self.assertEqual(self.code(gateway, "alice", "a.b.c"), 0)
+            self.assertEqual(self.code(gateway, "alice", token({"sub": "bob", "exp": time.time() + 60})), 0)
 
     def test_the_connection_ends_with_the_token(self):
         with self.gateway() as gateway:

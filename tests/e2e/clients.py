@@ -1,8 +1,11 @@
 """Other people's clients, made ready for tests."""
 
 import fcntl
+import json
+import os
 import queue
 import subprocess
+from pathlib import Path
 
 import paho.mqtt.client as paho
 from paho.mqtt.packettypes import PacketTypes
@@ -65,3 +68,12 @@ def install_mqtt_js():
                             "--loglevel=error"], check=True, timeout=240, stdin=subprocess.DEVNULL)
             (folder / "installed").touch()
     return folder
+
+
+def chat_with_mqtt_js(url, version, user, password, ca):
+    """What chat.js sees."""
+    node = subprocess.run(["node", str(Path(__file__).with_name("chat.js")), url, str(version), user, password, ca],
+                          env={**os.environ, "NODE_PATH": str(install_mqtt_js() / "node_modules")},
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert node.returncode == 0, f"chat.js: {node.stderr}"
+    return json.loads(node.stdout)

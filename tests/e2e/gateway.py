@@ -203,6 +203,20 @@ class Gateway:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def add_users(path, **passwords):
+    """Writes users into a password file, which is begun if it is not there; hashed cheaply. Returns its path."""
+    for user, password in passwords.items():
+        new = [] if Path(path).exists() else ["--create"]
+        subprocess.run([str(binary()), "passwd", *new, "--iterations", "100", str(path), user], input=password + "\n",
+                       text=True, check=True, timeout=20, capture_output=True)
+    return str(path)
+
+
+def port_of(gateway, scheme):
+    """The port of its first listener of this kind."""
+    return int(re.search(rf"\b{scheme}://[^:]+:(\d+)", gateway.log)[1])
+
+
 # -- raw MQTT
 
 PINGREQ = bytes([0xC0, 0])
@@ -259,8 +273,10 @@ def subscribe_packet(*filters, version=4, qos=0, packet_id=1):
 class Client:
     """A blocking raw client. `receive()` gives (first byte, body), or None when the peer closed."""
 
-    def __init__(self, port, host="127.0.0.1", timeout=10, receive_buffer=None):
+    def __init__(self, port, host="127.0.0.1", timeout=10, receive_buffer=None, source=None):
         self.socket = socket.socket()
+        if source:
+            self.socket.bind((source, 0))
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)

@@ -2,52 +2,114 @@
 
 import resource
 import socket
+import ssl
 import time
 import unittest
 from pathlib import Path
 
-from gateway import DISCONNECT, Gateway, SANITIZED, connect_packet, subscribe_packet
+from certificates import Certificates
+from gateway import DISCONNECT, Gateway, SANITIZED, connect_packet, port_of, subscribe_packet
 
 CLIENTS = 10_000
-FILES = CLIENTS + 500
 WARM_UP = 300
+FILES = CLIENTS + WARM_UP + 500
+TLS_CLIENTS = 500  # a handshake costs a millisecond or two
 LIMIT = 1_000  # bytes per client
 
 IP_BIND_ADDRESS_NO_PORT = 24  # socket has it from Python 3.12 on
 
 
+class Plain:
+    """What is between one client's MQTT and its socket."""
+
+    def __init__(self, sock):
+        self.socket = sock
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def receive(self, size):
+        """As many bytes, or what comes before the end."""
+        data = b""
+        while len(data) < size and (more := self.socket.recv(size - len(data))):
+            data += more
+        return data
+
+
+class Tls(Plain):
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+
+    def __init__(self, sock):
+        super().__init__(self.context.wrap_socket(sock))
+
+
+class WebSocket(Plain):
+    request = (b"GET /mqtt HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+               b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+               b"Sec-WebSocket-Protocol: mqtt\r\n\r\n")
+
+    def __init__(self, sock):
+        super().__init__(sock)
+        sock.sendall(self.request)
+        answer = b""
+        while not answer.endswith(b"\r\n\r\n"):
+            more = sock.recv(1000)
+            assert more, f"no upgrade: {answer}"
+            answer += more
+        assert answer.startswith(b"HTTP/1.1 101 "), answer
+        self.unread = b""
+
+    def send(self, data):
+        assert len(data) < 126
+        super().send(bytes([0x82, 0x80 | len(data)]) + bytes(4) + data)  # masked with zeros
+
+    def receive(self, size):
+        while len(self.unread) < size:
+            kind, length = super().receive(2)
+            if kind == 0x88:
+                assert super().receive(length + 1) == b"\x03\xe8", "the close is not a normal one"
+                return b""
+            assert kind == 0x82 and length < 126, f"a frame of kind {kind:#x} and {length} bytes"
+            self.unread += super().receive(length)
+        data, self.unread = self.unread[:size], self.unread[size:]
+        return data
+
+
 class Crowd:
     """Clients that log in, subscribe to one topic each and are idle from then on."""
 
-    def __init__(self, port, size, topic="inbox/{client}", version=4):
-        self.sockets = []
-        for number in range(size):
-            client = f"client-{number:06}"
+    def __init__(self, port, size, first=0, topic="inbox/{client}", version=4, way=Plain):
+        self.clients = []
+        for number in range(first, first + size):
+            name = f"client-{number:06}"
             sock = socket.socket()
-            self.sockets.append(sock)
             sock.settimeout(20)
             # One address has too few ports for everybody.
             sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             sock.bind((f"127.0.{1 + number // 5000}.1", 0))
             sock.connect(("127.0.0.1", port))
-            sock.sendall(connect_packet(client, version=version, keepalive=600) +
-                         subscribe_packet(topic.format(client=client), version=version))
-            connack, suback = self._packet(sock), self._packet(sock)
-            assert connack[0] == 0x20 and connack[3] == 0, f"{client} is refused: {connack}"
-            assert suback[0] == 0x90 and suback[-1] == 0, f"{client} may not subscribe: {suback}"
+            client = way(sock)
+            self.clients.append(client)
+            client.send(connect_packet(name, version=version, keepalive=600) +
+                        subscribe_packet(topic.format(client=name), version=version))
+            connack, suback = self._packet(client), self._packet(client)
+            assert connack[0] == 0x20 and connack[3] == 0, f"{name} is refused: {connack}"
+            assert suback[0] == 0x90 and suback[-1] == 0, f"{name} may not subscribe: {suback}"
 
     @staticmethod
-    def _packet(sock):
-        header = sock.recv(2, socket.MSG_WAITALL)
+    def _packet(client):
+        header = client.receive(2)
         assert len(header) == 2 and header[1] < 128, f"no short packet: {header}"
-        return header + sock.recv(header[1], socket.MSG_WAITALL)
+        return header + client.receive(header[1])
 
     def leave(self):
-        for sock in self.sockets:
-            sock.sendall(DISCONNECT)
-        for sock in self.sockets:
-            assert sock.recv(1) == b"", "the gateway has something to say after DISCONNECT"
-            sock.close()
+        for client in self.clients:
+            client.send(DISCONNECT)
+        for client in self.clients:
+            assert client.receive(1) == b"", "the gateway has something to say after DISCONNECT"
+            client.socket.close()
 
 
 def own_memory(gateway):
@@ -68,15 +130,17 @@ class MemoryTest(unittest.TestCase):
             raise unittest.SkipTest(f"needs {FILES} open files (ulimit -Hn): {hard} are allowed")
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-    def check_cost(self, who, **crowd):
-        with Gateway() as gateway:
-            Crowd(gateway.port, WARM_UP, **crowd).leave()
+    def check_cost(self, who, *listener, scheme="mqtt", size=CLIENTS, limit=LIMIT, **crowd):
+        with Gateway(*listener) as gateway:
+            port = port_of(gateway, scheme)
+            early = Crowd(port, WARM_UP, **crowd)  # who stays, lest others find memory that is free already
             before = own_memory(gateway)
-            clients = Crowd(gateway.port, CLIENTS, **crowd)
-            each = (own_memory(gateway) - before) / CLIENTS
+            clients = Crowd(port, size, first=WARM_UP, **crowd)
+            each = (own_memory(gateway) - before) / size
             print(f"{each:.0f} bytes for an idle client of {who}", flush=True)
+            early.leave()
             clients.leave()
-        self.assertLessEqual(each, LIMIT)
+        self.assertLessEqual(each, limit)
 
     def test_an_idle_client_with_its_inbox_costs_less_than_1000_bytes(self):
         self.check_cost("MQTT 3.1.1 with its inbox")
@@ -86,6 +150,20 @@ class MemoryTest(unittest.TestCase):
 
     def test_an_idle_client_of_mqtt_5_costs_less_than_1000_bytes(self):
         self.check_cost("MQTT 5.0 with its inbox", version=5)
+
+    def test_an_idle_client_of_websocket_costs_less_than_1200_bytes(self):
+        self.check_cost("MQTT 3.1.1 over WebSocket", "--listen", "ws://127.0.0.1:0", scheme="ws", size=CLIENTS // 2,
+                        limit=1_200, way=WebSocket)
+
+    def test_an_idle_client_of_tls_costs_less_than_16000_bytes(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        certificate, key = authority.issue("localhost")
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with self.subTest(version=version):
+                Tls.context.minimum_version = Tls.context.maximum_version = version
+                self.check_cost(f"MQTT 3.1.1 over {version.name}", "--listen", "mqtts://127.0.0.1:0", "--tls-cert",
+                                certificate, "--tls-key", key, scheme="mqtts", size=TLS_CLIENTS, limit=16_000, way=Tls)
 
     def test_clients_that_come_again_cost_nothing_more(self):
         with Gateway() as gateway:

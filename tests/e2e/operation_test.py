@@ -13,12 +13,16 @@ from pathlib import Path
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 
 SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-min-version", "password-file",
-            "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "access-file", "allow-anonymous",
-            "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout", "max-keepalive", "login-timeout",
-            "forget-after", "user-from", "max-packet-size", "output-budget", "receive-maximum", "max-inflight",
+            "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
+            "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",
+            "allow-anonymous", "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout",
+            "max-keepalive", "login-timeout", "websocket-ping", "forget-after", "user-from", "max-connections",
+            "max-connections-per-address", "max-connections-per-user", "memory-budget", "login-rate", "login-wait",
+            "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",
+            "ban-time", "duel-takeovers", "max-packet-size", "output-budget", "receive-maximum", "max-inflight",
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
             "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
-            "max-retained-messages", "max-retained-bytes", "max-subscriptions", "wildcard-subscriptions",
+            "max-retained-messages", "max-retained-bytes", "inbox", "max-subscriptions", "wildcard-subscriptions",
             "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
@@ -135,6 +139,18 @@ class WrongSettingsTest(unittest.TestCase):
 
     def test_a_missing_file_is_named(self):
         self.refused("--config", "/no/such/file.toml", says=["/no/such/file.toml"])
+
+    def test_a_missing_file_is_named_with_its_setting(self):
+        for setting in ("password-file", "jwt-secret", "jwt-key", "access-file", "admin-token-file"):
+            with self.subTest(setting=setting):
+                self.refused(f"--{setting}=/no/such/file", "--listen=mqtt://127.0.0.1:0", "--listen=http://127.0.0.1:0",
+                             says=[setting.split("-")[0], "/no/such/file", "No such file or directory"])
+        self.refused("--listen=mqtts://127.0.0.1:0", "--tls-cert=/no/such/file", "--tls-key=/no/such/file",
+                     says=["tls-cert", "/no/such/file", "No such file or directory"])
+
+    def test_more_connections_than_there_are_files_are_warned_of(self):
+        with Gateway("--max-connections", 99_999_999) as gateway:
+            gateway.wait_for_log("warning max-connections: there is no room for 99999999; raise the limit on open files")
 
     def test_a_taken_port_is_named(self):
         for scheme in ("mqtt", "http"):

@@ -101,6 +101,7 @@ class PresenceTest(unittest.TestCase):
         tablet.disconnect()
         last = self.told(watcher, "bob")
         self.assertEqual((last["state"], last["cause"]), ("offline", "logout"))
+        wait_until(lambda: len(self.gateway.events("bob")) == 2, what="two events")
         self.assertEqual([event["state"] for event in self.gateway.events("bob")], ["online", "offline"])
         self.assertEqual(self.gateway.events("bob")[-1]["client"], "tablet")
         self.check_versions_grow()

@@ -194,6 +194,20 @@ class MosquittoTest(WithGateway):
         self.publish("-q", 2, "-t", "clean/5", "-m", "y")
         self.assertEqual(self.lines(sub), ["y"])
 
+    def test_an_inbox_reaches_devices_that_listen_to_something_else(self):
+        for version in ("311", "5"):
+            with self.subTest(version=version):
+                user, inbox = f"ann/{version}", f"inbox/ann%2F{version}"
+                who = ("-V", version, "-u", user, "-F", "%t %p")
+                away = (*who, "-c", "-i", f"tablet{version}", "-q", 1, "-t", "room/1")
+                self.come_and_go(*away)
+                there = [self.subscribe(*who, "-t", topic) for topic in ("room/1", inbox)]
+                self.publish("-q", 1, "-t", inbox, "-m", "hello")
+                for sub in there:
+                    self.assertEqual(self.lines(sub), [f"{inbox} hello"])
+                self.publish("-q", 1, "-t", "room/1", "-m", "to all")
+                self.assertEqual(self.lines(self.subscribe(*away, count=2)), [f"{inbox} hello", "room/1 to all"])
+
     def test_a_session_of_5_0_ends_when_its_time_is_over(self):
         expired = self.gateway.metric("pulsegate_sessions_expired_total")
         who = ("-V", 5, "-c", "-i", "expires", "-x", 1, "-q", 1, "-t", "expires")

@@ -10,48 +10,18 @@ import socket
 import ssl
 import struct
 import subprocess
-import tempfile
+import time
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from clients import install_mqtt_js
-from gateway import Gateway, wait_until
+from certificates import Certificates
+from clients import chat_with_mqtt_js
+from gateway import Gateway, add_users, port_of, wait_until
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x0a\x00\x01%c"
 CONNACK = b"\x20\x02\x00\x00"
 PING, PONG = b"\xc0\x00", b"\xd0\x00"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-
-
-def openssl(*arguments, folder):
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=30)
-
-
-class Certificates:
-    """A certificate authority in a temporary folder."""
-
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-tls-")
-        self.path = Path(self.folder.name)
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
-                "-out", "ca.crt", "-subj", "/CN=a test's authority", "-days", "2", folder=self.path)
-        self.ca = str(self.path / "ca.crt")
-
-    def issue(self, name, host=None):
-        """Files of a certificate for a server or client of that name, and of its key."""
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
-                "-out", f"{name}.csr", "-subj", f"/CN={name}", folder=self.path)
-        (self.path / "names").write_text(f"subjectAltName=DNS:{host or name},IP:127.0.0.1\n")
-        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-                f"{name}.crt", "-days", "2", "-extfile", "names", folder=self.path)
-        os.chmod(self.path / f"{name}.key", 0o600)
-        return str(self.path / f"{name}.crt"), str(self.path / f"{name}.key")
-
-
-def port_of(gateway, scheme):
-    return int(re.search(rf"\b{scheme}://[^:]+:(\d+)", gateway.log)[1])
 
 
 def receive(stream, size):
@@ -139,7 +109,7 @@ class TlsTest(unittest.TestCase):
             self.log_in(self.connect(gateway, self.context(client=self.authority.issue("alice"))))
             with self.assertRaises(OSError):
                 self.log_in(self.connect(gateway))
-            gateway.wait_for_log("turned away: TLS handshake: ")
+            gateway.wait_for_log("kicked: TLS handshake: ")
 
     def test_certificates_are_read_anew_without_dropping_anybody(self):
         certificate, key = self.authority.issue("renewed", host="localhost")
@@ -158,7 +128,7 @@ class TlsTest(unittest.TestCase):
             before.sendall(PING)
             self.assertEqual(receive(before, 2), PONG)
 
-    def test_old_versions_renegotiation_and_noise_are_turned_away(self):
+    def test_old_versions_and_noise_are_turned_away(self):
         with self.gateway("--tls-min-version", "1.3") as gateway:
             with self.assertRaises(ssl.SSLError):
                 self.connect(gateway, self.context(ssl.TLSVersion.TLSv1_2))
@@ -192,7 +162,7 @@ class TlsTest(unittest.TestCase):
                 self.assertEqual(gateway.process.returncode, 1)
                 gateway.folder.cleanup()
 
-    def test_mosquitto_and_openssl_come_in(self):
+    def test_mosquitto_comes_in(self):
         with self.gateway() as gateway:
             port = str(port_of(gateway, "mqtts"))
             mosquitto = ["-h", "localhost", "-p", port, "--cafile", self.authority.ca, "-t", "x", "-q", "2"]
@@ -200,10 +170,37 @@ class TlsTest(unittest.TestCase):
             wait_until(lambda: gateway.metric("pulsegate_subscriptions") == 1)
             subprocess.run(["mosquitto_pub", *mosquitto, "-m", "hello"], check=True, timeout=20)
             self.assertEqual(listener.communicate(timeout=20)[0], b"hello\n")
-            told = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", self.authority.ca,
-                                   "-alpn", "mqtt"], input=b"", capture_output=True, timeout=20).stdout
-            self.assertIn(b"Verify return code: 0 (ok)", told)
-            self.assertIn(b"ALPN protocol: mqtt", told)
+
+    def test_openssl_is_shown_the_certificate_of_the_name_it_asks_for(self):
+        with self.gateway(certificates=[self.first, self.second]) as gateway:
+            for version in ("1.2", "1.3"):
+                for name, owner in (("other.example", "other"), ("localhost", "localhost"), ("unknown", "localhost")):
+                    with self.subTest(version=version, name=name):
+                        told = self.s_client(gateway, f"-tls{version.replace('.', '_')}", "-servername", name, "-alpn",
+                                             "other,mqtt")
+                        self.assertIn(f"subject=CN = {owner}\n", told)
+                        self.assertIn("Verify return code: 0 (ok)", told)
+                        self.assertIn(f"New, TLSv{version}, ", told)
+                        self.assertIn("ALPN protocol: mqtt\n", told)
+
+    def test_renegotiation_is_refused(self):
+        with self.gateway() as gateway:
+            told = self.s_client(gateway, "-tls1_2", command="R\n")
+            self.assertIn("RENEGOTIATING", told)
+            self.assertIn("no renegotiation", told)
+            self.log_in(self.connect(gateway))
+
+    def s_client(self, gateway, *options, command=""):
+        """What openssl says; after a command it stays until the connection ends."""
+        client = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{port_of(gateway, 'mqtts')}", "-CAfile",
+                                   self.authority.ca, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        with client:
+            if command:
+                client.stdin.write(command)
+                client.stdin.flush()
+                client.wait(20)
+            return client.communicate(timeout=20)[0]
 
 
 def frame(payload, opcode=2, fin=True, mask=b"\x01\x02\x03\x04"):
@@ -299,6 +296,17 @@ class WebSocketTest(unittest.TestCase):
         self.assertEqual((opcode, body[:2]), (8, struct.pack(">H", 1000)))
         self.assertIsNone(client.next())
 
+    def test_who_closes_makes_room_at_once(self):
+        room = self.gateway.metric("pulsegate_open_files_headroom")
+        started = time.monotonic()
+        for _ in range(10):
+            client = self.client().log_in()
+            client.send(frame(struct.pack(">H", 1001), 8))
+            self.assertEqual(client.next()[0], 8)
+            client.socket.close()
+            wait_until(lambda: self.gateway.metric("pulsegate_open_files_headroom") >= room, what="room")
+        self.assertLess(time.monotonic() - started, 15)  # twice as long, if each stayed for its linger
+
     def test_who_disconnects_is_sent_a_close(self):
         client = self.client().log_in()
         client.send(frame(b"\xe0\x00"))
@@ -327,14 +335,13 @@ class WebSocketTest(unittest.TestCase):
             with self.subTest(status=status, headers=headers):
                 client = self.client(*arguments, **headers)
                 self.assertTrue(client.answer.startswith(f"HTTP/1.1 {status} ".encode()), client.answer[:40])
+                if status == 426:
+                    for field in (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"):
+                        self.assertIn(b"\r\n" + field + b"\r\n", client.answer)
                 body = b""
                 while more := client.socket.recv(1000):
                     body += more
                 self.assertIn("error", json.loads(body))
-        with self.assertRaises(urllib.error.HTTPError) as refusal:
-            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/mqtt", timeout=10)
-        with refusal.exception as answer:
-            self.assertEqual(answer.code, 426)
 
     def test_an_upgrade_may_come_byte_by_byte_and_with_the_first_packets(self):
         request = (f"GET /mqtt?token=1 HTTP/1.1\r\nHost: x\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\n"
@@ -359,34 +366,70 @@ class WebSocketTest(unittest.TestCase):
         self.assertEqual(other.next(), (2, PONG))
 
 
-JAVASCRIPT = """
-const mqtt = require('mqtt'), [url, ca] = process.argv.slice(1);
-const client = mqtt.connect(url, {ca: ca ? require('fs').readFileSync(ca) : undefined, protocolVersion: 5,
-                                  reconnectPeriod: 0, connectTimeout: 15000});
-client.on('error', error => { console.error(error); process.exit(1); });
-client.on('message', (topic, payload) => {
-    console.log(topic, payload.length);
-    client.end(false, {}, () => process.exit(0));
-});
-client.on('connect', () => client.subscribe('room/#', {qos: 2}, () =>
-    client.publish('room/1', 'x'.repeat(100000), {qos: 2})));
-"""
+def curl(*arguments):
+    """Status, type and body of what curl is answered."""
+    done = subprocess.run(["curl", "-sS", "-m", "10", "-w", "\n%{http_code} %{content_type}", *arguments],
+                          capture_output=True, text=True, timeout=20)
+    body, _, about = done.stdout.rpartition("\n")
+    status, kind = about.split(" ", 1)
+    return int(status), kind, body
 
 
-class MqttJsTest(unittest.TestCase):
-    def test_mqtt_js_chats_over_ws_wss_and_mqtts(self):
-        folder = install_mqtt_js()
+class CurlTest(unittest.TestCase):
+    def test_who_is_no_websocket_client_is_told_so_and_takes_one_line_of_the_log(self):
+        with Gateway("--listen", "ws://127.0.0.1:0") as gateway:
+            url = f"http://127.0.0.1:{port_of(gateway, 'ws')}"
+            requests = [[], ["-H", "Connection: Upgrade"], ["-H", "Connection: Upgrade", "-H", "Upgrade: websocket"],
+                        ["--http1.0"], ["--http2"], ["-d", "a body"], ["-X", "OPTIONS"]]
+            for options in requests:
+                with self.subTest(options=options):
+                    status, kind, body = curl(*options, url + "/mqtt")
+                    self.assertEqual((status, kind, list(json.loads(body))), (426, "application/json", ["error"]))
+            self.assertEqual(curl(url)[0], 404)
+            gateway.stop()
+            self.assertEqual(gateway.log.count("warning"), len(requests) + 1, gateway.log)
+
+    def test_wss_is_https_to_curl(self):
         authority = Certificates()
         self.addCleanup(authority.folder.cleanup)
         certificate, key = authority.issue("localhost")
+        with Gateway("--listen", "wss://127.0.0.1:0/chat", "--tls-cert", certificate, "--tls-key", key) as gateway:
+            url = f"https://localhost:{port_of(gateway, 'wss')}/chat"
+            self.assertEqual(curl("--cacert", authority.ca, url)[:2], (426, "application/json"))
+
+    def test_the_admin_api_answers_curl(self):
+        with Gateway() as gateway:
+            gateway.connect("alice-phone", username="alice")
+            url = f"http://127.0.0.1:{gateway.http_port}"
+            status, kind, body = curl(url + "/api/v1/users/alice")
+            self.assertEqual((status, kind, json.loads(body)["state"]), (200, "application/json", "online"))
+            self.assertEqual(curl(url + "/api/v1/users/nobody")[:2], (404, "application/json"))
+            self.assertEqual(curl("-X", "DELETE", url + "/healthz")[:2], (405, "application/json"))
+            self.assertEqual(curl("-I", url + "/healthz")[0], 200)
+            two = subprocess.run(["curl", "-sS", "-w", "%{num_connects} ", "-o", "/dev/null", "-o", "/dev/null",
+                                  url + "/healthz", url + "/metrics"], capture_output=True, text=True, timeout=20)
+            self.assertEqual(two.stdout, "1 0 ")  # the second on the first one's connection
+
+
+class MqttJsTest(unittest.TestCase):
+    def test_mqtt_js_chats_and_comes_back_over_ws_wss_and_mqtts(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        certificate, key = authority.issue("localhost")
+        users = add_users(authority.path / "users", fleet="right")
         with Gateway("--listen", "ws://127.0.0.1:0", "--listen", "wss://127.0.0.1:0/chat", "--listen",
-                     "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key) as gateway:
+                     "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--password-file",
+                     users) as gateway:
             for scheme, path in (("ws", "/mqtt"), ("wss", "/chat"), ("mqtts", "")):
-                with self.subTest(scheme=scheme):
-                    url = f"{scheme}://localhost:{port_of(gateway, scheme)}{path}"
-                    node = subprocess.run(["node", "-e", JAVASCRIPT, "--", url, authority.ca], cwd=folder, timeout=60,
-                                          capture_output=True, text=True)
-                    self.assertEqual(node.stdout, "room/1 100000\n", node.stderr)
+                for version in (4, 5):
+                    with self.subTest(scheme=scheme, version=version):
+                        url = f"{scheme}://localhost:{port_of(gateway, scheme)}{path}"
+                        seen = chat_with_mqtt_js(url, version, "fleet", "right", authority.ca)
+                        self.assertEqual(seen["granted"], [2])
+                        self.assertEqual(seen["heard"], [["room/0", 100_000, 0], ["room/1", 100_000, 1],
+                                                         ["room/2", 100_000, 2], ["room/back", 7, 2]])
+                        self.assertEqual(seen.get("told"), 0x95 if version == 5 else None)
+                        self.assertEqual((seen["session_at_first"], seen["session_when_back"]), (False, True))
 
 
 class ProxyTest(unittest.TestCase):

@@ -43,12 +43,13 @@ void Company::end_turn() {
     }
 }
 
-void Company::forward(unsigned from, const MessageRef& message) {
+void Company::forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox) {
     Forwarded forwarded{message, {}};
     const bool for_all = message->stamp != 0;
     for (const auto& office : offices_) {
         if (office->index == from) continue;
-        if (for_all || office->own_interest.wants(std::string_view(message->topic)))
+        if (for_all || office->index == inbox ||
+            office->own_interest.wants(std::string_view(message->topic)))
             mail_[{from, office->index}].push_back(message);
         else
             forwarded.spared.push_back(office->index);

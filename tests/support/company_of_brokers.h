@@ -31,7 +31,9 @@ public:
     }
     std::size_t backlog() const override { return stuck ? std::size_t{1} << 30 : 0; }
     void tell_when_drained() override { tell_drained = true; }
+    bool broken() const override { return false; }
     Millis last_packet() const override { return heard; }
+    std::string peer() const override { return "a client"; }
     void set_limit(Millis) override {}
     void set_largest_packet(std::uint32_t) override {}
 
@@ -116,7 +118,9 @@ private:
               index(shard),
               broker(settings, shard, count, own_interest, store, counters, *this) {}
 
-        void forward(const MessageRef& message) override { company.forward(index, message); }
+        void forward(const MessageRef& message, std::optional<unsigned> inbox) override {
+            company.forward(index, message, inbox);
+        }
         void send(unsigned shard, Letter letter) override {
             company.mail_[{index, shard}].push_back(std::move(letter));
         }
@@ -133,7 +137,7 @@ private:
         Broker broker;
     };
 
-    void forward(unsigned from, const MessageRef& message);
+    void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox);
 
     const BrokerSettings settings_;
     std::vector<std::unique_ptr<Office>> offices_;

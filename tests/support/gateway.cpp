@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <future>
 #include <utility>
@@ -43,9 +44,13 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
     config.listen = {{ListenUrl::Scheme::mqtt, "127.0.0.1", 0},
                      {ListenUrl::Scheme::http, "127.0.0.1", 0}};
     config.shards = 2;
+    // Tests come and go all the time, and are in a hurry.
+    config.conduct = {.ban_flaps = 0, .duel_takeovers = 0};
+    config.max_message_rate = 0;
+    config.max_byte_rate = 0;
     if (adjust) adjust(config);
     server_ = std::make_unique<Server>(config);
-    for (const auto& [url, open_to_others] : server_->listening())
+    for (const auto& [url, open_to_anybody] : server_->listening())
         (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_ : http_port_) = url.port;
     server_->start();
 }
@@ -188,6 +193,21 @@ std::string Conversation::packet() {
         REQUIRE_MESSAGE(more.size() == wanted, "no whole packet: ", hex(bytes + more));
         bytes += more;
     }
+}
+
+void let_pass(const Gateway& gateway, unsigned seconds) {
+    // A will with that delay is published when it is over: nobody need sleep or ask.
+    static std::atomic<unsigned> clocks{0};
+    const auto name = "clock" + std::to_string(++clocks);
+    Conversation watcher(gateway);
+    watcher.login("watcher of " + name, Version::v3_1_1, 3600);
+    watcher.send("82 r k1 s'" + name + "' 00").expect("90 03 k1 00");
+    Conversation clock(gateway);
+    clock.send("10 r s'MQTT' 05 06 k10 [ 11 w" + std::to_string(seconds + 1) + " ] s'" + name +
+               "' [ 18 w" + std::to_string(seconds) + " ] s'" + name + "' s''");
+    clock.packet();
+    clock.close();
+    watcher.expect("30 r s'" + name + "'");
 }
 
 Publish published(const std::string& packet, Version version) {

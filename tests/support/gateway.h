@@ -92,6 +92,10 @@ private:
     int socket_;
 };
 
+/// Returns when so many seconds have passed for the gateway, on every shard whose tick is not late;
+/// a second later at most.
+void let_pass(const Gateway& gateway, unsigned seconds);
+
 /// The PUBLISH of a packet's bytes. The result views them.
 Publish published(const std::string& packet, Version version = Version::v3_1_1);
 

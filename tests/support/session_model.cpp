@@ -74,8 +74,8 @@ ModelSession* SessionModel::find(const std::string& client) {
 // -- sessions
 // --------------------------------------------------------------------------------------------
 
-bool SessionModel::connect(const std::string& client, unsigned shard, const Hello& hello,
-                           Millis now) {
+bool SessionModel::connect(const std::string& client, unsigned shard, const std::string& inbox,
+                           const Hello& hello, Millis now) {
     ModelSession* session = find(client);
     const bool resumed = session && !hello.clean && session->hello.expiry > 0;
     if (session) {
@@ -84,7 +84,7 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const Hell
         // delay was due when the old connection ended (MQTT 5.0, 3.1.3.2.2).
         if (resumed && session->will && session->will->delay > 0) session->will.reset();
         if (!resumed) {
-            session->subscriptions.clear();
+            begin_end(*session);
             session->waiting.clear();
         }
         publish_will(*session, now);
@@ -93,6 +93,7 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const Hell
     ModelSession& now_here = sessions_[client];
     now_here.client = client;
     now_here.shard = shard;
+    now_here.inbox = inbox;
     now_here.hello = hello;
     now_here.connected = true;
     now_here.reads = true;
@@ -127,7 +128,7 @@ void SessionModel::end(const std::string& client, bool takes_will_back, Millis n
     if (takes_will_back) session.will.reset();
     interrupt(session);
     if (session.hello.expiry == 0) {
-        session.subscriptions.clear();
+        begin_end(session);
         publish_will(session, now);
         destroy(client);
         return;
@@ -150,9 +151,15 @@ void SessionModel::end(const std::string& client, bool takes_will_back, Millis n
 
 void SessionModel::end_absent(const std::string& client, Millis now) {
     ModelSession& session = *find(client);
-    session.subscriptions.clear();
+    begin_end(session);
     publish_will(session, now);
     destroy(client);
+}
+
+/// Nothing new comes to it, not even its own will.
+void SessionModel::begin_end(ModelSession& session) {
+    session.subscriptions.clear();
+    session.inbox.clear();
 }
 
 void SessionModel::destroy(const std::string& client) {
@@ -215,19 +222,36 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
             session.waiting.push_back(std::move(*copy));
         else if (session.connected)
             session.due.push_back(std::move(*copy));
+        // Who is there may have room for it in this turn.
+        if (!session.connected) lose_oldest(session);
     }
+}
+
+void SessionModel::lose_oldest(ModelSession& session) {
+    for (; session.waiting.size() > settings_.max_queued_messages; session.waiting.pop_front())
+        ++lost_to_full_queues;
 }
 
 std::optional<Copy> SessionModel::copy_for(const ModelSession& session, const Note& note) const {
     std::optional<Copy> copy;
+    bool declined = false;
     for (const auto& [filter, subscription] : session.subscriptions) {
         if (filter_of_share(filter) || !selects(filter, note.topic)) continue;
-        if (subscription.options.no_local && note.publisher == session.client) continue;
+        if (subscription.options.no_local && note.publisher == session.client) {
+            declined = true;
+            continue;
+        }
         if (!copy) copy = Copy{&note, QoS::at_most_once, false, {}};
         copy->qos = std::max(copy->qos, std::min(note.qos, subscription.options.qos));
         copy->retain |= note.retain && subscription.options.retain_as_published;
         if (subscription.identifier != 0) copy->identifiers.insert(subscription.identifier);
     }
+    if (!settings_.inbox || note.topic != session.inbox) return copy;
+    // One's inbox is like one subscription more, of the highest QoS.
+    if (!copy && !declined)
+        copy = Copy{
+            .note = &note, .qos = note.qos, .retain = false, .identifiers = {}, .unasked = true};
+    if (copy) copy->qos = std::min(note.qos, settings_.max_qos);
     return copy;
 }
 
@@ -429,6 +453,7 @@ bool SessionModel::take_owed(ModelSession& session, Copy& got, std::string_view 
     }
     got.note = found->note;
     got.identifiers = found->identifiers;
+    unasked += found->unasked;
     owed.erase(found);
     ++received;
     return true;
@@ -568,8 +593,7 @@ void SessionModel::check_turn(ModelSession& session, Millis now) {
             }
         }
     }
-    for (; session.waiting.size() > settings_.max_queued_messages; session.waiting.pop_front())
-        ++lost_to_full_queues;
+    lose_oldest(session);
 }
 
 void SessionModel::check_quiet(Millis now) {

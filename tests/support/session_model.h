@@ -45,6 +45,7 @@ struct Copy {
     std::multiset<std::uint32_t> identifiers;
     std::uint16_t packet_id = 0;
     bool heard_in_3_1_1 = false;  ///< which says no identifiers, so that they may be any
+    bool unasked = false;         ///< it comes to the inbox, and no subscription selects it
 };
 
 struct ModelWill {
@@ -82,6 +83,7 @@ struct RetainedWish {
 struct ModelSession {
     std::string client;
     unsigned shard = 0;
+    std::string inbox;  ///< the topic that reaches it without a subscription; empty: it is ending
     Hello hello;
     bool connected = false;
     bool reads = true;  ///< who does not may have to wait for what is owed
@@ -114,7 +116,8 @@ public:
 
     // -- what clients do
     /// Is a session present?
-    bool connect(const std::string& client, unsigned shard, const Hello& hello, Millis now);
+    bool connect(const std::string& client, unsigned shard, const std::string& inbox,
+                 const Hello& hello, Millis now);
     void end(const std::string& client, bool takes_will_back, Millis now);
     void publish(Note note, unsigned shard, Millis now);
     /// True if the subscription is new.
@@ -160,6 +163,7 @@ public:
     std::uint64_t retained_told = 0;
     std::uint64_t shared_taken = 0;
     std::uint64_t wills = 0;
+    std::uint64_t unasked = 0;         ///< messages that no subscription selected
     std::uint64_t ended_together = 0;  ///< absences that ended in the last tick
 
 private:
@@ -188,6 +192,8 @@ private:
     std::string share_of(const ModelSession& session, const Copy& copy) const;
     void acknowledge_shared(const ModelSession& session, const Copy& copy);
     void interrupt(ModelSession& session);
+    void begin_end(ModelSession& session);
+    void lose_oldest(ModelSession& session);
     void destroy(const std::string& client);
     void end_absent(const std::string& client, Millis now);
     void publish_will(ModelSession& session, Millis now);

@@ -1,0 +1,41 @@
+#include "server/admission/address.h"
+
+#include <algorithm>
+
+namespace pulsegate {
+
+namespace {
+
+namespace ip = boost::asio::ip;
+
+// Prefixes that nobody has: 0:1::/32 for IPv4, and one for ::/64, where ::1 is.
+constexpr std::uint64_t v4_mark = std::uint64_t{1} << 32;
+constexpr std::uint64_t v6_zero = 1;
+
+}  // namespace
+
+ip::address unmapped(const ip::address& address) {
+    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+    return mapped ? ip::make_address_v4(ip::v4_mapped, address.to_v6()) : address;
+}
+
+Address::Address(const ip::address& address) {
+    const auto real = unmapped(address);
+    if (real.is_v4()) {
+        bits_ = v4_mark | real.to_v4().to_uint();
+        return;
+    }
+    const auto bytes = real.to_v6().to_bytes();
+    for (std::size_t i = 0; i < 8; ++i) bits_ = bits_ << 8 | bytes[i];
+    bits_ = std::max(bits_, v6_zero);
+}
+
+std::string Address::text() const {
+    if (bits_ >> 32 == 1) return ip::address_v4(static_cast<std::uint32_t>(bits_)).to_string();
+    ip::address_v6::bytes_type bytes{};
+    for (std::size_t i = 0; i < 8 && bits_ != v6_zero; ++i)
+        bytes[i] = static_cast<unsigned char>(bits_ >> (56 - 8 * i));
+    return ip::address_v6(bytes).to_string() + "/64";
+}
+
+}  // namespace pulsegate

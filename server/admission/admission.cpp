@@ -1,0 +1,75 @@
+#include "server/admission/admission.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+
+#include "server/log.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// No process has more connections; keeps the sum below in range when the limit is "unlimited".
+constexpr rlim_t most_files = 100'000'000;
+
+std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+/// What the machine has, or the control group that the process runs in, in bytes.
+std::size_t memory_of_the_machine() {
+    const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
+    std::ifstream file("/sys/fs/cgroup/memory.max");  // "max" if there is no limit
+    std::size_t limit = 0;
+    return file >> limit ? std::min(limit, physical) : physical;
+}
+
+/// Resident memory of this process, in bytes.
+std::size_t resident() {
+    std::ifstream file("/proc/self/statm");
+    std::size_t size = 0;
+    std::size_t pages = 0;
+    file >> size >> pages;
+    return pages * page_size();
+}
+
+}  // namespace
+
+Admission::Admission(const AdmissionSettings& settings, std::size_t own_files) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    file_limit_ = std::min(limit.rlim_cur, most_files);
+    capacity_ = file_limit_ > own_files + courtesy ? file_limit_ - own_files - courtesy : 1;
+    by_setting_ = settings.max_connections != 0 && settings.max_connections < capacity_;
+    if (by_setting_) capacity_ = settings.max_connections;
+    memory_budget_ =
+        settings.memory_budget != 0 ? settings.memory_budget : memory_of_the_machine() / 4 * 3;
+}
+
+std::string Admission::bound() const {
+    return by_setting_ ? "max-connections" : fmt::format("limit on open files: {}", file_limit_);
+}
+
+std::optional<Limit> Admission::reached() const {
+    if (open() > capacity_) return Limit::max_connections;
+    if (memory() > memory_budget_) return Limit::memory_budget;
+    return std::nullopt;
+}
+
+void Admission::weigh() {
+    const auto now = resident();
+    const auto before = memory_.exchange(now, std::memory_order_relaxed);
+    if (now > memory_budget_ && before <= memory_budget_)
+        spdlog::error("{} MiB are in use and memory-budget is {} MiB: newcomers are turned away",
+                      now >> 20, memory_budget_ >> 20);
+    if (now <= memory_budget_ && before > memory_budget_)
+        spdlog::info("{} MiB are in use: newcomers may come in again", now >> 20);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,41 @@
+#include "server/admission/conduct.h"
+
+#include <algorithm>
+
+namespace pulsegate {
+
+bool Conduct::banned(std::string_view user, std::string_view client, Millis now) const {
+    return !bans_.empty() && bans_.contains({std::string(user), std::string(client)}, now);
+}
+
+bool Conduct::broke_off(std::string_view user, std::string_view client, Millis now) {
+    if (settings_.ban_flaps == 0) return false;
+    const auto key = fingerprint(user, client);
+    if (flaps_.add(key, now) < settings_.ban_flaps) return false;
+    flaps_.forget(key);
+    bans_.add({std::string(user), std::string(client)}, now, now + settings_.ban_time);
+    return true;
+}
+
+Millis Conduct::pause_before_takeover(std::string_view user, std::string_view client, Millis now) {
+    if (settings_.duel_takeovers == 0) return 0;
+    const unsigned lately = takeovers_.add(fingerprint(user, client), now);
+    if (lately <= settings_.duel_takeovers) return 0;
+    constexpr Millis shortest = 1000;
+    constexpr unsigned most_doublings = 3;
+    return shortest << std::min(lately - settings_.duel_takeovers - 1, most_doublings);
+}
+
+std::vector<Ban> Conduct::bans(Millis now) const {
+    std::vector<Ban> all;
+    bans_.visit(now, [&all](const Name& name, Millis left) {
+        all.push_back({.user = name.first, .client = name.second, .left = left});
+    });
+    return all;
+}
+
+bool Conduct::lift_ban(std::string_view user, std::string_view client) {
+    return bans_.lift({std::string(user), std::string(client)});
+}
+
+}  // namespace pulsegate

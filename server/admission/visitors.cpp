@@ -1,0 +1,65 @@
+#include "server/admission/visitors.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr unsigned most_repeats = 20;
+
+}  // namespace
+
+Visitors::Standing Visitors::enter(const Address& address, Millis now) {
+    if (!address.known()) return Standing::welcome;
+    const std::lock_guard lock(mutex_);
+    const std::size_t there = ++connections_[address];
+    const auto most = settings_.max_connections_per_address;
+    if (bans_.contains(address, now))
+        return there > courtesy ? Standing::shut_out : Standing::banned;
+    if (most == 0 || there <= most) return Standing::welcome;
+    return there > most + courtesy ? Standing::shut_out : Standing::crowded;
+}
+
+void Visitors::leave(const Address& address) {
+    if (!address.known()) return;
+    const std::lock_guard lock(mutex_);
+    const auto found = connections_.find(address);
+    if (--found->second == 0) connections_.erase(found);
+}
+
+bool Visitors::failed(const Address& address, std::uint64_t guess, Millis now) {
+    if (!address.known() || settings_.ban_failures == 0) return false;
+    const std::lock_guard lock(mutex_);
+    if (bans_.contains(address, now)) return false;
+    // A phone with an old password shows it again and again, and behind one address there may be
+    // many phones: that is no guessing. But each time it is checked, and that costs.
+    const bool again = guesses_.add({address, guess}, now) > 1;
+    const auto different =
+        again ? different_guesses_.count(address, now) : different_guesses_.add(address, now);
+    const bool far_too_many = failures_.add(address, now) >= most_repeats * settings_.ban_failures;
+    if (different < settings_.ban_failures && !far_too_many) return false;
+    different_guesses_.forget(address);
+    failures_.forget(address);
+    bans_.add(address, now, now + settings_.ban_time);
+    return true;
+}
+
+bool Visitors::banned(const Address& address, Millis now) const {
+    const std::lock_guard lock(mutex_);
+    return bans_.contains(address, now);
+}
+
+std::vector<Ban> Visitors::bans(Millis now) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Ban> all;
+    bans_.visit(now, [&all](const Address& address, Millis left) {
+        all.push_back({.address = address.text(), .left = left});
+    });
+    return all;
+}
+
+bool Visitors::lift_ban(const Address& address) {
+    const std::lock_guard lock(mutex_);
+    return bans_.lift(address);
+}
+
+}  // namespace pulsegate

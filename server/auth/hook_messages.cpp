@@ -1,0 +1,73 @@
+#include "server/auth/hook_messages.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "server/auth/json_claims.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+Verdict denial(bool guessed) {
+    return {.reason = Reason::bad_user_name_or_password,
+            .why = "the auth-hook denies it",
+            .guessed = guessed};
+}
+
+/// Reads what comes with a permission. Returns what is wrong with it, or nothing.
+std::string read_permission(const json::object& answer, Verdict& verdict) {
+    if (const auto* user = answer.if_contains("user")) {
+        if (!user->is_string()) return "its user is no string";
+        if (!valid_user(text_of(*user))) return "its user can't be an MQTT username";
+        verdict.user = text_of(*user);
+    }
+    if (const auto* expires = answer.if_contains("expires")) {
+        verdict.expiry = seconds_of(*expires);
+        if (!verdict.expiry) return "its expires is no time; it is in seconds since 1970";
+    }
+    if (const auto* acl = answer.if_contains("acl")) {
+        AccessRules rules;
+        if (auto wrong = read_rules(*acl, rules); !wrong.empty()) return wrong;
+        verdict.rules = std::make_shared<const AccessRules>(std::move(rules));
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string hook_question(const Claim& claim) {
+    return json::serialize(json::object{{"user", claim.user},
+                                        {"password", claim.password},
+                                        {"client", claim.client},
+                                        {"address", claim.address}});
+}
+
+std::variant<Verdict, HookFailure> read_hook_answer(unsigned status, std::string_view body,
+                                                    std::int64_t now) {
+    // That may be about us rather than about the client, so it bans nobody.
+    if (status == 401 || status == 403) return denial(false);
+    if (status != 200) return HookFailure{fmt::format("it answered with status {}", status)};
+    if (body.size() > longest_hook_answer) return HookFailure{"its answer is too long"};
+    const auto answer = read_object(body);
+    if (!answer) return HookFailure{"its answer is no JSON object, or has a member twice"};
+    const auto* allow = answer->if_contains("allow");
+    if (!allow) return HookFailure{"its answer has no allow"};
+    if (!allow->is_bool()) return HookFailure{"its allow is neither true nor false"};
+    if (!allow->get_bool()) return denial(true);
+
+    Verdict verdict;
+    if (auto wrong = read_permission(*answer, verdict); !wrong.empty())
+        return HookFailure{std::move(wrong)};
+    if (verdict.expiry && *verdict.expiry <= now)
+        return Verdict{.reason = Reason::bad_user_name_or_password,
+                       .why = "what the auth-hook allows it has expired already"};
+    return verdict;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/auth/claim.h"
+#include "server/auth/verdict.h"
+#include "server/clock.h"
+
+namespace pulsegate {
+
+/// Where the company's backend is asked: `https://host:port/path?query`.
+struct HookUrl {
+    bool tls = false;
+    std::string host{};
+    std::uint16_t port = 0;
+    std::string target = "/";
+
+    /// As the Host of a request has it: without the scheme's usual port.
+    std::string authority() const;
+};
+
+struct AuthHookSettings {
+    std::optional<HookUrl> url;  ///< nothing: nobody is asked
+    std::string ca_file;         ///< PEM; "": the authorities that the system trusts
+    std::string token_file;      ///< "": no Authorization
+    Millis timeout = 3'000;      ///< for the answer, and for the turn to be asked
+    Millis cache = 10'000;       ///< how long an answer is remembered; 0: not at all
+    unsigned connections = 16;
+};
+
+/// What the hook has done since the start.
+struct HookCounters {
+    std::uint64_t allowed = 0;
+    std::uint64_t denied = 0;
+    std::uint64_t failed = 0;      ///< no answer, or none that can be used
+    std::uint64_t busy = 0;        ///< not asked, because too many wait
+    std::uint64_t remembered = 0;  ///< logins that needed no request of their own
+
+    /// How long the requests took, in milliseconds, counted by upper bound.
+    static constexpr std::array<Millis, 10> wait_bounds{5,   10,  25,    50,    100,
+                                                        250, 500, 1'000, 2'500, 5'000};
+    std::array<std::uint64_t, wait_bounds.size() + 1> wait_counts{};
+    Millis wait_sum = 0;
+
+    void count_wait(Millis wait);
+};
+
+/// Asks the company's own backend whether a client may come in, over HTTP, on a thread of its own.
+///
+/// It fails closed: without a clear answer in time nobody comes in. A request is sent once; only if
+/// a connection that had been used before turns out to be closed it is sent again, on a new one.
+/// Those who ask the same at the same time share one request, and for a while its answer, unless
+/// the cache is off.
+class AuthHook {
+public:
+    using Answer = std::function<void(Verdict)>;
+
+    /// Throws std::runtime_error that names the file and the remedy.
+    explicit AuthHook(AuthHookSettings settings);
+    ~AuthHook();
+
+    /// From any thread; `answer` is called on the hook's own.
+    void judge(Claim claim, Answer answer);
+
+    /// What is read from files.
+    struct Files;
+    /// Throws as the constructor does.
+    std::shared_ptr<const Files> read_files() const;
+    /// For all requests from now on. What is remembered is forgotten.
+    void use(std::shared_ptr<const Files> files);
+
+    HookCounters counters() const;
+
+    /// No answers any more.
+    void stop();
+
+private:
+    struct Impl;
+    const AuthHookSettings settings_;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pulsegate

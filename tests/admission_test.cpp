@@ -1,0 +1,302 @@
+#include "server/admission/admission.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "server/admission/address.h"
+#include "server/admission/conduct.h"
+#include "server/admission/login_queue.h"
+#include "server/admission/recent.h"
+#include "server/admission/visitors.h"
+
+using namespace pulsegate;
+
+namespace {
+
+Address from(const char* text) { return Address(boost::asio::ip::make_address(text)); }
+
+constexpr Millis second = 1000;
+constexpr Millis minute = 60 * second;
+
+const Address here = from("10.0.0.7");
+const Address there = from("10.0.0.8");
+
+}  // namespace
+
+// -- addresses
+
+TEST_CASE("an IPv6 customer has a network, and IPv4 in IPv6 is IPv4") {
+    CHECK(from("10.0.0.7").text() == "10.0.0.7");
+    CHECK(from("::ffff:10.0.0.7") == here);
+    CHECK(from("2001:db8:1:2:3::4") == from("2001:db8:1:2:5::6"));
+    CHECK_FALSE(from("2001:db8:1:2::1") == from("2001:db8:1:3::1"));
+    CHECK(from("2001:db8:1:2::1").text() == "2001:db8:1:2::/64");
+    CHECK(from("::1").known());
+    CHECK(from("::1").text() == "::/64");
+    CHECK(from("0.0.0.0").known());
+    CHECK_FALSE(Address().known());
+}
+
+// -- what happened lately
+
+TEST_CASE("what happened within the last minute counts, and fades") {
+    RecentCounts<int> counts;
+    for (unsigned i = 1; i <= 10; ++i) CHECK(counts.add(1, second) == i);
+    CHECK(counts.count(2, second) == 0);
+    CHECK(counts.count(1, minute - 1) == 10);
+    CHECK(counts.count(1, minute + minute / 2) == 5);
+    CHECK(counts.add(1, minute + minute / 2) == 6);
+    CHECK(counts.count(1, 2 * minute) == 1);
+    CHECK(counts.count(1, 4 * minute) == 0);
+}
+
+TEST_CASE("a minute that nobody asked about is over all the same") {
+    RecentCounts<int> counts;
+    counts.add(1, 59 * second);
+    CHECK(counts.count(1, 1000 * minute) == 0);
+    counts.add(1, 1000 * minute + 59 * second);
+    CHECK(counts.count(1, 1001 * minute) == 1);
+    counts.forget(1);
+    CHECK(counts.count(1, 1001 * minute) == 0);
+}
+
+// -- visitors
+
+TEST_CASE("an address may have so many connections, and the next few are told") {
+    Visitors visitors({.max_connections_per_address = 2});
+    using Standing = Visitors::Standing;
+    CHECK(visitors.enter(here, 0) == Standing::welcome);
+    CHECK(visitors.enter(here, 0) == Standing::welcome);
+    CHECK(visitors.enter(there, 0) == Standing::welcome);
+    for (int i = 0; i < 64; ++i) CHECK(visitors.enter(here, 0) == Standing::crowded);
+    CHECK(visitors.enter(here, 0) == Standing::shut_out);
+    for (int i = 0; i < 66; ++i) visitors.leave(here);
+    CHECK(visitors.enter(here, 0) == Standing::welcome);
+    CHECK(visitors.enter(here, 0) == Standing::crowded);
+}
+
+TEST_CASE("with a limit of 0 an address may have any number of connections") {
+    Visitors visitors({.max_connections_per_address = 0});
+    for (int i = 0; i < 100'000; ++i)
+        REQUIRE(visitors.enter(here, 0) == Visitors::Standing::welcome);
+}
+
+TEST_CASE("connections from nowhere count for no limit") {
+    Visitors visitors({.max_connections_per_address = 1, .ban_failures = 1});
+    for (int i = 0; i < 100; ++i) {
+        CHECK(visitors.enter(Address(), 0) == Visitors::Standing::welcome);
+        CHECK_FALSE(visitors.failed(Address(), 1, 0));
+    }
+    visitors.leave(Address());
+}
+
+TEST_CASE("wrong passwords ban their address, and nobody else's, for a while") {
+    Visitors visitors({.ban_failures = 3, .ban_time = 10 * second});
+    using Standing = Visitors::Standing;
+    CHECK_FALSE(visitors.failed(here, 1, 0));
+    CHECK_FALSE(visitors.failed(here, 2, 1));
+    CHECK(visitors.enter(here, 2) == Standing::welcome);
+    CHECK(visitors.failed(here, 3, 2));
+    CHECK_FALSE(visitors.failed(here, 4, 3));  // it is banned already
+    CHECK(visitors.enter(here, 10 * second) == Standing::banned);
+    CHECK(visitors.enter(there, 10 * second) == Standing::welcome);
+    REQUIRE(visitors.bans(10 * second).size() == 1);
+    CHECK(visitors.bans(10 * second).front().address == "10.0.0.7");
+    CHECK(visitors.bans(10 * second).front().left == 2);
+    CHECK(visitors.enter(here, 10 * second + 2) == Standing::welcome);
+    CHECK(visitors.bans(10 * second + 2).empty());
+    CHECK_FALSE(visitors.failed(here, 5, 10 * second + 2));  // it begins anew
+}
+
+TEST_CASE("one wrong password again and again is no guessing, within reason") {
+    Visitors visitors({.ban_failures = 3});
+    for (int i = 0; i < 58; ++i) CHECK_FALSE(visitors.failed(here, 1 + i % 2, 0));
+    CHECK_FALSE(visitors.failed(here, 1, 0));
+    CHECK(visitors.failed(here, 1, 0));  // sixty, twenty times as many as different ones may be
+    Visitors others({.ban_failures = 3});
+    CHECK_FALSE(others.failed(here, 1, 0));
+    CHECK_FALSE(others.failed(here, 1, 0));
+    CHECK_FALSE(others.failed(here, 2, 0));
+    CHECK(others.failed(here, 3, 0));
+}
+
+TEST_CASE("who is slow to guess is not banned") {
+    Visitors visitors({.ban_failures = 3});
+    for (Millis now = 0; now < 100 * minute; now += 31 * second)
+        CHECK_FALSE(visitors.failed(here, static_cast<std::uint64_t>(now), now));
+}
+
+TEST_CASE("a ban can be lifted") {
+    Visitors visitors({.ban_failures = 1});
+    CHECK(visitors.failed(here, 1, 0));
+    CHECK_FALSE(visitors.lift_ban(there));
+    CHECK(visitors.lift_ban(here));
+    CHECK(visitors.enter(here, 0) == Visitors::Standing::welcome);
+}
+
+// -- conduct
+
+TEST_CASE("a client whose connections break all the time is banned for a while") {
+    Conduct conduct({.ban_flaps = 3, .ban_time = 10 * second});
+    CHECK_FALSE(conduct.broke_off("u", "c", 0));
+    CHECK_FALSE(conduct.broke_off("u", "c", 1));
+    CHECK_FALSE(conduct.banned("u", "c", 1));
+    CHECK(conduct.broke_off("u", "c", 2));
+    CHECK(conduct.banned("u", "c", 2));
+    CHECK_FALSE(conduct.banned("u", "d", 2));
+    CHECK_FALSE(conduct.banned("v", "c", 2));
+    REQUIRE(conduct.bans(2).size() == 1);
+    CHECK(conduct.bans(2).front().user == "u");
+    CHECK(conduct.bans(2).front().client == "c");
+    CHECK(conduct.bans(2).front().left == 10 * second);
+    CHECK_FALSE(conduct.banned("u", "c", 10 * second + 2));
+    CHECK(conduct.broke_off("u", "c", 3) == false);
+}
+
+TEST_CASE("the ban of a client can be lifted") {
+    Conduct conduct({.ban_flaps = 1});
+    CHECK(conduct.broke_off("u", "c", 0));
+    CHECK_FALSE(conduct.lift_ban("u", "x"));
+    CHECK(conduct.lift_ban("u", "c"));
+    CHECK_FALSE(conduct.banned("u", "c", 0));
+}
+
+TEST_CASE("the first takeovers are free, then each waits longer, up to a bound") {
+    Conduct conduct({.duel_takeovers = 3});
+    std::vector<Millis> pauses;
+    for (int i = 0; i < 9; ++i) pauses.push_back(conduct.pause_before_takeover("u", "c", i));
+    CHECK(pauses == std::vector<Millis>{0, 0, 0, 1000, 2000, 4000, 8000, 8000, 8000});
+    CHECK(conduct.pause_before_takeover("u", "d", 9) == 0);
+    CHECK(conduct.pause_before_takeover("u", "c", 3 * minute) == 0);
+}
+
+TEST_CASE("limits of 0 ban nobody and let nobody wait") {
+    Conduct conduct({.ban_flaps = 0, .duel_takeovers = 0});
+    for (int i = 0; i < 1000; ++i) {
+        CHECK_FALSE(conduct.broke_off("u", "c", i));
+        CHECK(conduct.pause_before_takeover("u", "c", i) == 0);
+    }
+}
+
+// -- the queue
+
+TEST_CASE("so many logins a second, with a burst of a twentieth") {
+    LoginQueue queue({.rate = 1000, .wait = second});
+    int taken = 0;
+    for (Millis now = second; now < 11 * second; ++now)
+        while (queue.take(now)) ++taken;
+    CHECK(taken >= 10'000);
+    CHECK(taken <= 10'050);
+    int burst = 0;
+    while (queue.take(100 * second)) ++burst;
+    CHECK(burst == 50);
+}
+
+TEST_CASE("a rate below one a second lets one in from time to time") {
+    LoginQueue queue({.rate = 0.5, .wait = second});
+    int taken = 0;
+    for (Millis now = 0; now <= 20 * second; now += 10) taken += queue.take(now);
+    CHECK(taken >= 10);
+    CHECK(taken <= 11);
+}
+
+TEST_CASE("with a rate of 0 any number may log in") {
+    LoginQueue queue({.rate = 0, .wait = second});
+    for (int i = 0; i < 100'000; ++i) REQUIRE(queue.take(0));
+}
+
+TEST_CASE("addresses take turns, and those of one address come in their order") {
+    LoginQueue queue({.rate = 0, .wait = second});
+    for (LoginQueue::Ticket ticket = 1; ticket <= 4; ++ticket) queue.add(here, ticket, 0);
+    queue.add(there, 5, 0);
+    queue.add(there, 6, 0);
+    std::vector<LoginQueue::Ticket> order;
+    while (const auto ticket = queue.next()) {
+        order.push_back(*ticket);
+        if (*ticket == 5) queue.add(from("10.0.0.9"), 7, 0);  // a newcomer need not wait for all
+    }
+    CHECK(order == std::vector<LoginQueue::Ticket>{1, 5, 2, 6, 7, 3, 4});
+    CHECK(queue.empty());
+}
+
+TEST_CASE("who has waited too long is told so, and no one else") {
+    LoginQueue queue({.rate = 0, .wait = second});
+    queue.add(here, 1, 0);
+    queue.add(there, 2, 500);
+    CHECK_FALSE(queue.next_overdue(999));
+    CHECK(queue.next_overdue(1000) == 1);
+    CHECK_FALSE(queue.next_overdue(1000));
+    CHECK(queue.next() == 2);
+    CHECK_FALSE(queue.next());
+    CHECK_FALSE(queue.next_overdue(9999));
+}
+
+TEST_CASE("nobody is served before a place with fewer turns so far, whoever comes and goes") {
+    // The model: of those who wait, one whose address was served least since it began to wait.
+    std::mt19937 random(7);
+    LoginQueue queue({.rate = 0, .wait = minute});
+    std::map<std::uint32_t, std::deque<LoginQueue::Ticket>> waiting;
+    std::map<std::uint32_t, std::uint64_t> passed_over;
+    std::map<LoginQueue::Ticket, std::uint32_t> place_of;
+    LoginQueue::Ticket ticket = 0;
+    for (Millis now = 0; now < 20'000; ++now) {
+        const auto place = random() % 20;
+        if (random() % 3 != 0) {
+            queue.add(Address(boost::asio::ip::address_v4(place + 1)), ++ticket, now);
+            waiting[place].push_back(ticket);
+            place_of[ticket] = place;
+        }
+        if (random() % 2 == 0) {
+            const auto next = queue.next();
+            REQUIRE(next.has_value() == !place_of.empty());
+            if (next) {
+                const auto served = place_of.at(*next);
+                REQUIRE(waiting[served].front() == *next);
+                waiting[served].pop_front();
+                place_of.erase(*next);
+                passed_over[served] = 0;
+                for (auto& [other, tickets] : waiting)
+                    if (tickets.empty())
+                        passed_over[other] = 0;
+                    else if (other != served)
+                        REQUIRE(++passed_over[other] <= 2 * 20);  // twice round at most
+            }
+        }
+        REQUIRE(queue.size() == place_of.size());
+    }
+}
+
+// -- what the process can hold
+
+TEST_CASE("beyond the memory budget there is no room, and below there is") {
+    Admission admission({.max_connections = 0, .memory_budget = 1}, 10);
+    CHECK(!admission.reached());
+    admission.weigh();
+    CHECK(admission.reached() == Limit::memory_budget);
+
+    Admission roomy({}, 10);
+    roomy.weigh();
+    CHECK(roomy.memory() > 0);
+    CHECK(roomy.memory_budget() > roomy.memory());
+    CHECK(!roomy.reached());
+}
+
+TEST_CASE("max-connections counts as the file limit does") {
+    Admission admission({.max_connections = 2, .memory_budget = 0}, 10);
+    CHECK(admission.capacity() == 2);
+    CHECK(admission.bound() == "max-connections");
+    admission.opened();
+    admission.opened();
+    CHECK(!admission.reached());
+    admission.opened();
+    CHECK(admission.reached() == Limit::max_connections);
+    CHECK(admission.can_accept());
+    admission.closed();
+    CHECK(!admission.reached());
+}

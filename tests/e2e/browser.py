@@ -1,0 +1,109 @@
+"""Headless Chromium, driven over WebDriver (https://www.w3.org/TR/webdriver2/)."""
+
+import json
+import re
+import subprocess
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+from gateway import wait_until
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for a reference to one
+
+
+class Browser:
+    """`with Browser() as browser: tab = browser.open(url)`; `flags` are added to Chromium's command line."""
+
+    def __init__(self, *flags):
+        self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-browser-", ignore_cleanup_errors=True)
+        self.flags = [*FLAGS, f"--user-data-dir={self.folder.name}/profile", *flags]
+        self.session = None
+
+    def __enter__(self):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, text=True,
+                                       env={"HOME": self.folder.name, "PATH": "/usr/bin:/bin"})
+        try:
+            self.base = f"http://127.0.0.1:{self._port()}/session"
+            options = {"args": self.flags, "binary": "/usr/bin/chromium"}
+            self.session = self.call("POST", "", capabilities={"alwaysMatch": {
+                "browserName": "chrome", "goog:chromeOptions": options}})["sessionId"]
+            self.first_tab = self.call("GET", "/window")  # stays open, and the browser with it
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.session:
+                self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait(20)
+            self.driver.stdout.close()
+            self.folder.cleanup()
+
+    def _port(self):
+        said = []
+        for line in self.driver.stdout:
+            said.append(line)
+            if found := re.search(r"started successfully on port (\d+)", line):
+                threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # lest it block
+                return found[1]
+        raise AssertionError(f"chromedriver did not start: {''.join(said)}")
+
+    def call(self, method, path, **body):
+        session = f"/{self.session}" if self.session else ""
+        request = urllib.request.Request(self.base + session + path, method=method,
+                                         data=json.dumps(body).encode() if method == "POST" else None)
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(f"{method} {path}: {error.read().decode()[:2000]}") from None
+
+    def open(self, url):
+        self.call("POST", "/window", handle=self.first_tab)
+        return Tab(self, self.call("POST", "/window/new", type="tab")["handle"], url)
+
+
+class Tab:
+    def __init__(self, browser, handle, url):
+        self.browser = browser
+        self.handle = handle
+        self.call("POST", "/url", url=url)
+
+    def call(self, method, path, **body):
+        self.browser.call("POST", "/window", handle=self.handle)
+        return self.browser.call(method, path, **body)
+
+    def element(self, selector):
+        return "/element/" + self.call("POST", "/element", using="css selector", value=selector)[ELEMENT]
+
+    def type(self, selector, text):
+        field = self.element(selector)
+        self.call("POST", field + "/clear")
+        self.call("POST", field + "/value", text=text)
+
+    def click(self, selector):
+        self.call("POST", self.element(selector) + "/click")
+
+    def text(self, selector):
+        return self.call("GET", self.element(selector) + "/text")
+
+    def wait_for(self, selector, text):
+        """Until the element has this text among its lines."""
+        try:
+            wait_until(lambda: text in self.text(selector).splitlines(), 30, f"'{text}' in {selector}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says '{self.text(selector)}'") from None
+
+    def close(self):
+        self.call("DELETE", "/window")
