@@ -4,13 +4,11 @@
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -74,43 +72,36 @@ void say_ready(const Server& server, const Config& config) {
 }
 
 /// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, lets SIGHUP begin
-/// new files, and gives memory back. It takes the signals from its construction on.
+/// new files, and gives memory back. From its construction on no signal interrupts any thread that
+/// is started: they wait for the main thread to take them.
 class Watch {
 public:
-    Watch() : signals_(io_, SIGTERM, SIGINT, SIGHUP), housekeeping_(io_) { give_memory_back(); }
+    Watch() {
+        sigemptyset(&signals_);
+        for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
+        pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    }
 
+    /// Returns when it is time to go.
     void keep(Server& server) {
-        wait_for_signal(server);
-        io_.run();
+        while (true) {
+            const timespec a_minute{.tv_sec = 60, .tv_nsec = 0};
+            switch (sigtimedwait(&signals_, nullptr, &a_minute)) {
+                case SIGTERM: return spdlog::info("SIGTERM: taking leave of the clients");
+                case SIGINT: return spdlog::info("SIGINT: taking leave of the clients");
+                case SIGHUP:
+                    spdlog::info("SIGHUP: beginning new files");
+                    server.reload();
+                    break;
+                default:
+                    // After a storm the allocator would keep what those who left had needed.
+                    malloc_trim(0);
+            }
+        }
     }
 
 private:
-    void wait_for_signal(Server& server) {
-        signals_.async_wait([this, &server](boost::system::error_code, int signal) {
-            if (signal == SIGHUP) {
-                spdlog::info("SIGHUP: beginning new files");
-                server.reload();
-                return wait_for_signal(server);
-            }
-            spdlog::info("{}: taking leave of the clients",
-                         signal == SIGTERM ? "SIGTERM" : "SIGINT");
-            io_.stop();
-        });
-    }
-
-    /// After a storm the allocator would keep what those who left had needed.
-    void give_memory_back() {
-        housekeeping_.expires_after(std::chrono::minutes(1));
-        housekeeping_.async_wait([this](boost::system::error_code error) {
-            if (error) return;
-            malloc_trim(0);
-            give_memory_back();
-        });
-    }
-
-    boost::asio::io_context io_;
-    boost::asio::signal_set signals_;
-    boost::asio::steady_timer housekeeping_;
+    sigset_t signals_;
 };
 
 void serve(const Config& config) {
