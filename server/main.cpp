@@ -72,8 +72,8 @@ void say_ready(const Server& server, const Config& config) {
 }
 
 /// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, lets SIGHUP begin
-/// new files, and gives memory back. From its construction on no signal interrupts any thread that
-/// is started: they wait for the main thread to take them.
+/// new files, and gives memory back. Made before any other thread: it blocks these signals in all
+/// of them, and they wait for the main thread to take them.
 class Watch {
 public:
     Watch() {
@@ -106,8 +106,8 @@ private:
 
 void serve(const Config& config) {
     std::signal(SIGPIPE, SIG_IGN);  // who reads our output may go; that is an error of a write
+    Watch watch;                    // before any thread
     const Log log(config.log_level);
-    Watch watch;  // first, so that no signal that comes early kills the process
     Server server(config);
     server.start();
     say_ready(server, config);
