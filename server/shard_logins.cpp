@@ -16,7 +16,7 @@ namespace pulsegate {
 namespace {
 
 /// Logins of one turn; in between, others get theirs.
-constexpr int logins_a_turn = 4;
+constexpr int logins_a_turn = 2;
 /// And those who are told that it is too late, or have left: they cost less.
 constexpr int refusals_a_turn = 64;
 
@@ -102,12 +102,13 @@ bool Shard::may_log_in(Millis now) {
     return true;
 }
 
-/// A turn for those who wait, behind all that is to be done already: how long it takes to come is
-/// how late the loop is.
+/// A turn for those who wait, behind all that is to be done already and what sockets bring
+/// meanwhile: how long it takes to come is how late the loop is.
 void Shard::expect_logins() {
     if (std::exchange(logins_expected_, true)) return;
-    boost::asio::post(io_,
-                      [this, since = monotonic_now()] { next_logins(monotonic_now() - since); });
+    boost::asio::post(io_, [this, since = monotonic_now()] {
+        boost::asio::post(io_, [this, since] { next_logins(monotonic_now() - since); });
+    });
 }
 
 void Shard::next_logins(Millis late) {

@@ -84,15 +84,24 @@ void Connection::wait_readable() {
         const Millis now = monotonic_now();
         return transport_.park(*this, std::max(now + 1, paid_until_ / 1'000'000 - burst + pause));
     }
+    if (std::exchange(listening_, true)) return;
     socket_.async_wait(
         Socket::wait_read, [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
+            if (self->state_ == State::login && !error)
+                return self->transport_.newcomers_.add(*self);
+            self->listening_ = false;
             if (self->state_ == State::closed) return;
             if (error && !self->reads()) return self->close();
             if (error) return self->end({Cause::connection_lost, Reason::success, "wait error"});
-            self->receive();
-            self->settle();
-            self->wait_readable();
+            self->hear();
         });
+}
+
+void Connection::hear() {
+    if (state_ == State::closed) return;
+    receive();
+    settle();
+    wait_readable();
 }
 
 /// Goes on with what was left when the shard had too much to do.
@@ -403,7 +412,7 @@ void Connection::end(const Ending& ending) {
     if (!told) ending_.reason = Reason::success;
     if (ending.cause == Cause::connection_lost) {
         state_ = State::lost;
-        return transport_.lose(*this);
+        return transport_.lost_.add(*this);
     }
     state_ = State::ending;
     transport_.mark_dirty(*this);

@@ -90,6 +90,7 @@ private:
     ~Connection();
 
     // connection_entry.cpp
+    void come_in();
     void enter(bool may_shake_hands);
     void wait_to_enter();
     void shake_hands();
@@ -100,6 +101,7 @@ private:
     bool reset_by_peer();
 
     void wait_readable();
+    void hear();
     void wait_writable();
     void resume();
     bool receive();
@@ -143,7 +145,8 @@ private:
     State state_ = State::login;
     Version version_ = Version::v3_1_1;
     bool dirty_ = false;
-    bool writing_ = false;  ///< waits for the socket to take more
+    bool listening_ = false;  ///< waits for its socket's input, or for the turn to read it
+    bool writing_ = false;    ///< waits for the socket to take more
     bool tell_drained_ = false;
     bool parked_ = false;  ///< reads on when the shard has caught up, or its rate allows
     bool slowed_ = false;  ///< by its rate, some time

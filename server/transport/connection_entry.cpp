@@ -14,6 +14,12 @@ namespace pulsegate {
 // -- the door
 // ---------------------------------------------------------------------------------------
 
+/// Reads what a newcomer has said.
+void Connection::come_in() {
+    listening_ = false;
+    hear();
+}
+
 /// Goes on through the door that it came in by.
 void Connection::enter(bool may_shake_hands) {
     Entrance& entrance = *wrapping_->entrance;
@@ -27,7 +33,7 @@ void Connection::enter(bool may_shake_hands) {
             // Nothing can be said before TLS, and TLS is what costs.
             if (visit_.standing != Visitors::Standing::welcome) return turn_away();
             queued_ = true;
-            return transport_.queue_handshake(*this);
+            return transport_.handshakes_.add(*this);
         case Entrance::Step::refused:
             ++transport_.counters_.entrances_refused;
             return end({Cause::kicked, Reason::success, entrance.why()});

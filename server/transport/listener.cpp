@@ -15,7 +15,7 @@ namespace {
 using ReusePort = boost::asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
 /// Newcomers taken in one turn; the living come in between.
-constexpr int accepts_a_turn = 8;
+constexpr int accepts_a_turn = 2;
 constexpr int backlog = 4096;
 
 }  // namespace

@@ -28,12 +28,11 @@ constexpr std::size_t most_spares = 256;
 /// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
 
-/// Of the connections that broke. When thousands do at once, each behind thousands of others, the
-/// living would wait for all of them.
-constexpr int burials_a_turn = 8;
-
-/// Each costs up to a millisecond; in between, others get their turn.
-constexpr int handshakes_a_turn = 4;
+/// What thousands may want at once, when a network fails and comes back: the living would wait for
+/// all of them. A handshake costs up to a millisecond.
+constexpr std::size_t newcomers_a_turn = 2;
+constexpr std::size_t handshakes_a_turn = 1;
+constexpr std::size_t burials_a_turn = 2;
 
 }  // namespace
 
@@ -53,7 +52,10 @@ Transport::Transport(boost::asio::io_context& io, const TransportSettings& setti
       owner_(owner),
       wheel_(tick_at(monotonic_now())),
       received_(read_size),
-      parking_(io) {}
+      parking_(io),
+      newcomers_(io, newcomers_a_turn, &Connection::come_in),
+      handshakes_(io, handshakes_a_turn, &Connection::shake_hands),
+      lost_(io, burials_a_turn, &Connection::bury) {}
 
 Transport::~Transport() {
     hand_out_all([](Connection& connection) { connection.close(); });
@@ -165,39 +167,6 @@ void Transport::resume_parked() {
     end_turn();
 }
 
-void Transport::lose(Connection& connection) {
-    lost_.emplace_back(&connection);
-    if (!std::exchange(burying_, true)) boost::asio::post(io_, [this] { bury_some(); });
-}
-
-void Transport::bury_some() {
-    for (int i = 0; i < burials_a_turn && !lost_.empty(); ++i) bury_first();
-    end_turn();
-    burying_ = !lost_.empty();
-    if (burying_) boost::asio::post(io_, [this] { bury_some(); });
-}
-
-void Transport::bury_first() {
-    const auto connection = std::move(lost_.front());
-    lost_.pop_front();
-    connection->bury();
-}
-
-void Transport::queue_handshake(Connection& connection) {
-    handshakes_.emplace_back(&connection);
-    if (handshakes_.size() == 1) boost::asio::post(io_, [this] { shake_some_hands(); });
-}
-
-/// A storm of handshakes must not starve the living.
-void Transport::shake_some_hands() {
-    for (int i = 0; i < handshakes_a_turn && !handshakes_.empty(); ++i) {
-        const auto connection = std::move(handshakes_.front());
-        handshakes_.pop_front();
-        connection->shake_hands();
-    }
-    if (!handshakes_.empty()) boost::asio::post(io_, [this] { shake_some_hands(); });
-}
-
 void Transport::end_turn() {
     // Settling one connection may make others dirty: the list grows while it is walked.
     for (std::size_t i = 0; i < dirty_.size(); ++i) {
@@ -216,7 +185,7 @@ void Transport::end_all(const Ending& ending) {
         else
             connection.end(ending);
     });
-    while (!lost_.empty()) bury_first();
+    lost_.serve_all();
     end_turn();
 }
 

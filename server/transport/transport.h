@@ -5,7 +5,6 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "server/clock.h"
 #include "server/counters.h"
 #include "server/session/link.h"
+#include "server/transport/turn_queue.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
@@ -123,13 +123,6 @@ private:
     void wait_for_parked();
     void resume_parked();
 
-    void lose(Connection& connection);
-    void bury_some();
-    void bury_first();
-
-    void queue_handshake(Connection& connection);
-    void shake_some_hands();
-
     void mark_dirty(Connection& connection);
     std::unique_ptr<Buffer> take_buffer();
     void give_back(std::unique_ptr<Buffer> buffer);
@@ -153,9 +146,9 @@ private:
     std::uint64_t work_began_at_ = 0;  ///< the owner's work before that at hand
     std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
     boost::asio::steady_timer parking_;
-    std::deque<boost::intrusive_ptr<Connection>> lost_;        ///< that wait for their end
-    bool burying_ = false;                                     ///< a turn for them is posted
-    std::deque<boost::intrusive_ptr<Connection>> handshakes_;  ///< that wait for their turn
+    TurnQueue newcomers_;   ///< that have said something, and are not in yet
+    TurnQueue handshakes_;  ///< TLS handshakes
+    TurnQueue lost_;        ///< that have broken, and are to be ended
     std::vector<std::unique_ptr<Buffer>> spare_;
 };
 

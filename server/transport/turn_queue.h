@@ -1,0 +1,35 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <cstddef>
+#include <deque>
+
+namespace pulsegate {
+
+class Connection;
+
+/// Connections that wait for something that a few of them get in each turn of the event loop: when
+/// thousands want it at once, all others have their turns in between.
+class TurnQueue {
+public:
+    using Serve = void (Connection::*)();
+
+    TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serve);
+    ~TurnQueue();
+
+    void add(Connection& connection);
+    void serve_all();
+
+private:
+    void post();
+    void serve_first();
+
+    boost::asio::io_context& io_;
+    const std::size_t a_turn_;
+    const Serve serve_;
+    std::deque<boost::intrusive_ptr<Connection>> waiting_;
+    bool posted_ = false;
+};
+
+}  // namespace pulsegate
