@@ -1,8 +1,7 @@
 #include "loadgen/storm.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <sched.h>
 
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -19,8 +18,6 @@ namespace {
 constexpr Duration turn = 1ms;
 
 constexpr Duration news_every = 200ms;
-
-constexpr int storm_niceness = 10;
 
 bool says_busy(Reason reason) {
     switch (reason) {
@@ -189,9 +186,10 @@ StormThread::StormThread(asio::io_context& home, const Plan& plan,
 void StormThread::gather(Time start_of_run) {
     asio::post(io_, [this, start_of_run] { storm_.gather(start_of_run); });
     thread_ = std::thread([this] {
-        // A storm comes from outside: what it costs to make one is not to be taken from the server
-        // and the established clients, if all are on one machine.
-        setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), storm_niceness);
+        // A storm comes from outside: if all are on one machine, what it costs to make one is not
+        // to be taken from the server and the established clients.
+        const sched_param none{};
+        sched_setscheduler(0, SCHED_IDLE, &none);
         io_.run();
     });
 }
