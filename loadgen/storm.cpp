@@ -1,7 +1,8 @@
 #include "loadgen/storm.h"
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -18,6 +19,8 @@ namespace {
 constexpr Duration turn = 1ms;
 
 constexpr Duration news_every = 200ms;
+
+constexpr int storm_niceness = 19;
 
 bool says_busy(Reason reason) {
     switch (reason) {
@@ -188,8 +191,7 @@ void StormThread::gather(Time start_of_run) {
     thread_ = std::thread([this] {
         // A storm comes from outside: if all are on one machine, what it costs to make one is not
         // to be taken from the server and the established clients.
-        const sched_param none{};
-        sched_setscheduler(0, SCHED_IDLE, &none);
+        setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), storm_niceness);
         io_.run();
     });
 }

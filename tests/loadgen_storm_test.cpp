@@ -132,7 +132,7 @@ TEST_CASE_FIXTURE(Coast, "a storm is over when its time is, whoever is still awa
     on_return(1, 1000, [](tcp::socket&) { return Reason::server_busy; });
     const auto results = run();
     CHECK(results.storm.back == 0);
-    CHECK(results.storm.busy == in_storm);
+    CHECK(results.storm.busy >= in_storm);  // more, if it took so long that some tried again
     CHECK(results.in_storm.latency.count() >= 20);
     CHECK_FALSE(load::passed(check(plan, results)));
 }
