@@ -98,7 +98,7 @@ void Connection::wait_readable() {
 }
 
 void Connection::hear() {
-    if (state_ == State::closed) return;
+    if (state_ == State::closed || (parked_ && reads())) return;
     receive();
     settle();
     wait_readable();
@@ -419,11 +419,11 @@ void Connection::end(const Ending& ending) {
 }
 
 /// Its turn has come, or it has been taken over in the meantime.
-void Connection::bury() {
-    if (state_ != State::lost) return;
+bool Connection::bury() {
+    if (state_ != State::lost) return false;
     state_ = State::ending;
     settle();
-    wait_readable();
+    return true;
 }
 
 /// Writes what there is to write, and ends what is to end.
@@ -441,6 +441,7 @@ void Connection::finish() {
     Wheel::cancel(*this);
     transport_.owner_.on_end(*this, ending_, monotonic_now());
     say_goodbye();
+    wait_readable();
 }
 
 void Connection::say_goodbye() {

@@ -70,6 +70,7 @@ public:
 
 private:
     friend class Transport;
+    friend class TurnQueue;
     friend void intrusive_ptr_add_ref(Connection* connection) { ++connection->references_; }
     friend void intrusive_ptr_release(Connection* connection) {
         if (--connection->references_ == 0) delete connection;
@@ -90,10 +91,10 @@ private:
     ~Connection();
 
     // connection_entry.cpp
-    void come_in();
+    bool come_in();
     void enter(bool may_shake_hands);
     void wait_to_enter();
-    void shake_hands();
+    bool shake_hands();
     void welcome();
     void turn_away();
     void keep(Application application);
@@ -113,7 +114,7 @@ private:
     Buffer& outgoing();
     void sent_something();
     void cut(Limit limit, const char* why);
-    void bury();
+    bool bury();
     void settle();
     void flush();
     void finish();
@@ -143,6 +144,7 @@ private:
     std::uint32_t largest_packet_ = 0;  ///< that the client takes; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
+    std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it is in
     Version version_ = Version::v3_1_1;
     bool dirty_ = false;
     bool listening_ = false;  ///< waits for its socket's input, or for the turn to read it

@@ -15,9 +15,11 @@ namespace pulsegate {
 // ---------------------------------------------------------------------------------------
 
 /// Reads what a newcomer has said.
-void Connection::come_in() {
+bool Connection::come_in() {
+    const bool there = reads();
     listening_ = false;
     hear();
+    return there;
 }
 
 /// Goes on through the door that it came in by.
@@ -33,7 +35,8 @@ void Connection::enter(bool may_shake_hands) {
             // Nothing can be said before TLS, and TLS is what costs.
             if (visit_.standing != Visitors::Standing::welcome) return turn_away();
             queued_ = true;
-            return transport_.handshakes_.add(*this);
+            return wrapping_->tls ? transport_.handshakes_.add_first(*this)
+                                  : transport_.handshakes_.add(*this);
         case Entrance::Step::refused:
             ++transport_.counters_.entrances_refused;
             return end({Cause::kicked, Reason::success, entrance.why()});
@@ -65,12 +68,13 @@ void Connection::turn_away() {
          "turned away: its address is banned or has too many connections"});
 }
 
-void Connection::shake_hands() {
+bool Connection::shake_hands() {
     queued_ = false;
-    if (!reads() || !entering()) return;
+    if (!reads() || !entering()) return false;
     enter(true);
     settle();
     wait_readable();
+    return true;
 }
 
 void Connection::wait_to_enter() {

@@ -28,10 +28,13 @@ constexpr std::size_t most_spares = 256;
 /// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
 
+/// For a newcomer whose time was up while it waited for its turn.
+constexpr Tick ticks_to_answer = 2;
+
 /// What thousands may want at once, when a network fails and comes back: the living would wait for
 /// all of them. A handshake costs up to a millisecond.
 constexpr std::size_t newcomers_a_turn = 2;
-constexpr std::size_t handshakes_a_turn = 1;
+constexpr std::size_t handshakes_a_turn = 2;
 constexpr std::size_t burials_a_turn = 2;
 
 }  // namespace
@@ -105,17 +108,19 @@ void Transport::last_look(Connection& connection) {
         connection.reads())  // we do not listen to it, so its silence means nothing
         return wheel_.schedule(connection, wheel_.now() + 1);
     if (connection.ping_websocket()) return;
+    const bool waited_for_us = connection.awaited_turns_ > 0;
     for (int looks = 0; looks < most_looks; ++looks)
         if (!connection.reads() || connection.scheduled() || !connection.receive()) break;
     connection.settle();
     if (connection.scheduled()) {
         if (connection.reads()) ++counters_.rescues;
-        return;
+        return connection.wait_readable();
     }
     switch (connection.state_) {
         case Connection::State::open:
             return connection.end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
         case Connection::State::login:
+            if (waited_for_us) return wheel_.schedule(connection, wheel_.now() + ticks_to_answer);
             ++counters_.login_timeouts;
             return connection.end({Cause::timeout, Reason::success,
                                    connection.queued_ && !connection.entering()

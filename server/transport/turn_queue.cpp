@@ -7,6 +7,13 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Those for whom nothing is to be done, mostly because they have gone, cost little.
+constexpr std::size_t looks_a_turn = 64;
+
+}  // namespace
+
 TurnQueue::TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serve)
     : io_(io), a_turn_(a_turn), serve_(serve) {}
 
@@ -14,6 +21,16 @@ TurnQueue::~TurnQueue() = default;
 
 void TurnQueue::add(Connection& connection) {
     waiting_.emplace_back(&connection);
+    expect(connection);
+}
+
+void TurnQueue::add_first(Connection& connection) {
+    waiting_.emplace_front(&connection);
+    expect(connection);
+}
+
+void TurnQueue::expect(Connection& connection) {
+    ++connection.awaited_turns_;
     if (!std::exchange(posted_, true)) post();
 }
 
@@ -23,16 +40,20 @@ void TurnQueue::serve_all() {
 
 void TurnQueue::post() {
     boost::asio::post(io_, [this] {
-        for (std::size_t i = 0; i < a_turn_ && !waiting_.empty(); ++i) serve_first();
+        std::size_t served = 0;
+        for (std::size_t looks = 0; looks < looks_a_turn && served < a_turn_ && !waiting_.empty();
+             ++looks)
+            if (serve_first()) ++served;
         posted_ = !waiting_.empty();
         if (posted_) post();
     });
 }
 
-void TurnQueue::serve_first() {
+bool TurnQueue::serve_first() {
     const auto connection = std::move(waiting_.front());
     waiting_.pop_front();
-    (*connection.*serve_)();
+    --connection->awaited_turns_;
+    return (*connection.*serve_)();
 }
 
 }  // namespace pulsegate

@@ -13,17 +13,21 @@ class Connection;
 /// thousands want it at once, all others have their turns in between.
 class TurnQueue {
 public:
-    using Serve = void (Connection::*)();
+    /// False if there was nothing to be done: the next one comes in the same turn.
+    using Serve = bool (Connection::*)();
 
     TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serve);
     ~TurnQueue();
 
     void add(Connection& connection);
+    /// Ahead of those who wait: who has begun is to come to an end before others begin.
+    void add_first(Connection& connection);
     void serve_all();
 
 private:
+    void expect(Connection& connection);
     void post();
-    void serve_first();
+    bool serve_first();
 
     boost::asio::io_context& io_;
     const std::size_t a_turn_;
