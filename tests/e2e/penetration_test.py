@@ -297,9 +297,10 @@ class DuelTest(Scene):
         gateway = self.gateway("--duel-takeovers", 1, events=True)
         self.login(gateway, "twin")
         holder = self.login(gateway, "twin")
-        for _ in range(2):
-            reset(self.ask(gateway, "twin").socket)
-        wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="duel-takeovers") == 2, what="two pauses")
+        for number in (1, 2):
+            rival = self.ask(gateway, "twin")
+            wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="duel-takeovers") == number, what="a pause")
+            reset(rival.socket)
         wait_until(lambda: gateway.metric("pulsegate_connections") == 1, timeout=20, what="the end of all pauses")
         holder.ping()
         self.assertEqual({event["state"] for event in gateway.events("twin")}, {"online"})
