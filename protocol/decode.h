@@ -5,19 +5,13 @@
 #include <variant>
 
 #include "protocol/bytes.h"
+#include "protocol/decode_error.h"
 #include "protocol/packet.h"
-#include "protocol/reason.h"
 
 namespace pulsegate {
 
-/// Why bytes are no packet: the code to answer with, and the cause in words for the log.
-struct DecodeError {
-    Reason reason;
-    const char* cause;
-};
-
 /// What stands at the front of a byte stream.
-struct Frame {
+struct [[nodiscard]] Frame {
     enum class Status : std::uint8_t { complete, incomplete, bad };
     Status status;
     std::size_t size = 0;  ///< complete: bytes of the whole packet; incomplete: bytes known to be
@@ -37,7 +31,7 @@ using Decoded = std::variant<Packet, DecodeError>;
 
 /// Decodes one whole packet, strictly. `version` is what CONNECT agreed on; a CONNECT itself states
 /// its own and ignores it. The result views `frame`.
-Decoded decode(Bytes frame, Version version, Sender sender);
+[[nodiscard]] Decoded decode(Bytes frame, Version version, Sender sender);
 
 /// The version in which to answer a CONNECT that could not be decoded: 5.0 if it claims that or a
 /// later one.

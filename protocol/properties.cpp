@@ -9,6 +9,7 @@
 
 #include "protocol/property_rules.h"
 #include "protocol/topic.h"
+#include "protocol/utf8.h"
 #include "protocol/writer.h"
 
 namespace pulsegate {

@@ -22,7 +22,7 @@ struct ProxySource {
 };
 
 /// What stands at the front of a connection that a proxy has passed on.
-struct ProxyHeader {
+struct [[nodiscard]] ProxyHeader {
     enum class Status : std::uint8_t { complete, incomplete, bad };
     Status status;
     std::size_t size = 0;  ///< complete: bytes of the header; incomplete: bytes known to be needed

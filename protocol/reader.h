@@ -5,9 +5,8 @@
 #include <string_view>
 
 #include "protocol/bytes.h"
-#include "protocol/decode.h"
-#include "protocol/topic.h"
-#include "protocol/writer.h"
+#include "protocol/decode_error.h"
+#include "protocol/utf8.h"
 
 namespace pulsegate {
 

@@ -5,10 +5,6 @@
 
 namespace pulsegate {
 
-/// Well-formed UTF-8 without U+0000 (MQTT 5.0, section 1.5.4): overlong forms, surrogates and
-/// code points past U+10FFFF are not.
-bool valid_utf8(std::string_view text);
-
 /// A topic to publish to: 1 to 65,535 bytes, no wildcard, no U+0000 (section 4.7.3).
 bool valid_topic_name(std::string_view topic);
 
@@ -18,9 +14,19 @@ bool valid_topic_filter(std::string_view filter);
 
 bool has_wildcard(std::string_view filter);
 
-/// Does the filter select the topic? A leading wildcard never selects a topic that begins with `$`
-/// (section 4.7.2). Both must be valid, and the filter not a shared one.
+inline bool begins_with_wildcard(std::string_view filter) {
+    return filter.starts_with('+') || filter.starts_with('#');
+}
+
+/// Topics that begin with `$` are the server's own: no leading wildcard selects them
+/// (section 4.7.2).
+inline bool server_topic(std::string_view topic) { return topic.starts_with('$'); }
+
+/// Does the filter select the topic? Both must be valid, and the filter not a shared one.
 bool topic_matches(std::string_view filter, std::string_view topic);
+
+/// What a shared subscription's filter begins with.
+inline constexpr std::string_view share_prefix = "$share/";
 
 /// The two parts of `$share/group/filter`, or nothing if the filter is not a shared one.
 struct SharedFilter {

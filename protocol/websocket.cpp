@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "protocol/topic.h"
+#include "protocol/utf8.h"
 #include "protocol/writer.h"
 
 namespace pulsegate {

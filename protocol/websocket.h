@@ -28,7 +28,7 @@ enum class CloseCode : std::uint16_t {
 };
 
 /// What a client's bytes came to.
-struct Unframed {
+struct [[nodiscard]] Unframed {
     enum class Event : std::uint8_t { none, ping, pong, close, bad };
 
     std::size_t payload = 0;   ///< bytes of MQTT, which came before the event

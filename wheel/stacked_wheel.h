@@ -54,13 +54,19 @@ public:
     }
 
     /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
-    /// due, in no particular order, but for `most` nodes only: true says that more are left, for
-    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy
-    /// any node, this one too; what it schedules is due at a later tick.
+    /// due, in no particular order. The node is unscheduled by then. `expire` may schedule, cancel
+    /// and destroy any node, this one too; what it schedules is due at a later tick.
     ///
     /// A jump costs no more than a look at every slot, and at the nodes whose slots it reaches.
     template <class Expire>
-    bool advance(Tick now, Expire&& expire, std::size_t most = SIZE_MAX) {
+    void advance(Tick now, Expire&& expire) {
+        move_down(now);
+        due_.drain(expire, SIZE_MAX);
+    }
+
+    /// The same for `most` nodes only: true says that more are left, for the next call.
+    template <class Expire>
+    [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most) {
         move_down(now);
         return due_.drain(expire, most);
     }

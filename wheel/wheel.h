@@ -51,13 +51,27 @@ public:
     }
 
     /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
-    /// due, in no particular order, but for `most` nodes only: true says that more are left, for
-    /// the next call. The node is unscheduled by then. `expire` may schedule, cancel and destroy
-    /// any node, this one too; what it schedules is due at a later tick.
+    /// due, in no particular order. The node is unscheduled by then. `expire` may schedule, cancel
+    /// and destroy any node, this one too; what it schedules is due at a later tick.
     template <class Expire>
-    bool advance(Tick now, Expire&& expire, std::size_t most = SIZE_MAX) {
+    void advance(Tick now, Expire&& expire) {
+        collect_due(now);
+        due_.drain(expire, SIZE_MAX);
+    }
+
+    /// The same for `most` nodes only: true says that more are left, for the next call.
+    template <class Expire>
+    [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most) {
         collect_due(now);
         return due_.drain(expire, most);
+    }
+
+    /// Calls `visit(Node&)` for every node, in no particular order. It may cancel and destroy the
+    /// node that it is given, and may not schedule any.
+    template <class Visit>
+    void for_each(Visit visit) {
+        for (Ring& ring : rings_) ring.for_each(visit);
+        due_.for_each(visit);
     }
 
     Tick now() const { return now_; }
