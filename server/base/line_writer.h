@@ -11,23 +11,23 @@
 namespace pulsegate {
 
 /// Writes lines to a file from a thread of its own: the log, and the presence changes of
-/// `--events`. Shards hand lines over and go on, so that a slow disk or a reader that stands still
-/// stops nobody's loop. What finds no room is lost, and counted.
+/// `--events`. A slow disk or a blocked reader does not hold up the event loops: lines that find no
+/// room in the buffer are lost and counted.
 class LineWriter {
 public:
-    /// Is told, on the writer's thread, what went wrong.
+    /// Called on the writer's thread with what went wrong.
     using Complain = std::function<void(const std::string&)>;
 
     /// Appends to `path`; `-` is standard output. Throws std::system_error.
     LineWriter(const std::string& path, Complain complain);
 
-    /// Writes to a file that is open and stays so.
+    /// Writes to an open file, which it does not close.
     LineWriter(int file, Complain complain);
 
-    /// Writes what is left.
+    /// Writes the remaining lines first.
     ~LineWriter();
 
-    /// Goes on in a new file of the same path, should the old one have been moved away.
+    /// Opens the path again, for log rotation: later lines go to the new file.
     void reopen();
 
     /// From any thread. Lines of one caller keep their order.
@@ -38,7 +38,7 @@ private:
     void open_again();
     void write_out(const std::string& lines);
 
-    const std::string path_;  ///< empty: the file is not ours to open or close
+    const std::string path_;  ///< empty: the file is not ours to close
     int file_;
     const Complain complain_;
     std::mutex mutex_;

@@ -4,12 +4,13 @@
 #include <cstdint>
 
 #include "protocol/packet.h"
-#include "server/limits.h"
+#include "server/base/histogram.h"
+#include "server/base/limit.h"
 
 namespace pulsegate {
 
-/// What one shard has done since the start. Plain numbers, written by the shard alone; whoever
-/// wants them asks the shard for a copy.
+/// What one shard has done since the start. Only the shard's thread reads and writes them; other
+/// threads ask the shard for a copy.
 struct Counters {
     using PerPacket = std::array<std::uint64_t, 16>;  ///< by PacketType
 
@@ -24,9 +25,9 @@ struct Counters {
     std::uint64_t takeovers = 0;
     std::uint64_t expiries = 0;
     std::uint64_t sessions_expired = 0;
-    std::uint64_t sessions_over_quota = 0;  ///< ended early, because too many are away
-    std::uint64_t rescues = 0;              ///< due connections that turned out to be alive
-    std::uint64_t entrances_refused = 0;    ///< at the PROXY header, TLS or WebSocket
+    std::uint64_t sessions_over_quota = 0;  ///< ended early by persistent-session-quota
+    std::uint64_t expiry_false_alarms = 0;  ///< due connections that had unread bytes
+    std::uint64_t handshakes_refused = 0;   ///< at the PROXY header, TLS or WebSocket
     std::uint64_t bad_packets = 0;
     std::uint64_t messages_in = 0;
     std::uint64_t messages_out = 0;
@@ -34,25 +35,20 @@ struct Counters {
     std::uint64_t dropped_refused = 0;        ///< a reserved topic, or a payload that isn't UTF-8
     std::uint64_t dropped_expired = 0;        ///< older than their Message Expiry Interval
     std::uint64_t dropped_queue_full = 0;     ///< the oldest in the queue of a client
-    std::uint64_t dropped_session_ended = 0;  ///< in the queue of a client that stayed away
-    std::uint64_t dropped_no_member = 0;      ///< of a shared subscription that nobody is left in
-    std::uint64_t dropped_not_retained = 0;   ///< delivered, but no room to retain them
+    std::uint64_t dropped_session_ended = 0;  ///< in the queue of a session that ended
+    std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
+    std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained
 
-    /// How often somebody ran into one.
+    /// How often a client reached the limit, by Limit.
     std::array<std::uint64_t, limits> hits{};
 
-    /// How late the ticks came, in milliseconds, counted by upper bound.
-    static constexpr std::array<std::int64_t, 9> lag_bounds{1, 2, 5, 10, 50, 100, 500, 1000, 5000};
-    std::array<std::uint64_t, lag_bounds.size() + 1> lag_counts{};
-    std::int64_t lag_sum = 0;
-    std::int64_t lag_last = 0;
+    /// How late the ticks of the event loop came, in milliseconds.
+    Histogram<1, 2, 5, 10, 50, 100, 500, 1000, 5000> lag;
+    Millis lag_last = 0;
 
-    void count_lag(std::int64_t lag) {
-        std::size_t bucket = 0;
-        while (bucket < lag_bounds.size() && lag > lag_bounds[bucket]) ++bucket;
-        ++lag_counts[bucket];
-        lag_sum += lag;
-        lag_last = lag;
+    void count_lag(Millis late) {
+        lag.count(late);
+        lag_last = late;
     }
 
     void count(Limit limit) { ++hits[static_cast<std::size_t>(limit)]; }

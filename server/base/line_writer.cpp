@@ -1,4 +1,4 @@
-#include "server/line_writer.h"
+#include "server/base/line_writer.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace pulsegate {
 
 namespace {
 
-/// What may wait for a file that takes nothing: some half a million lines.
+/// Bytes that may wait while the file takes nothing: about half a million lines.
 constexpr std::size_t most_waiting = 64 * 1024 * 1024;
 
 int open_file(const std::string& path) {
@@ -75,7 +75,7 @@ void LineWriter::run() {
         const auto lines = std::exchange(waiting_, {});
         const auto lost = std::exchange(lost_, 0);
         lock.unlock();
-        if (lost > 0) complain_(fmt::format("{} lines lost: too slow", lost));
+        if (lost > 0) complain_(fmt::format("{} lines lost: the file takes them too slowly", lost));
         write_out(lines);
         lock.lock();
     }
@@ -86,7 +86,7 @@ void LineWriter::open_again() {
         const int file = open_file(path_);
         ::close(std::exchange(file_, file));
     } catch (const std::system_error& error) {
-        complain_(fmt::format("{}; going on in the old file", error.what()));
+        complain_(fmt::format("{}; still writing to the old file", error.what()));
     }
 }
 

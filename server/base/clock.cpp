@@ -1,0 +1,57 @@
+#include "server/base/clock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <ctime>
+
+namespace pulsegate {
+
+namespace {
+
+Millis steady_now() {
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::atomic<Millis> began_at{steady_now()};
+std::atomic<Millis> stopped_at{0};  // 0: the clock runs
+
+}  // namespace
+
+Millis monotonic_now() {
+    const Millis stopped = stopped_at.load(std::memory_order_acquire);
+    if (stopped != 0) [[unlikely]]
+        return stopped;
+    return steady_now() - began_at.load(std::memory_order_relaxed);
+}
+
+StoppedClock::StoppedClock() {
+    assert(stopped_at == 0);
+    stopped_at = std::max<Millis>(monotonic_now(), 1);
+}
+
+StoppedClock::~StoppedClock() {
+    began_at = steady_now() - stopped_at;
+    stopped_at = 0;
+}
+
+void StoppedClock::advance(Millis time) { stopped_at += time; }
+
+WallMillis wall_now() {
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string rfc3339(WallMillis when) {
+    const std::time_t seconds = when / 1000;
+    std::tm utc{};
+    gmtime_r(&seconds, &utc);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                       when % 1000);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,121 @@
+#include "server/base/hash.h"
+
+#include <sys/random.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace pulsegate {
+
+namespace {
+
+/// Loads a little-endian word, whatever the byte order of the machine.
+template <class Word>
+std::uint64_t load(const char* at) {
+    static_assert(std::endian::native == std::endian::little,
+                  "big-endian machines need a byte swap here");
+    Word word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/// The last bytes of a text, fewer than eight. Without a loop: the loads may overlap, in equal
+/// bytes.
+std::uint64_t load_rest(const char* at, std::size_t size) {
+    if (size >= 4)
+        return load<std::uint32_t>(at) | load<std::uint32_t>(at + size - 4) << 8 * (size - 4);
+    if (size == 0) return 0;
+    return load<std::uint8_t>(at) | load<std::uint8_t>(at + size / 2) << 8 * (size / 2) |
+           load<std::uint8_t>(at + size - 1) << 8 * (size - 1);
+}
+
+/// The state of one SipHash-1-3; words are added one by one.
+class SipHash {
+public:
+    explicit SipHash(const HashKey& key)
+        : v0_(key.low ^ 0x736F6D65'70736575),
+          v1_(key.high ^ 0x646F7261'6E646F6D),
+          v2_(key.low ^ 0x6C796765'6E657261),
+          v3_(key.high ^ 0x74656462'79746573) {}
+
+    void add(std::uint64_t word) {
+        v3_ ^= word;
+        round();
+        v0_ ^= word;
+    }
+
+    /// Adds the text and the end of all that was hashed; `before` bytes went in already.
+    std::uint64_t finish(std::string_view text, std::size_t before = 0) {
+        const char* at = text.data();
+        std::size_t left = text.size();
+        for (; left >= 8; left -= 8, at += 8) add(load<std::uint64_t>(at));
+        add(load_rest(at, left) | std::uint64_t{before + text.size()} << 56);
+        v2_ ^= 0xFF;
+        round();
+        round();
+        round();
+        return v0_ ^ v1_ ^ v2_ ^ v3_;
+    }
+
+private:
+    void round() {
+        v0_ += v1_;
+        v1_ = std::rotl(v1_, 13) ^ v0_;
+        v0_ = std::rotl(v0_, 32);
+        v2_ += v3_;
+        v3_ = std::rotl(v3_, 16) ^ v2_;
+        v0_ += v3_;
+        v3_ = std::rotl(v3_, 21) ^ v0_;
+        v2_ += v1_;
+        v1_ = std::rotl(v1_, 17) ^ v2_;
+        v2_ = std::rotl(v2_, 32);
+    }
+
+    std::uint64_t v0_, v1_, v2_, v3_;
+};
+
+HashKey random_key() {
+    HashKey key;
+    // So few bytes come whole, or not at all if a signal comes before the system has randomness.
+    while (getrandom(&key, sizeof key, 0) != sizeof key)
+        if (errno != EINTR) throw std::system_error(errno, std::system_category(), "getrandom");
+    return key;
+}
+
+/// A hash that has taken in the secret of the process.
+const SipHash& keyed() {
+    static const SipHash begun(random_key());
+    return begun;
+}
+
+}  // namespace
+
+std::uint64_t siphash13(const HashKey& key, std::string_view text) {
+    return SipHash(key).finish(text);
+}
+
+std::uint64_t keyed_hash(std::string_view text) { return SipHash(keyed()).finish(text); }
+
+std::uint64_t keyed_hash(std::uint64_t number) { return keyed_hash(number, {}); }
+
+std::uint64_t keyed_hash(std::uint64_t number, std::string_view text) {
+    SipHash hash = keyed();
+    hash.add(number);
+    return hash.finish(text, sizeof number);
+}
+
+std::uint64_t keyed_hash(std::string_view first, std::string_view second) {
+    return keyed_hash(keyed_hash(first), second);
+}
+
+std::uint64_t stable_hash(std::string_view text) {
+    return siphash13({0x07060504'03020100, 0x0F0E0D0C'0B0A0908}, text);
+}
+
+unsigned home_shard(std::string_view name, unsigned shards) {
+    return static_cast<unsigned>(stable_hash(name) % shards);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace pulsegate {
+
+/// Hashes of what peers name: user names, client ids, topics, filters, addresses. They are keyed
+/// with a secret of the process, so that nobody outside can find names that collide and turn a
+/// table into a list, and they differ from one run to the next: they must not leave the process.
+///
+/// The function is SipHash-1-3 (Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012), with
+/// one round a word and three at the end, as the tables of Rust and Python have it. Any thread.
+std::uint64_t keyed_hash(std::string_view text);
+std::uint64_t keyed_hash(std::uint64_t number);
+
+/// The hash of a number and a text: the same text with another number has another hash.
+std::uint64_t keyed_hash(std::uint64_t number, std::string_view text);
+
+/// The hash of two texts: ("a", "bc") and ("ab", "c") differ.
+std::uint64_t keyed_hash(std::string_view first, std::string_view second);
+
+/// For tables that are searched by text: `boost::unordered_flat_map<std::string, V, TextHash,
+/// std::equal_to<>>`.
+struct TextHash {
+    using is_transparent = void;
+    using is_avalanching = void;  ///< all its bits are good: the table need not mix them again
+
+    std::size_t operator()(std::string_view text) const { return keyed_hash(text); }
+};
+
+/// The same in every process, for ever: files and other nodes will depend on it. SipHash-1-3 with
+/// the key of its published test vectors, the bytes 00 01 ... 0f. Never change it. A peer can find
+/// collisions, so no table may be keyed by it.
+std::uint64_t stable_hash(std::string_view text);
+
+/// The home shard of the user, or the shared subscription, with this name.
+unsigned home_shard(std::string_view name, unsigned shards);
+
+struct HashKey {
+    std::uint64_t low;   ///< of the 128 bits, the first eight bytes
+    std::uint64_t high;  ///< the others
+};
+
+/// SipHash-1-3, the function behind all of the above.
+std::uint64_t siphash13(const HashKey& key, std::string_view text);
+
+}  // namespace pulsegate

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+namespace pulsegate {
+
+/// The limits that clients can reach, by the setting that sets them.
+enum class Limit : std::uint8_t {
+    max_connections,
+    memory_budget,
+    max_connections_per_address,
+    max_connections_per_user,
+    login_rate,
+    login_wait,
+    max_loop_lag,
+    max_message_rate,
+    max_byte_rate,
+    max_packet_size,
+    output_budget,
+    total_output_budget,
+    max_subscriptions,
+    max_topic_length,
+    max_topic_levels,
+    ban_failures,
+    ban_flaps,
+    duel_takeovers,
+};
+
+/// The names of the settings, in the order of Limit.
+inline constexpr std::string_view limit_names[] = {
+    "max-connections",
+    "memory-budget",
+    "max-connections-per-address",
+    "max-connections-per-user",
+    "login-rate",
+    "login-wait",
+    "max-loop-lag",
+    "max-message-rate",
+    "max-byte-rate",
+    "max-packet-size",
+    "output-budget",
+    "total-output-budget",
+    "max-subscriptions",
+    "max-topic-length",
+    "max-topic-levels",
+    "ban-failures",
+    "ban-flaps",
+    "duel-takeovers",
+};
+
+inline constexpr std::size_t limits = std::size(limit_names);
+static_assert(limits == static_cast<std::size_t>(Limit::duel_takeovers) + 1);
+
+}  // namespace pulsegate

@@ -1,0 +1,47 @@
+#include "server/base/url.h"
+
+#include <algorithm>
+
+#include "protocol/utf8.h"
+
+namespace pulsegate {
+
+std::string bracketed(std::string_view host) {
+    const bool v6 = host.find(':') != std::string_view::npos;
+    return v6 ? '[' + std::string(host) + ']' : std::string(host);
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+    const auto hex = [](char c) {
+        if (c >= '0' && c <= '9') return c - '0';
+        if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+        if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+        return -1;
+    };
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '%') {
+            out += text[i];
+            continue;
+        }
+        if (i + 2 >= text.size() || hex(text[i + 1]) < 0 || hex(text[i + 2]) < 0)
+            return std::nullopt;
+        out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
+        i += 2;
+    }
+    if (!valid_utf8(out)) return std::nullopt;
+    return out;
+}
+
+std::optional<std::string_view> query_value(std::string_view query, std::string_view key) {
+    while (!query.empty()) {
+        const auto pair = query.substr(0, query.find('&'));
+        query.remove_prefix(std::min(pair.size() + 1, query.size()));
+        const auto equals = pair.find('=');
+        if (pair.substr(0, equals) == key)
+            return equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
+    }
+    return std::nullopt;
+}
+
+}  // namespace pulsegate
