@@ -1,4 +1,4 @@
-#include "server/admission/visitors.h"
+#include "server/limits/address_limits.h"
 
 namespace pulsegate {
 
@@ -8,30 +8,31 @@ constexpr unsigned most_repeats = 20;
 
 }  // namespace
 
-Visitors::Standing Visitors::enter(const Address& address, Millis now) {
-    if (!address.known()) return Standing::welcome;
+AddressLimits::Standing AddressLimits::enter(const Address& address, Millis now) {
+    if (!address.known()) return Standing::ok;
     const std::lock_guard lock(mutex_);
     const std::size_t there = ++connections_[address];
     const auto most = settings_.max_connections_per_address;
     if (bans_.contains(address, now))
-        return there > courtesy ? Standing::shut_out : Standing::banned;
-    if (most == 0 || there <= most) return Standing::welcome;
-    return there > most + courtesy ? Standing::shut_out : Standing::crowded;
+        return there > courtesy ? Standing::refused_silently : Standing::banned;
+    if (most == 0 || there <= most) return Standing::ok;
+    return there > most + courtesy ? Standing::refused_silently : Standing::too_many;
 }
 
-void Visitors::leave(const Address& address) {
+void AddressLimits::leave(const Address& address) {
     if (!address.known()) return;
     const std::lock_guard lock(mutex_);
     const auto found = connections_.find(address);
     if (--found->second == 0) connections_.erase(found);
 }
 
-bool Visitors::failed(const Address& address, std::uint64_t guess, Millis now) {
+bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis now) {
     if (!address.known() || settings_.ban_failures == 0) return false;
     const std::lock_guard lock(mutex_);
     if (bans_.contains(address, now)) return false;
-    // A phone with an old password shows it again and again, and behind one address there may be
-    // many phones: that is no guessing. But each time it is checked, and that costs.
+    // A phone with an old password repeats it, and many phones may share one address: that is no
+    // guessing. But each check costs processor time, so repetitions have a higher limit of their
+    // own.
     const bool again = guesses_.add({address, guess}, now) > 1;
     const auto different =
         again ? different_guesses_.count(address, now) : different_guesses_.add(address, now);
@@ -43,12 +44,12 @@ bool Visitors::failed(const Address& address, std::uint64_t guess, Millis now) {
     return true;
 }
 
-bool Visitors::banned(const Address& address, Millis now) const {
+bool AddressLimits::banned(const Address& address, Millis now) const {
     const std::lock_guard lock(mutex_);
     return bans_.contains(address, now);
 }
 
-std::vector<Ban> Visitors::bans(Millis now) const {
+std::vector<Ban> AddressLimits::bans(Millis now) const {
     const std::lock_guard lock(mutex_);
     std::vector<Ban> all;
     bans_.visit(now, [&all](const Address& address, Millis left) {
@@ -57,7 +58,7 @@ std::vector<Ban> Visitors::bans(Millis now) const {
     return all;
 }
 
-bool Visitors::lift_ban(const Address& address) {
+bool AddressLimits::lift_ban(const Address& address) {
     const std::lock_guard lock(mutex_);
     return bans_.lift(address);
 }

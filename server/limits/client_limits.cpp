@@ -1,14 +1,16 @@
-#include "server/admission/conduct.h"
+#include "server/limits/client_limits.h"
 
 #include <algorithm>
 
 namespace pulsegate {
 
-bool Conduct::banned(std::string_view user, std::string_view client, Millis now) const {
+bool ClientLimits::banned(std::string_view user, std::string_view client, Millis now) const {
+    thread_.assert_here();
     return !bans_.empty() && bans_.contains({std::string(user), std::string(client)}, now);
 }
 
-bool Conduct::broke_off(std::string_view user, std::string_view client, Millis now) {
+bool ClientLimits::broke_off(std::string_view user, std::string_view client, Millis now) {
+    thread_.assert_here();
     if (settings_.ban_flaps == 0) return false;
     const auto key = fingerprint(user, client);
     if (flaps_.add(key, now) < settings_.ban_flaps) return false;
@@ -17,7 +19,9 @@ bool Conduct::broke_off(std::string_view user, std::string_view client, Millis n
     return true;
 }
 
-Millis Conduct::pause_before_takeover(std::string_view user, std::string_view client, Millis now) {
+Millis ClientLimits::pause_before_takeover(std::string_view user, std::string_view client,
+                                           Millis now) {
+    thread_.assert_here();
     if (settings_.duel_takeovers == 0) return 0;
     const unsigned lately = takeovers_.add(fingerprint(user, client), now);
     if (lately <= settings_.duel_takeovers) return 0;
@@ -26,7 +30,8 @@ Millis Conduct::pause_before_takeover(std::string_view user, std::string_view cl
     return shortest << std::min(lately - settings_.duel_takeovers - 1, most_doublings);
 }
 
-std::vector<Ban> Conduct::bans(Millis now) const {
+std::vector<Ban> ClientLimits::bans(Millis now) const {
+    thread_.assert_here();
     std::vector<Ban> all;
     bans_.visit(now, [&all](const Name& name, Millis left) {
         all.push_back({.user = name.first, .client = name.second, .left = left});
@@ -34,7 +39,8 @@ std::vector<Ban> Conduct::bans(Millis now) const {
     return all;
 }
 
-bool Conduct::lift_ban(std::string_view user, std::string_view client) {
+bool ClientLimits::lift_ban(std::string_view user, std::string_view client) {
+    thread_.assert_here();
     return bans_.lift({std::string(user), std::string(client)});
 }
 

@@ -1,4 +1,4 @@
-#include "server/admission/admission.h"
+#include "server/limits/admission.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,18 +8,18 @@
 #include <cstdint>
 #include <fstream>
 
-#include "server/log.h"
+#include "server/base/log.h"
 
 namespace pulsegate {
 
 namespace {
 
-/// No process has more connections; keeps the sum below in range when the limit is "unlimited".
+/// Taken as the limit on open files when that is "unlimited", so that sums do not overflow.
 constexpr rlim_t most_files = 100'000'000;
 
 std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// What the machine has, or the control group that the process runs in, in bytes.
+/// Memory of the machine, or of the process's control group if that is less, in bytes.
 std::size_t memory_of_the_machine() {
     const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
     std::ifstream file("/sys/fs/cgroup/memory.max");  // "max" if there is no limit
@@ -66,10 +66,10 @@ void Admission::weigh() {
     const auto now = resident();
     const auto before = memory_.exchange(now, std::memory_order_relaxed);
     if (now > memory_budget_ && before <= memory_budget_)
-        spdlog::error("{} MiB are in use and memory-budget is {} MiB: newcomers are turned away",
+        spdlog::error("{} MiB are in use and memory-budget is {} MiB: new clients are refused",
                       now >> 20, memory_budget_ >> 20);
     if (now <= memory_budget_ && before > memory_budget_)
-        spdlog::info("{} MiB are in use: newcomers may come in again", now >> 20);
+        spdlog::info("{} MiB are in use: new clients are accepted again", now >> 20);
 }
 
 }  // namespace pulsegate

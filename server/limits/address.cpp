@@ -1,4 +1,4 @@
-#include "server/admission/address.h"
+#include "server/limits/address.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace {
 
 namespace ip = boost::asio::ip;
 
-// Prefixes that nobody has: 0:1::/32 for IPv4, and one for ::/64, where ::1 is.
+// Prefixes that no client has: 0:1::/32 stands for IPv4, 1 for ::/64, the network of ::1.
 constexpr std::uint64_t v4_mark = std::uint64_t{1} << 32;
 constexpr std::uint64_t v6_zero = 1;
 

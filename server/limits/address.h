@@ -5,16 +5,18 @@
 #include <cstdint>
 #include <string>
 
+#include "server/base/hash.h"
+
 namespace pulsegate {
 
-/// IPv4 as such, also if it comes in IPv6.
+/// An IPv4 address that is mapped to IPv6 as IPv4; others as they are.
 boost::asio::ip::address unmapped(const boost::asio::ip::address& address);
 
-/// Where a client comes from, as far as limits go: one IPv4 address, or an IPv6 network of 64 bits,
-/// all of which belongs to one customer (RFC 6177).
+/// What the limits by address count as one: an IPv4 address, or an IPv6 network of 64 bits, all of
+/// which belongs to one customer (RFC 6177).
 class Address {
 public:
-    Address() = default;  ///< nowhere: it counts for no limit
+    Address() = default;  ///< unknown: no limit applies to it
     explicit Address(const boost::asio::ip::address& address);
 
     bool known() const { return bits_ != 0; }
@@ -23,7 +25,8 @@ public:
     /// "10.0.0.7" or "2001:db8::/64".
     std::string text() const;
 
-    friend std::size_t hash_value(const Address& address) { return address.bits_; }
+    /// Keyed, because a peer with many IPv6 networks can choose among them.
+    friend std::size_t hash_value(const Address& address) { return keyed_hash(address.bits_); }
 
 private:
     std::uint64_t bits_ = 0;  ///< an IPv6 prefix, or `v4_mark` with an IPv4 address

@@ -6,21 +6,23 @@
 #include <string_view>
 #include <utility>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
+#include "server/base/hash.h"
 
 namespace pulsegate {
 
-/// Two texts as a key. It holds a secret of this process, so that nobody can choose texts to be
-/// taken for others.
-std::uint64_t fingerprint(std::string_view first, std::string_view second);
+/// A key for two texts. Peers can't choose texts whose keys collide.
+inline std::uint64_t fingerprint(std::string_view first, std::string_view second) {
+    return keyed_hash(first, second);
+}
 
-/// How often something happened within the last minute, by key. What happened before the minute
-/// at hand counts for as much of it as still lies within the last 60 s, so that two maps do, and
-/// what is long ago goes all at once.
+/// How often something happened within the last minute, by key: a sliding window out of two maps,
+/// one for this minute and one for the last. The last minute's counts are weighted by the part of
+/// it that lies within the last 60 s, and are dropped all at once.
 template <class Key>
 class RecentCounts {
 public:
-    /// It happened. Returns how often lately, this time included.
+    /// Counts one event. Returns the key's count in the window, this one included.
     unsigned add(const Key& key, Millis now) {
         turn_page(now);
         if (present_.size() < most_keys || present_.contains(key)) ++present_[key];
@@ -47,7 +49,7 @@ public:
 private:
     using Counts = boost::unordered_flat_map<Key, unsigned>;
 
-    /// Beyond so many, further keys are not counted: names of the moment must not fill the memory.
+    /// Further keys are not counted, so that peers that invent names can't fill the memory.
     static constexpr std::size_t most_keys = 200'000;
 
     void turn_page(Millis now) {

@@ -5,31 +5,33 @@
 #include <optional>
 #include <string>
 
-#include "server/limits.h"
+#include "server/base/limit.h"
 
 namespace pulsegate {
 
 struct AdmissionSettings {
     std::size_t max_connections = 0;  ///< 0: as many as the limit on open files allows
-    std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of what the machine has
+    std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of the machine's memory
 };
 
-/// What the process can hold: connections, decided by its limit on open files, and memory. A
-/// reserve of descriptors is kept for those who are turned away politely, for files and for the
-/// admin API. What runs out is denied to newcomers, never taken from those who are in.
+/// How many connections, limited by open files, and how much memory the process may have. A reserve
+/// of descriptors is kept for connections that are refused with a reason, for files and for the
+/// admin API. At a limit new connections are refused; open ones stay. Any thread may call it.
 class Admission {
 public:
     /// Raises the soft limit on open files to the hard one, and keeps `own_files` descriptors for
     /// the process itself.
     Admission(const AdmissionSettings& settings, std::size_t own_files);
 
-    /// Is there a descriptor for one more connection, if only to turn it away?
-    bool can_accept() const { return open_.load(std::memory_order_relaxed) < capacity_ + courtesy; }
+    /// Is there a descriptor for one more connection, if only to refuse it?
+    [[nodiscard]] bool can_accept() const {
+        return open_.load(std::memory_order_relaxed) < capacity_ + courtesy;
+    }
 
-    /// What newcomers must be turned away for, if anything.
-    std::optional<Limit> reached() const;
+    /// The limit for which new connections must be refused, if any.
+    [[nodiscard]] std::optional<Limit> reached() const;
 
-    /// Looks how much memory the process takes; once a second, from one thread.
+    /// Measures the resident memory of the process; once a second, from one thread.
     void weigh();
 
     void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
@@ -38,7 +40,7 @@ public:
     std::size_t open() const { return open_.load(std::memory_order_relaxed); }
     std::size_t capacity() const { return capacity_; }
     std::size_t file_limit() const { return file_limit_; }
-    /// What sets the capacity, for people.
+    /// What sets the capacity, as text for the log.
     std::string bound() const;
     std::size_t memory() const { return memory_.load(std::memory_order_relaxed); }
     std::size_t memory_budget() const { return memory_budget_; }
@@ -48,7 +50,7 @@ private:
 
     std::size_t file_limit_;
     std::size_t capacity_;
-    bool by_setting_;  ///< and not by the file limit
+    bool by_setting_;  ///< max-connections sets the capacity, not the limit on open files
     std::size_t memory_budget_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};

@@ -5,20 +5,20 @@
 #include <utility>
 #include <vector>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 namespace pulsegate {
 
-/// Who may not come in for a while, as people are shown it: an address, or a client of a user.
+/// A banned address, or a banned client of a user, as the admin API shows it.
 struct Ban {
     std::string address{};
     std::string user{};
     std::string client{};
-    Millis left = 0;  ///< until it ends
+    Millis left = 0;  ///< until the ban ends
 };
 
-/// Who is kept out until when. It has no clock.
-template <class Key>
+/// Bans with the time when each ends. It has no clock.
+template <class Key, class Hash = boost::hash<Key>>
 class BanList {
 public:
     void add(Key key, Millis now, Millis until) {
@@ -29,17 +29,17 @@ public:
         until_.insert_or_assign(std::move(key), until);
     }
 
-    bool contains(const Key& key, Millis now) const {
+    [[nodiscard]] bool contains(const Key& key, Millis now) const {
         const auto found = until_.find(key);
         return found != until_.end() && found->second > now;
     }
 
-    /// False if there was none.
-    bool lift(const Key& key) { return until_.erase(key) > 0; }
+    /// False if the key was not banned.
+    [[nodiscard]] bool lift(const Key& key) { return until_.erase(key) > 0; }
 
     bool empty() const { return until_.empty(); }
 
-    /// Calls `visit(key, milliseconds left)` for each that holds.
+    /// Calls `visit(key, milliseconds left)` for each ban that has not ended.
     template <class Visit>
     void visit(Millis now, Visit visit) const {
         for (const auto& [key, until] : until_)
@@ -49,7 +49,7 @@ public:
 private:
     static constexpr Millis sweep_every = 60'000;
 
-    boost::unordered_flat_map<Key, Millis> until_;
+    boost::unordered_flat_map<Key, Millis, Hash> until_;
     Millis next_sweep_ = 0;
 };
 

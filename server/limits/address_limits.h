@@ -1,0 +1,63 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/limits/address.h"
+#include "server/limits/bans.h"
+#include "server/limits/recent_counts.h"
+
+namespace pulsegate {
+
+struct AddressLimitSettings {
+    std::size_t max_connections_per_address = 10'000;  ///< 0: any number
+    unsigned ban_failures = 100;  ///< different passwords within a minute; 0: no bans
+    Millis ban_time = 5 * 60'000;
+};
+
+/// Counts the connections and wrong passwords of each address, and bans addresses that guess
+/// passwords. Any thread may call it, because an address has clients on all shards; a lock
+/// suffices, because each connection calls it only a few times.
+class AddressLimits {
+public:
+    enum class Standing : std::uint8_t {
+        ok,
+        too_many,          ///< the address has too many connections
+        banned,            ///< the address is banned
+        refused_silently,  ///< refused, and too many refused connections are open to answer another
+    };
+
+    explicit AddressLimits(const AddressLimitSettings& settings) : settings_(settings) {}
+
+    /// Counts one more connection of the address, until `leave`, whatever the answer.
+    [[nodiscard]] Standing enter(const Address& address, Millis now);
+    void leave(const Address& address);
+
+    /// A client at the address sent a wrong password; `guess` is a fingerprint of user and
+    /// password. True if the address is banned for that.
+    [[nodiscard]] bool failed(const Address& address, std::uint64_t guess, Millis now);
+
+    [[nodiscard]] bool banned(const Address& address, Millis now) const;
+    std::vector<Ban> bans(Millis now) const;
+    /// False if the address was not banned.
+    [[nodiscard]] bool lift_ban(const Address& address);
+
+private:
+    /// Refused connections of one address that may be open at once to be sent the reason.
+    static constexpr std::size_t courtesy = 64;
+
+    const AddressLimitSettings settings_;
+    mutable std::mutex mutex_;
+    boost::unordered_flat_map<Address, std::uint32_t> connections_;
+    RecentCounts<std::pair<Address, std::uint64_t>> guesses_;
+    RecentCounts<Address> different_guesses_;
+    RecentCounts<Address> failures_;
+    BanList<Address> bans_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/base/hash.h"
+#include "server/base/owner_thread.h"
+#include "server/limits/bans.h"
+#include "server/limits/recent_counts.h"
+
+namespace pulsegate {
+
+struct ClientLimitSettings {
+    unsigned ban_flaps = 30;      ///< broken connections within a minute; 0: no bans
+    unsigned duel_takeovers = 5;  ///< takeovers within a minute; 0: none is delayed
+    Millis ban_time = 5 * 60'000;
+};
+
+/// Counts broken connections and takeovers of the clients of one shard: it bans clients that
+/// reconnect all the time, and delays takeovers of a client id that two devices fight for. Owned by
+/// the shard, used on its thread. It has no clock.
+class ClientLimits {
+public:
+    explicit ClientLimits(const ClientLimitSettings& settings) : settings_(settings) {}
+
+    [[nodiscard]] bool banned(std::string_view user, std::string_view client, Millis now) const;
+
+    /// The client's connection broke, timed out or was closed by the gateway. True if the client is
+    /// banned for that.
+    [[nodiscard]] bool broke_off(std::string_view user, std::string_view client, Millis now);
+
+    /// How long another connection must wait before it takes the client over, in milliseconds. Two
+    /// devices with one client id that reconnect at once after each takeover would go on without
+    /// end.
+    [[nodiscard]] Millis pause_before_takeover(std::string_view user, std::string_view client,
+                                               Millis now);
+
+    std::vector<Ban> bans(Millis now) const;
+    /// False if the client was not banned.
+    [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client);
+
+private:
+    using Name = std::pair<std::string, std::string>;  ///< user and client id
+    struct NameHash {
+        using is_avalanching = void;
+        std::size_t operator()(const Name& name) const {
+            return keyed_hash(name.first, name.second);
+        }
+    };
+
+    const ClientLimitSettings settings_;
+    RecentCounts<std::uint64_t> flaps_;
+    RecentCounts<std::uint64_t> takeovers_;
+    BanList<Name, NameHash> bans_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
