@@ -7,52 +7,30 @@
 #include <stdexcept>
 
 #include "protocol/topic.h"
+#include "protocol/utf8.h"
 #include "server/auth/secret_file.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
 namespace {
 
-// The names' places in a rule's filter: bytes that UTF-8 does not have.
+// Placeholders for `%u` and `%c` in a rule's filter: bytes that UTF-8 does not have.
 constexpr char user_mark = '\xFE';
 constexpr char client_mark = '\xFF';
 constexpr std::string_view marks = "\xFE\xFF";
-
-constexpr std::string_view presence = "presence";
 
 bool is_hex(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-bool begins_with_wildcard(std::string_view filter) {
-    return filter.starts_with('+') || filter.starts_with('#');
-}
-
-/// No topic is empty: "#" selects what "+/#" does, and "/#" what "/+/#" does.
+/// No topic is empty, so "#" selects the same topics as "+/#", and "/#" the same as "/+/#".
 std::string_view spelled_out(std::string_view filter) {
     return filter == "#" ? "+/#" : filter == "/#" ? "/+/#" : filter;
 }
 
-/// Is `level` the name, percent-encoded as one level of a topic?
-bool is_encoded(std::string_view name, std::string_view level) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
-    for (const char c : name) {
-        if (level.empty()) return false;
-        if (c != '/' && c != '+' && c != '#' && c != '%') {
-            if (level[0] != c) return false;
-            level.remove_prefix(1);
-            continue;
-        }
-        const auto code = static_cast<unsigned char>(c);
-        const char encoded[] = {'%', digits[code >> 4], digits[code & 15]};
-        if (!level.starts_with(std::string_view(encoded, sizeof encoded))) return false;
-        level.remove_prefix(sizeof encoded);
-    }
-    return level.empty();
-}
-
-/// Is `level`, of a topic or a subscription, the one that the rule's level asks for? A rule's `+`
-/// takes any; a subscription's wildcards are only taken by a wildcard.
+/// Does `level`, of a topic or a subscription, match the level `wanted` of a rule? A rule's `+`
+/// matches any level; only wildcards match the wildcards of a subscription.
 bool fills(std::string_view level, std::string_view wanted, const Who& who) {
     if (wanted == "+") return true;
     const auto mark = wanted.find_first_of(marks);
@@ -63,12 +41,12 @@ bool fills(std::string_view level, std::string_view wanted, const Who& who) {
     if (level.size() < before.size() + behind.size()) return false;
     if (!level.starts_with(before) || !level.ends_with(behind)) return false;
     level = level.substr(before.size(), level.size() - before.size() - behind.size());
-    return is_encoded(wanted[mark] == user_mark ? who.user : who.client, level);
+    return is_topic_level(level, wanted[mark] == user_mark ? who.user : who.client);
 }
 
 /// `topic_matches` for a rule's filter.
 bool selects(std::string_view filter, std::string_view topic, const Who& who) {
-    if (topic.starts_with('$') && begins_with_wildcard(filter)) return false;
+    if (server_topic(topic) && begins_with_wildcard(filter)) return false;
     TopicLevels wanted(filter);
     TopicLevels levels(topic);
     std::string_view level;
@@ -80,7 +58,7 @@ bool selects(std::string_view filter, std::string_view topic, const Who& who) {
 }
 
 bool covers(std::string_view filter, std::string_view subscription, const Who& who) {
-    if (subscription.starts_with('$') && begins_with_wildcard(filter)) return false;
+    if (server_topic(subscription) && begins_with_wildcard(filter)) return false;
     TopicLevels wanted(spelled_out(filter));
     TopicLevels levels(spelled_out(subscription));
     std::string_view level;
@@ -92,13 +70,15 @@ bool covers(std::string_view filter, std::string_view subscription, const Who& w
 }
 
 bool overlaps(std::string_view filter, std::string_view subscription, const Who& who) {
-    if (subscription.starts_with('$') && begins_with_wildcard(filter)) return false;
+    if (server_topic(subscription) && begins_with_wildcard(filter)) return false;
     if (begins_with_wildcard(subscription)) {
-        if (filter.starts_with('$')) return false;
-        // Below "presence" it is sent nothing, but there may be a topic of just that name.
-        if (selects(filter.substr(0, filter.find('/')), presence, who) &&
+        if (server_topic(filter)) return false;
+        // The subscription is sent nothing below "presence", but there may be a topic "presence"
+        // itself.
+        if (selects(filter.substr(0, filter.find('/')), presence_level, who) &&
             !begins_with_wildcard(filter))
-            return selects(filter, presence, who) && topic_matches(subscription, presence);
+            return selects(filter, presence_level, who) &&
+                   topic_matches(subscription, presence_level);
     }
     TopicLevels wanted(spelled_out(filter));
     TopicLevels levels(spelled_out(subscription));
@@ -112,8 +92,8 @@ bool overlaps(std::string_view filter, std::string_view subscription, const Who&
     return !levels.next(level) || level == "#";
 }
 
-/// Takes the next word off the line; nothing at its end. A quote that does not end leaves
-/// `unfinished` true.
+/// Removes the next word from the line; nothing at the end of the line. Sets `unfinished` if a
+/// quote does not end.
 std::optional<std::string> take_word(std::string_view& line, bool& unfinished) {
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     if (line.empty()) return std::nullopt;
@@ -137,7 +117,7 @@ std::optional<std::string> take_word(std::string_view& line, bool& unfinished) {
     return word;
 }
 
-/// Puts marks in place of `%u` and `%c`. Returns what is wrong, or nothing.
+/// Replaces `%u` and `%c` by marks. Returns what is wrong with the filter, or nothing.
 std::string_view put_marks(std::string& filter) {
     std::string marked;
     for (std::size_t i = 0; i < filter.size(); ++i) {
@@ -161,8 +141,9 @@ bool is_mark(char c) { return c == user_mark || c == client_mark; }
 
 std::string_view wrong_with_filter(std::string& filter) {
     if (!valid_utf8(filter)) return "is not UTF-8; save the file as UTF-8";
-    if (filter.starts_with("$share/"))
-        return "names a shared subscription; leave '$share/GROUP/' out, the rest is judged";
+    if (filter.starts_with(share_prefix))
+        return "names a shared subscription; leave '$share/GROUP/' out: a rule for FILTER applies "
+               "to it";
     if (const auto wrong = put_marks(filter); !wrong.empty()) return wrong;
 
     std::string filled = filter;
@@ -170,13 +151,12 @@ std::string_view wrong_with_filter(std::string& filter) {
     if (!valid_topic_filter(filled))
         return "has no valid topic filter; '+' fills a whole level, '#' the last one";
     if (is_mark(filter.front()))
-        return "begins with %u or %c, so that a user named like any topic would have it; put a "
-               "level before it, as in 'users/%u/#'";
+        return "begins with %u or %c, so that it would select any topic that begins with a user's "
+               "name; put a level before it, as in 'users/%u/#'";
     TopicLevels levels(filter);
     for (std::string_view level; levels.next(level);) {
         if (std::count_if(level.begin(), level.end(), is_mark) > 1)
-            return "has two names in one level, which could be cut apart elsewhere; put a '/' "
-                   "between %u and %c";
+            return "has two names in one level, which is ambiguous; put a '/' between %u and %c";
     }
     return {};
 }

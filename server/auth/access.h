@@ -8,35 +8,35 @@
 
 namespace pulsegate {
 
-/// Whose client asks.
+/// The client that wants to publish or subscribe.
 struct Who {
     std::string_view user;
     std::string_view client;  ///< the client id
 };
 
-/// Who may publish and subscribe to what. One rule a line; the first that applies decides, and
-/// where none applies the answer is no.
+/// Rules who may publish and subscribe to what. One rule a line; the first that applies decides,
+/// and where none applies, access is denied.
 ///
 ///     rule    allow|deny  read|write|readwrite  [user NAME]  FILTER
 ///
-/// - Words are separated by blanks. One that contains blanks, or is empty, is put in double quotes,
-///   inside of which \" and \\ stand for " and \.
-/// - A line whose first character is `#` is a comment. There are none behind a rule, because `#`
-///   is a filter there.
-/// - `read` is to subscribe, `write` to publish, also by a will.
-/// - FILTER is one of MQTT's. A leading wildcard does not select topics that begin with `$`, but
-///   does select `presence/...`.
-/// - `%u` in FILTER is the asking user's name and `%c` the client id, percent-encoded as one level
-///   of a topic like the names in `presence/{user}`: a user named `+` or `a/b` gets no further than
-///   one named `bob`. A level has one of them at most, and the filter must not begin with it, or a
-///   user named like a first level, say `presence`, would have it all.
+/// - Words are separated by blanks. A word that contains blanks, or is empty, is put in double
+///   quotes, inside of which \" and \\ stand for " and \.
+/// - A line whose first character is `#` is a comment. There are no comments behind a rule, because
+///   `#` is a filter there.
+/// - `read` is to subscribe, `write` to publish, by PUBLISH or by a will.
+/// - FILTER is a topic filter of MQTT. A leading wildcard does not select topics that begin with
+///   `$`, but does select `presence/...`.
+/// - `%u` in FILTER stands for the client's user and `%c` for its client id, percent-encoded as one
+///   level of a topic like the names in `presence/{user}`: a user named `+` or `a/b` has no more
+///   access than one named `bob`. A level has one of them at most, and the filter must not begin
+///   with one, or a user named like a first level, say `presence`, could read all of it.
 /// - Any other `%` is written `%%`, unless two hexadecimal digits follow: `presence/a%2Fb`.
 ///
-/// Subscriptions are judged by everything that they can select, so that no wildcard gets around a
-/// rule: rule by rule, one that covers the whole subscription decides; a `deny` that covers some of
-/// it refuses; an `allow` that covers some of it is passed over.
+/// A subscription is compared with the rules by everything that it can select, so that no wildcard
+/// gets around a rule: a rule that covers the whole subscription decides; a `deny` that covers a
+/// part of it refuses; an `allow` that covers a part of it is skipped.
 ///
-/// Asking is const, allocates nothing, and many threads may do it.
+/// The checks are const and allocate nothing; any number of threads may make them.
 class AccessRules {
 public:
     /// No rules: nobody may do anything.
@@ -45,17 +45,18 @@ public:
     /// Throws std::runtime_error that names the file, the line and the remedy.
     static AccessRules load(const std::string& path);
 
-    /// What holds without a file: see `default_rules`.
+    /// The rules that apply without a file: see `default_rules`.
     static AccessRules defaults();
 
-    /// Adds one rule behind the others. Returns what is wrong with it, and the remedy, without
-    /// repeating it; or nothing.
-    std::string_view add(std::string_view rule);
+    /// Appends one rule. Returns what is wrong with it and the remedy, without repeating the rule;
+    /// or nothing.
+    [[nodiscard]] std::string_view add(std::string_view rule);
 
-    bool may_publish(const Who& who, std::string_view topic) const;
+    [[nodiscard]] bool may_publish(const Who& who, std::string_view topic) const;
 
-    /// The filter, valid, as SUBSCRIBE has it: `$share/group/filter` is judged by its filter.
-    bool may_subscribe(const Who& who, std::string_view filter) const;
+    /// `filter` is a valid one of SUBSCRIBE. For `$share/group/filter` the rules are compared with
+    /// its filter.
+    [[nodiscard]] bool may_subscribe(const Who& who, std::string_view filter) const;
 
     std::size_t size() const { return rules_.size(); }
 
@@ -77,9 +78,9 @@ private:
     std::vector<Rule> rules_;
 };
 
-/// The rules without a file, as a file would have them: publish to any inbox, read only one's own;
-/// leave presence to the gateway; everything else is free. Topics that begin with `$` are not
-/// selected by the last rule, so nobody has them.
+/// The rules that apply without a file: clients may publish to any inbox, read only the inbox of
+/// their own user, read but not publish presence, and use all other topics. The last rule does not
+/// select topics that begin with `$`, so they are denied.
 inline constexpr std::string_view default_rules =
     "allow read inbox/%u\n"
     "deny read inbox/#\n"
@@ -87,12 +88,12 @@ inline constexpr std::string_view default_rules =
     "deny write presence/#\n"
     "allow readwrite #\n";
 
-/// Does `filter` select every topic that a subscription to `subscription` is sent? To one that
-/// begins with a wildcard the gateway sends neither `$` topics nor `presence/...`. Both are valid
+/// Does `filter` select every topic that a subscription to `subscription` is sent? A subscription
+/// that begins with a wildcard is sent neither `$` topics nor `presence/...`. Both must be valid
 /// filters, and not shared ones.
-bool covers(std::string_view filter, std::string_view subscription);
+[[nodiscard]] bool covers(std::string_view filter, std::string_view subscription);
 
-/// Does it select any of them?
-bool overlaps(std::string_view filter, std::string_view subscription);
+/// Does `filter` select any of these topics?
+[[nodiscard]] bool overlaps(std::string_view filter, std::string_view subscription);
 
 }  // namespace pulsegate

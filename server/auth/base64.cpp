@@ -34,7 +34,7 @@ std::optional<std::string> decode(std::string_view text, std::string_view last_t
         held_bits -= 8;
         bytes += static_cast<char>(held >> held_bits & 0xFF);
     }
-    // Two texts must not stand for the same bytes.
+    // Unused bits must be zero: two texts must not decode to the same bytes.
     if ((held & ((1u << held_bits) - 1)) != 0) return std::nullopt;
     return bytes;
 }

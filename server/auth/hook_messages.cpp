@@ -14,43 +14,43 @@ namespace json = boost::json;
 
 namespace {
 
-Verdict denial(bool guessed) {
+AuthResult denial(bool guessed) {
     return {.reason = Reason::bad_user_name_or_password,
             .why = "the auth-hook denies it",
             .guessed = guessed};
 }
 
-/// Reads what comes with a permission. Returns what is wrong with it, or nothing.
-std::string read_permission(const json::object& answer, Verdict& verdict) {
+/// Reads the members that go with `allow: true`. Returns what is wrong with them, or nothing.
+std::string read_permission(const json::object& answer, AuthResult& result) {
     if (const auto* user = answer.if_contains("user")) {
         if (!user->is_string()) return "its user is no string";
         if (!valid_user(text_of(*user))) return "its user can't be an MQTT username";
-        verdict.user = text_of(*user);
+        result.user = text_of(*user);
     }
     if (const auto* expires = answer.if_contains("expires")) {
-        verdict.expiry = seconds_of(*expires);
-        if (!verdict.expiry) return "its expires is no time; it is in seconds since 1970";
+        result.expiry = seconds_of(*expires);
+        if (!result.expiry) return "its expires is no time; it is in seconds since 1970";
     }
     if (const auto* acl = answer.if_contains("acl")) {
         AccessRules rules;
         if (auto wrong = read_rules(*acl, rules); !wrong.empty()) return wrong;
-        verdict.rules = std::make_shared<const AccessRules>(std::move(rules));
+        result.rules = std::make_shared<const AccessRules>(std::move(rules));
     }
     return {};
 }
 
 }  // namespace
 
-std::string hook_question(const Claim& claim) {
-    return json::serialize(json::object{{"user", claim.user},
-                                        {"password", claim.password},
-                                        {"client", claim.client},
-                                        {"address", claim.address}});
+std::string hook_question(const Credentials& credentials) {
+    return json::serialize(json::object{{"user", credentials.user},
+                                        {"password", credentials.password},
+                                        {"client", credentials.client},
+                                        {"address", credentials.address}});
 }
 
-std::variant<Verdict, HookFailure> read_hook_answer(unsigned status, std::string_view body,
-                                                    std::int64_t now) {
-    // That may be about us rather than about the client, so it bans nobody.
+std::variant<AuthResult, HookFailure> read_hook_answer(unsigned status, std::string_view body,
+                                                       std::int64_t now) {
+    // The backend may refuse the gateway's token rather than the client, so this counts for no ban.
     if (status == 401 || status == 403) return denial(false);
     if (status != 200) return HookFailure{fmt::format("it answered with status {}", status)};
     if (body.size() > longest_hook_answer) return HookFailure{"its answer is too long"};
@@ -61,13 +61,13 @@ std::variant<Verdict, HookFailure> read_hook_answer(unsigned status, std::string
     if (!allow->is_bool()) return HookFailure{"its allow is neither true nor false"};
     if (!allow->get_bool()) return denial(true);
 
-    Verdict verdict;
-    if (auto wrong = read_permission(*answer, verdict); !wrong.empty())
+    AuthResult result;
+    if (auto wrong = read_permission(*answer, result); !wrong.empty())
         return HookFailure{std::move(wrong)};
-    if (verdict.expiry && *verdict.expiry <= now)
-        return Verdict{.reason = Reason::bad_user_name_or_password,
-                       .why = "what the auth-hook allows it has expired already"};
-    return verdict;
+    if (result.expiry && *result.expiry <= now)
+        return AuthResult{.reason = Reason::bad_user_name_or_password,
+                          .why = "the auth-hook allows it until a time that has passed"};
+    return result;
 }
 
 }  // namespace pulsegate

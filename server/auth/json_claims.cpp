@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "protocol/topic.h"
+#include "protocol/utf8.h"
 
 namespace pulsegate {
 
@@ -25,7 +25,7 @@ std::size_t members(const json::value& value) {
     return count;
 }
 
-/// The colons outside of strings: as many as the text has members.
+/// Counts the colons outside of strings: one for each member of an object in the text.
 std::size_t colons(std::string_view text) {
     std::size_t count = 0;
     bool in_string = false;

@@ -12,20 +12,20 @@
 
 namespace pulsegate {
 
-/// A JSON object that says one thing only: the parser keeps the last of two members of one name,
-/// and who reads it elsewhere may see the first, so there must not be two. Nothing if it is none.
-std::optional<boost::json::object> read_object(std::string_view text);
+/// Parses a JSON object. Two members of one name are an error: this parser would keep the last,
+/// others may read the first. Nothing if the text is not such an object.
+[[nodiscard]] std::optional<boost::json::object> read_object(std::string_view text);
 
-/// Of a value that is a string.
-std::string_view text_of(const boost::json::value& value);
+/// The text of a value that is a string.
+[[nodiscard]] std::string_view text_of(const boost::json::value& value);
 
-/// Whole seconds since 1970; nothing if it is no number, or one past all reason.
-std::optional<std::int64_t> seconds_of(const boost::json::value& value);
+/// Whole seconds since 1970; nothing if the value is not a number, or beyond 9e15.
+[[nodiscard]] std::optional<std::int64_t> seconds_of(const boost::json::value& value);
 
-/// May a client have this name? It must be one that MQTT could spell.
-bool valid_user(std::string_view name);
+/// Can this be an MQTT username: UTF-8, 1 to 65,535 bytes?
+[[nodiscard]] bool valid_user(std::string_view name);
 
-/// Adds what `acl` says to the rules. Returns what is wrong with it, or nothing.
-std::string read_rules(const boost::json::value& acl, AccessRules& rules);
+/// Appends the rules in the array `acl`. Returns what is wrong with it, or nothing.
+[[nodiscard]] std::string read_rules(const boost::json::value& acl, AccessRules& rules);
 
 }  // namespace pulsegate

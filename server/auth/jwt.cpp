@@ -49,7 +49,7 @@ const unsigned char* bytes_of(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-/// The refusal on its way from a check to `verify`.
+/// Why a check refuses the token; empty if it does not.
 using Trouble = std::string_view;
 
 bool verify_hmac(const std::string& secret, std::string_view text, std::string_view signature) {
@@ -86,7 +86,7 @@ bool verify_public(EVP_PKEY* key, const EVP_MD* digest, std::string_view text,
                       EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key) == 1 &&
                       EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(),
                                        bytes_of(text), text.size()) == 1;
-    ERR_pop_to_mark();  // or this thread's next TLS call would take the errors for its own
+    ERR_pop_to_mark();  // or this thread's next TLS call would find the errors in the queue
     return good;
 }
 
@@ -150,8 +150,8 @@ Trouble check_audience(const json::object& claims, std::string_view audience) {
     return "its aud is not the one asked for";
 }
 
-/// `openssl rand -base64 48 > secret` puts a line break behind the secret. It is not meant, unless
-/// the secret is plain bytes.
+/// `openssl rand -base64 48 > secret` puts a line break behind the secret. It is not part of the
+/// secret, unless that is binary.
 std::string without_line_break(std::string secret) {
     const std::string_view whole = secret;
     const auto end =
@@ -205,7 +205,8 @@ struct JwtVerifier::Key {
 
 namespace {
 
-/// Which algorithm a public key is for, or an error that says which keys are.
+/// The algorithm of a public key. Throws std::runtime_error that says which kinds of key are
+/// supported.
 std::string_view algorithm_of(EVP_PKEY* key, const std::string& path) {
     const auto fail = [&](std::string_view what) {
         return std::runtime_error(fmt::format("{}: {}", path, what));
@@ -307,7 +308,7 @@ std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
     const auto* kid = header->if_contains("kid");
     if (!alg || !alg->is_string()) return disown("it states no alg");
     if (kid && !kid->is_string()) return disown("its kid is no string");
-    // RFC 7515, 4.1.11: who doesn't know what is critical must refuse.
+    // RFC 7515, 4.1.11: a token with unknown critical extensions must be refused.
     if (header->contains("crit")) return disown("it asks for extensions (crit)");
 
     const auto keys = keys_for(text_of(*alg), kid ? std::optional(text_of(*kid)) : std::nullopt);

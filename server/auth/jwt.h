@@ -15,35 +15,35 @@ namespace pulsegate {
 struct JwtSettings {
     std::vector<std::string> secret_files;      ///< for HS256: 32 bytes or more
     std::vector<std::string> public_key_files;  ///< PEM: RSA for RS256, P-256 for ES256, Ed25519
-    std::string issuer;                         ///< what `iss` must be; empty: not asked
-    std::string audience;                       ///< what must be in `aud`; empty: not asked
+    std::string issuer;                         ///< what `iss` must be; empty: not checked
+    std::string audience;                       ///< what must be in `aud`; empty: not checked
     bool require_expiry = true;
 };
 
-/// What a good token says.
+/// The claims of a valid token.
 struct JwtClaims {
     std::string user;                    ///< `sub`
-    std::optional<std::int64_t> expiry;  ///< seconds since 1970: from then on it is worth nothing
-    std::optional<AccessRules> rules;    ///< `acl`: in place of the gateway's; an empty one: none
+    std::optional<std::int64_t> expiry;  ///< `exp`, seconds since 1970: invalid from then on
+    std::optional<AccessRules> rules;    ///< `acl`, replaces the gateway's rules; empty: no access
 };
 
-/// Why a token is not accepted, for the log, "it" being the token: "it is expired". Never contains
-/// anything of the token.
+/// Why a token is not accepted, for the log; "it" is the token: "it is expired". Never contains
+/// parts of the token.
 struct JwtRefusal {
     std::string why;
-    bool forged = false;  ///< none of our keys has signed it
+    bool forged = false;  ///< not signed by any of our keys
 };
 
 /// Checks signed tokens (RFC 7519, compact serialization) as passwords.
 ///
-/// A key decides by its own type which algorithm it is for, and a token's `alg` only which keys are
-/// asked: a public key is never a secret, and there is no `none`. A token whose `kid` is the name
-/// of a key file, with or without its extension, is for that key alone; any other is tried with all
-/// keys of its algorithm.
+/// The type of a key decides its algorithm, and a token's `alg` only selects among the keys: a
+/// public key is never used as a secret, and there is no `none`. A token whose `kid` is the name of
+/// a key file, with or without its extension, is checked with that key alone; other tokens with all
+/// keys of their algorithm.
 ///
 /// `exp` has no leeway; `nbf` and `iat` may be 60 s ahead of this machine's clock.
 ///
-/// It is loaded once and does not change: any number of threads may verify at the same time.
+/// Immutable once loaded: any number of threads may verify at the same time.
 class JwtVerifier {
 public:
     /// Throws std::runtime_error that names the file and the remedy.
@@ -53,9 +53,10 @@ public:
     JwtVerifier& operator=(JwtVerifier&&) noexcept;
 
     /// `now` in seconds since 1970.
-    std::variant<JwtClaims, JwtRefusal> verify(std::string_view token, std::int64_t now) const;
+    [[nodiscard]] std::variant<JwtClaims, JwtRefusal> verify(std::string_view token,
+                                                             std::int64_t now) const;
 
-    /// Secrets that others may read, with the remedy.
+    /// Names the secret files that other users of the machine may read, with the remedy.
     const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:

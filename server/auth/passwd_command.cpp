@@ -18,11 +18,11 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t longest_password = 65'535;  // what MQTT can carry
+constexpr std::size_t longest_password = 65'535;  // the longest in a CONNECT
 
 volatile std::sig_atomic_t caught = 0;
 
-/// A password that does not stay in memory.
+/// A password that is overwritten in memory when it is destroyed.
 struct Password {
     Password() = default;
     ~Password() { OPENSSL_cleanse(text.data(), text.capacity()); }
@@ -32,14 +32,14 @@ struct Password {
     std::string text;
 };
 
-/// While it lives, the terminal does not show what is typed. A signal that would end the process
-/// meanwhile ends it afterwards, or the terminal would stay blind.
-class Blind {
+/// Turns the terminal's echo off while it exists. Signals that would end the process are deferred
+/// until the echo is on again.
+class HiddenInput {
 public:
-    Blind() {
+    HiddenInput() {
         caught = 0;
         struct sigaction note {};
-        note.sa_handler = [](int signal) { caught = signal; };  // no SA_RESTART: read shall return
+        note.sa_handler = [](int signal) { caught = signal; };  // no SA_RESTART: read must return
         for (std::size_t i = 0; i < std::size(signals); ++i)
             ::sigaction(signals[i], &note, &old_[i]);
         ::tcgetattr(STDIN_FILENO, &seen_);
@@ -47,15 +47,15 @@ public:
         hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
         ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     }
-    ~Blind() {
+    ~HiddenInput() {
         ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &seen_);
         std::fputc('\n', stderr);
         for (std::size_t i = 0; i < std::size(signals); ++i)
             ::sigaction(signals[i], &old_[i], nullptr);
         if (caught != 0) std::raise(caught);
     }
-    Blind(const Blind&) = delete;
-    Blind& operator=(const Blind&) = delete;
+    HiddenInput(const HiddenInput&) = delete;
+    HiddenInput& operator=(const HiddenInput&) = delete;
 
 private:
     static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
@@ -63,9 +63,10 @@ private:
     termios seen_{};
 };
 
-/// One line of standard input without its end, byte by byte: what follows is somebody else's.
+/// Reads one line of standard input without its end, byte by byte, so that the next line is left
+/// for others.
 void read_line(Password& line) {
-    line.text.reserve(longest_password);  // growing would leave copies behind
+    line.text.reserve(longest_password);  // reallocation would leave copies in memory
     for (char c = 0;;) {
         const auto size = ::read(STDIN_FILENO, &c, 1);
         if (size < 0 && errno == EINTR && caught == 0) continue;
@@ -79,7 +80,7 @@ void read_line(Password& line) {
 }
 
 void ask(const char* prompt, Password& answer) {
-    const Blind blind;
+    const HiddenInput hidden;
     std::fputs(prompt, stderr);
     std::fflush(stderr);
     read_line(answer);
@@ -104,9 +105,8 @@ int passwd_command(int argc, const char* const* argv) {
     unsigned iterations = usual_iterations;
 
     CLI::App app{
-        "Sets a user's password in a password file, or adds the user. The password is asked for on "
-        "a "
-        "terminal; otherwise it is the line on standard input.",
+        "Sets a user's password in a password file, or adds the user. The password is asked for "
+        "on a terminal; otherwise it is the line on standard input.",
         "pulsegate passwd"};
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.add_option("FILE", file, "The password file, in mosquitto_passwd's format")
@@ -115,8 +115,9 @@ int passwd_command(int argc, const char* const* argv) {
     app.add_option("USER", user, "The user's name")->type_name("")->required();
     auto* creates = app.add_flag("-c,--create", create, "Make a new file");
     auto* removes = app.add_flag("-D,--delete", remove, "Remove the user");
-    auto* iterates = app.add_option("-I,--iterations", iterations,
-                                    "How slow the password shall be to check, and to guess");
+    auto* iterates =
+        app.add_option("-I,--iterations", iterations,
+                       "Rounds of PBKDF2: how slow the password is to check, and to guess");
     iterates->check(CLI::Range(1u, most_iterations).description(""))
         ->type_name("N")
         ->capture_default_str();

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "protocol/topic.h"
+#include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/auth/secret_file.h"
 
@@ -25,16 +25,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As long as mosquitto 2.0's: it refuses any other.
+/// Bytes, as in mosquitto 2.0, which refuses any other length.
 constexpr std::size_t salt_size = 12;
-
-const unsigned char* bytes_of(std::string_view text) {
-    return reinterpret_cast<const unsigned char*>(text.data());
-}
 
 template <class Digest>
 bool stretch(std::string_view password, std::string_view salt, unsigned iterations, Digest& out) {
-    return PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes_of(salt),
+    return PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()),
+                             reinterpret_cast<const unsigned char*>(salt.data()),
                              static_cast<int>(salt.size()), static_cast<int>(iterations),
                              EVP_sha512(), static_cast<int>(out.size()), out.data()) == 1;
 }
@@ -57,7 +54,7 @@ std::string random_bytes(std::size_t size) {
     return bytes;
 }
 
-/// The lines of a text without their ends; what follows the last line break is one, unless empty.
+/// The lines of a text without their line breaks; the last one may lack it.
 std::vector<std::string_view> lines_of(std::string_view text) {
     std::vector<std::string_view> lines;
     while (!text.empty()) {
@@ -70,7 +67,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-/// Takes what stands before the next `$`, or all, off the text.
+/// Removes and returns the text before the next `$`, or all of it.
 std::string_view take_field(std::string_view& text) {
     const auto end = std::min(text.find('$'), text.size());
     const auto field = text.substr(0, end);
@@ -83,7 +80,7 @@ void require_usable(std::string_view user) {
         return std::runtime_error(fmt::format("the user's name {}; choose another", why));
     };
     if (user.empty()) throw fail("is empty");
-    if (user.size() > 65'535) throw fail("is longer than MQTT can say");
+    if (user.size() > 65'535) throw fail("is longer than a username in MQTT can be");
     if (user.front() == '#') throw fail("begins with '#', as a comment does");
     if (user.find(':') != std::string_view::npos) throw fail("contains a ':'");
     if (!valid_utf8(user)) throw fail("is not UTF-8");
@@ -92,8 +89,8 @@ void require_usable(std::string_view user) {
         throw fail("contains a control character");
 }
 
-/// Keeps two who write at the same time from undoing each other's work. The folder is locked, not
-/// the file, because the file is replaced.
+/// Keeps two processes that write the file at the same time from undoing each other's changes. It
+/// locks the folder, not the file, because the file is replaced.
 class WriteLock {
 public:
     explicit WriteLock(const std::string& path)
@@ -120,8 +117,8 @@ std::string read_existing(const std::string& path, FileMust must) {
     return exists ? read_secret_file(path).text : "";
 }
 
-/// Puts `line` where the user's first line is, or at the end, and drops the user's other lines; no
-/// line drops them all. False if the user had none.
+/// Replaces the user's first line by `line`, or appends it, and drops the user's other lines;
+/// without `line` it drops them all. False if the user had none.
 bool replace_line(std::string& text, std::string_view user, std::optional<std::string> line) {
     const auto prefix = std::string(user) + ":";
     std::string edited;
@@ -143,9 +140,9 @@ bool replace_line(std::string& text, std::string_view user, std::optional<std::s
 }  // namespace
 
 PasswordFile::PasswordFile()
-    : nobody_{random_bytes(salt_size)}, most_iterations_(usual_iterations) {}
+    : unknown_user_{random_bytes(salt_size)}, most_iterations_(usual_iterations) {}
 
-/// Throws std::runtime_error that says what is wrong; it never repeats the text.
+/// Throws std::runtime_error that says what is wrong; it never contains the text.
 PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
     const auto fail = [](const char* why) { return std::runtime_error(why); };
     if (hashed.starts_with("$argon2")) throw fail("is hashed with Argon2, which is not supported");
@@ -204,7 +201,7 @@ PasswordFile PasswordFile::load(const std::string& path) {
         }
     }
     if (most != 0) passwords.most_iterations_ = most;
-    passwords.nobody_.iterations = passwords.most_iterations_;
+    passwords.unknown_user_.iterations = passwords.most_iterations_;
     return passwords;
 }
 
@@ -212,17 +209,17 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     if (password.empty()) return false;
     const auto found = users_.find(user);
     const bool known = found != users_.end();
-    const Entry& entry = known ? found->second : nobody_;
+    const Entry& entry = known ? found->second : unknown_user_;
 
-    // Every check does the same three things, whatever the entry; the last one makes up for the
-    // iterations that this user's hash has fewer than the file's greatest.
+    // Every check computes the same three hashes, whatever the entry; the last one adds the
+    // iterations that this user's hash has fewer than the maximum in the file.
     Digest once{};
     Digest stretched{};
     Digest unused{};
     const bool computed =
         hash_once(password, entry.salt, once) &
         stretch(password, entry.salt, entry.iterations, stretched) &
-        stretch(password, nobody_.salt, most_iterations_ + 1 - entry.iterations, unused);
+        stretch(password, unknown_user_.salt, most_iterations_ + 1 - entry.iterations, unused);
     const Digest& digest = entry.stretched ? stretched : once;
     const bool equal = CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
     return computed & known & equal;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ std::string warning_about(const std::string& path, mode_t mode) {
                        mode & (S_IWGRP | S_IWOTH) ? "change" : "read", path);
 }
 
-/// The file that is written first, and gone unless it was renamed.
+/// A new file beside the target: it is deleted unless it was renamed to the target.
 class Draft {
 public:
     explicit Draft(const std::string& target)
@@ -111,8 +112,19 @@ SecretFile read_secret_file(const std::string& path) {
     }
 }
 
+std::string read_token(const std::string& setting, const std::string& path) {
+    SecretFile file;
+    try {
+        file = read_secret_file(path);
+    } catch (const std::runtime_error& error) {
+        throw std::runtime_error(fmt::format("{}: {}", setting, error.what()));
+    }
+    if (!file.warning.empty()) spdlog::warn("{}: {}", setting, file.warning);
+    return file.text.substr(0, file.text.find_first_of("\r\n"));
+}
+
 void replace_secret_file(const std::string& path, const std::string& text) {
-    // Through a symbolic link: the link stays, the file it names is replaced.
+    // A symbolic link stays; the file that it names is replaced.
     std::error_code missing;
     const auto canonical = fs::canonical(path, missing);
     const std::string target = missing ? path : canonical.string();
@@ -125,7 +137,7 @@ void replace_secret_file(const std::string& path, const std::string& text) {
 
     const auto folder = fs::absolute(target).parent_path();
     const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.valid()) ::fsync(opened.get());  // the new name shall survive a power cut
+    if (opened.valid()) ::fsync(opened.get());  // so that the rename survives a power failure
 }
 
 }  // namespace pulsegate

@@ -4,18 +4,22 @@
 
 namespace pulsegate {
 
-/// A file that grants access to somebody, read at start-up.
+/// A file with passwords, keys or tokens, read at start-up and on SIGHUP.
 struct SecretFile {
     std::string text;
-    std::string warning;  ///< that others may read or write it, with the remedy; or empty
+    std::string warning;  ///< says that other users may read or write it, with the remedy; or empty
 };
 
 /// Throws std::runtime_error that names the file and what is wrong with it.
-SecretFile read_secret_file(const std::string& path);
+[[nodiscard]] SecretFile read_secret_file(const std::string& path);
 
-/// Replaces a file as a whole: a reader, or a crash, finds the old one or the new one. A new file
-/// is its owner's alone (0600); one that is replaced keeps its owner, its group and the group's
-/// right to read, because the gateway may run as somebody else than who writes. Throws
+/// The first line of a file with a token, for the setting `setting`. Logs a warning if other users
+/// may read the file. Throws std::runtime_error that names setting and file.
+std::string read_token(const std::string& setting, const std::string& path);
+
+/// Replaces a file atomically: readers, and a crash, find the old file or the new one. A new file
+/// has the mode 0600; one that is replaced keeps its owner, its group and the group's permission to
+/// read, because the gateway may run as another user than the one that writes. Throws
 /// std::runtime_error.
 void replace_secret_file(const std::string& path, const std::string& text);
 

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace pulsegate {
+
+/// What a client identifies itself with, copied from its CONNECT.
+struct Credentials {
+    std::string user;      ///< the username; "" if there is none
+    std::string password;  ///< or a token
+    std::string client;    ///< the client id; "" if the gateway is to assign one
+    std::string address;   ///< the client's IP address
+};
+
+}  // namespace pulsegate
