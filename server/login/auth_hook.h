@@ -8,9 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "server/auth/claim.h"
-#include "server/auth/verdict.h"
-#include "server/clock.h"
+#include "server/auth/auth_result.h"
+#include "server/auth/credentials.h"
+#include "server/base/clock.h"
+#include "server/base/histogram.h"
 
 namespace pulsegate {
 
@@ -42,13 +43,7 @@ struct HookCounters {
     std::uint64_t busy = 0;        ///< not asked, because too many wait
     std::uint64_t remembered = 0;  ///< logins that needed no request of their own
 
-    /// How long the requests took, in milliseconds, counted by upper bound.
-    static constexpr std::array<Millis, 10> wait_bounds{5,   10,  25,    50,    100,
-                                                        250, 500, 1'000, 2'500, 5'000};
-    std::array<std::uint64_t, wait_bounds.size() + 1> wait_counts{};
-    Millis wait_sum = 0;
-
-    void count_wait(Millis wait);
+    Histogram<5, 10, 25, 50, 100, 250, 500, 1'000, 2'500, 5'000> wait;  ///< for the answers
 };
 
 /// Asks the company's own backend whether a client may come in, over HTTP, on a thread of its own.
@@ -59,14 +54,14 @@ struct HookCounters {
 /// the cache is off.
 class AuthHook {
 public:
-    using Answer = std::function<void(Verdict)>;
+    using Answer = std::function<void(AuthResult)>;
 
     /// Throws std::runtime_error that names the file and the remedy.
     explicit AuthHook(AuthHookSettings settings);
     ~AuthHook();
 
     /// From any thread; `answer` is called on the hook's own.
-    void judge(Claim claim, Answer answer);
+    void authenticate(Credentials credentials, Answer answer);
 
     /// What is read from files.
     struct Files;

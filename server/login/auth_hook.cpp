@@ -1,4 +1,4 @@
-#include "server/auth_hook.h"
+#include "server/login/auth_hook.h"
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
@@ -39,11 +39,12 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/topic.h"
+#include "protocol/utf8.h"
+#include "server/auth/auth_cache.h"
 #include "server/auth/hook_messages.h"
 #include "server/auth/secret_file.h"
-#include "server/auth/verdict_cache.h"
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/base/url.h"
 
 namespace pulsegate {
 
@@ -55,7 +56,7 @@ using boost::system::error_code;
 namespace {
 
 /// Logins that may wait for a connection: what they could do within the timeout is less.
-constexpr std::size_t most_waiting = 2000;
+constexpr std::size_t most_waiting_questions = 2000;
 
 /// Proxies and firewalls forget connections that are quiet for longer, some without a word.
 constexpr Millis longest_idle = 30'000;
@@ -98,13 +99,13 @@ struct Reply {
     std::string body{};
 };
 
-using Opinion = std::variant<Verdict, HookFailure>;
+using Opinion = std::variant<AuthResult, HookFailure>;
 
 /// What the backend is asked, for all who ask the same.
 struct Question {
-    Question(asio::io_context& io, const VerdictCache::Key& asked) : key(asked), patience(io) {}
+    Question(asio::io_context& io, const AuthCache::Key& asked) : key(asked), patience(io) {}
 
-    const VerdictCache::Key key;
+    const AuthCache::Key key;
     std::string body{};
     std::vector<AuthHook::Answer> answers{};
     asio::steady_timer patience;
@@ -115,10 +116,8 @@ struct Question {
 using QuestionRef = std::shared_ptr<Question>;
 
 /// The token that a request shows. It must fit in a header (RFC 6750, 2.1).
-std::string read_token(const std::string& path) {
-    SecretFile file = read_secret_file(path);
-    if (!file.warning.empty()) spdlog::warn("auth-hook-token-file: {}", file.warning);
-    std::string token = file.text.substr(0, file.text.find_first_of("\r\n"));
+std::string read_hook_token(const std::string& path) {
+    std::string token = read_token("auth-hook-token-file", path);
     const bool fits =
         std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
     if (token.empty() || !fits)
@@ -183,17 +182,8 @@ asio::awaitable<Reply> exchange(Stream& stream, const Request& request) {
 }  // namespace
 
 std::string HookUrl::authority() const {
-    const bool v6 = host.find(':') != std::string::npos;
-    const auto name = v6 ? "[" + host + "]" : host;
     const bool usual = port == (tls ? 443 : 80);
-    return usual ? name : fmt::format("{}:{}", name, port);
-}
-
-void HookCounters::count_wait(Millis wait) {
-    std::size_t bucket = 0;
-    while (bucket < wait_bounds.size() && wait > wait_bounds[bucket]) ++bucket;
-    ++wait_counts[bucket];
-    wait_sum += wait;
+    return usual ? bracketed(host) : fmt::format("{}:{}", bracketed(host), port);
 }
 
 struct AuthHook::Files {
@@ -208,8 +198,8 @@ struct AuthHook::Impl {
     // -- who asks
     // -----------------------------------------------------------------------------------
 
-    void judge(const Claim& claim, Answer answer) {
-        const auto key = cache.key_of(claim);
+    void authenticate(const Credentials& credentials, Answer answer) {
+        const auto key = cache.key_of(credentials);
         if (auto known = cache.find(key, monotonic_now())) {
             count([](HookCounters& all) { ++all.remembered; });
             return answer(std::move(*known));
@@ -218,14 +208,14 @@ struct AuthHook::Impl {
             count([](HookCounters& all) { ++all.remembered; });
             return open->second->answers.push_back(std::move(answer));
         }
-        if (waiting.size() >= most_waiting) {
+        if (waiting.size() >= most_waiting_questions) {
             count([](HookCounters& all) { ++all.busy; });
             return answer(too_busy());
         }
-        ask(key, hook_question(claim), std::move(answer));
+        ask(key, hook_question(credentials), std::move(answer));
     }
 
-    void ask(const VerdictCache::Key& key, std::string body, Answer answer) {
+    void ask(const AuthCache::Key& key, std::string body, Answer answer) {
         const auto question = std::make_shared<Question>(io, key);
         question->body = std::move(body);
         question->answers.push_back(std::move(answer));
@@ -247,7 +237,7 @@ struct AuthHook::Impl {
         });
     }
 
-    static Verdict too_busy() {
+    static AuthResult too_busy() {
         return {.reason = Reason::server_busy, .why = "too many logins wait for the auth-hook"};
     }
 
@@ -271,26 +261,26 @@ struct AuthHook::Impl {
                         failure->why);
             count([&](HookCounters& all) {
                 ++all.failed;
-                all.count_wait(now - *question.asked);
+                all.wait.count(now - *question.asked);
             });
             return tell(question, {.reason = Reason::server_unavailable,
                                    .why = "the auth-hook fails: " + failure->why});
         }
-        auto& verdict = std::get<Verdict>(opinion);
-        const bool allows = verdict.reason == Reason::success;
+        auto& result = std::get<AuthResult>(opinion);
+        const bool allows = result.reason == Reason::success;
         count([&](HookCounters& all) {
             ++(allows ? all.allowed : all.denied);
-            all.count_wait(now - *question.asked);
+            all.wait.count(now - *question.asked);
         });
-        if (is_shared(question)) cache.put(question.key, verdict, now, unix_now());
-        tell(question, verdict);
+        if (is_shared(question)) cache.put(question.key, result, now, unix_now());
+        tell(question, result);
     }
 
-    void tell(Question& question, const Verdict& verdict) {
+    void tell(Question& question, const AuthResult& result) {
         question.over = true;
         question.patience.cancel();
         if (is_shared(question)) shared.erase(question.key);
-        for (const Answer& answer : std::exchange(question.answers, {})) answer(verdict);
+        for (const Answer& answer : std::exchange(question.answers, {})) answer(result);
     }
 
     /// May others have its answer? Not if the cache is off, nor if a reload came in between.
@@ -431,8 +421,8 @@ struct AuthHook::Impl {
     const AuthHookSettings& settings;
     asio::io_context io{1};
     std::shared_ptr<const Files> files;
-    VerdictCache cache;
-    boost::unordered_flat_map<VerdictCache::Key, QuestionRef, VerdictCache::Hash>
+    AuthCache cache;
+    boost::unordered_flat_map<AuthCache::Key, QuestionRef, AuthCache::Hash>
         shared;                                        ///< the open questions that others may join
     std::deque<QuestionRef> waiting;                   ///< for their turn
     std::deque<std::shared_ptr<HookConnection>> idle;  ///< the one that was used last at the end
@@ -460,7 +450,7 @@ void AuthHook::stop() {
 std::shared_ptr<const AuthHook::Files> AuthHook::read_files() const {
     auto files = std::make_shared<Files>();
     if (settings_.url->tls) files->authorities = read_authorities(settings_.ca_file);
-    if (!settings_.token_file.empty()) files->token = read_token(settings_.token_file);
+    if (!settings_.token_file.empty()) files->token = read_hook_token(settings_.token_file);
     return files;
 }
 
@@ -468,12 +458,13 @@ void AuthHook::use(std::shared_ptr<const Files> files) {
     asio::post(impl_->io, [this, files = std::move(files)] { impl_->use(files); });
 }
 
-void AuthHook::judge(Claim claim, Answer answer) {
-    asio::post(impl_->io, [this, claim = std::move(claim), answer = std::move(answer)]() mutable {
-        if (!valid_utf8(claim.password))
+void AuthHook::authenticate(Credentials credentials, Answer answer) {
+    asio::post(impl_->io, [this, credentials = std::move(credentials),
+                           answer = std::move(answer)]() mutable {
+        if (!valid_utf8(credentials.password))
             return answer({.reason = Reason::bad_user_name_or_password,
                            .why = "its password is no UTF-8, which the auth-hook's JSON must be"});
-        impl_->judge(claim, std::move(answer));
+        impl_->authenticate(credentials, std::move(answer));
     });
 }
 

@@ -1,0 +1,285 @@
+#include "server/login/login_flow.h"
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "protocol/utf8.h"
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+struct LoginFlow::Wait {
+    LoginFlow& here;
+    Login& login;
+    Ticket ticket;
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> coroutine) {
+        here.waiting_.emplace(ticket, WaitingLogin{SuspendedCoroutine(coroutine), &login});
+    }
+    void await_resume() const noexcept {}
+};
+
+struct LoginFlow::Move {
+    Login& login;
+    unsigned home;
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> coroutine) {
+        login.handoff.emplace(login.connection->release());
+        login.connection.reset();
+        // Once it is sent, the login belongs to its home, and this awaiter with it.
+        login.here->host_.move_login(home, {SuspendedCoroutine(coroutine), &login});
+    }
+    LoginFlow* await_resume() const noexcept { return login.here; }
+};
+
+LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio::io_context& io,
+                     Admission& admission, AddressLimits& address_limits,
+                     Authenticator& authenticator, Counters& counters, Broker& broker,
+                     Transport& transport, LoginHost& host)
+    : shard_(shard),
+      user_from_(settings.user_from),
+      io_(io),
+      admission_(admission),
+      address_limits_(address_limits),
+      authenticator_(authenticator),
+      counters_(counters),
+      broker_(broker),
+      transport_(transport),
+      host_(host),
+      client_limits_(settings.client_limits),
+      pacer_(io, settings.queue, settings.max_loop_lag, counters,
+             [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
+
+LoginFlow::~LoginFlow() = default;
+
+// -- the flow --
+
+void LoginFlow::begin(Connection& connection, ReceivedConnect connect, Millis now) {
+    thread_.assert_here();
+    log_in({this, &connection, std::move(connect), now});
+}
+
+/// From top to bottom: whether there is room, whose turn it is, who it is, where the user is at
+/// home, and how the client behaves. Wherever that takes time, the coroutine belongs to `waiting_`;
+/// it goes on only if its client is still there. What may have changed meanwhile is asked again.
+DetachedCoroutine LoginFlow::log_in(Login login) {
+    LoginFlow* here = login.here;
+    if (here->refused(login)) co_return;
+
+    if (!here->pacer_.take_turn(login.now)) {
+        co_await here->turn(login);
+        if (here->refused(login)) co_return;
+        if (login.result.reason != Reason::success) co_return here->reject(login);
+    }
+
+    if (auto result = here->result_by_certificate(login)) {
+        login.result = std::move(*result);
+    } else if (here->authenticator_.required()) {
+        co_await here->authentication(login);
+        if (here->refused(login)) co_return;
+    }
+    if (login.result.reason != Reason::success) co_return here->reject(login);
+
+    const unsigned home = here->broker_.home(login.connect(), login.result);
+    if (home != here->shard_) {
+        here = co_await Move{login, home};
+        if (here->refused(login)) co_return;
+    }
+
+    if (here->refused_as_banned(login)) co_return;
+    if (const Millis time = here->pause_before_takeover(login); time > 0) {
+        co_await here->pause(login, time);
+        if (here->refused(login) || here->refused_as_banned(login)) co_return;
+    }
+    here->accept(login);
+}
+
+// -- room --
+
+bool LoginFlow::refused(const Login& login) {
+    const auto refuse = [&](Limit limit, Reason reason, const char* why) {
+        counters_.count(limit);
+        broker_.refuse(*login.connection, login.connect(), reason, why);
+        return true;
+    };
+    const Origin& origin = login.connection->origin();
+    // Also if it came before the ban: else one opens thousands of connections first, and then
+    // guesses on each.
+    if (address_limits_.banned(origin.address, login.now))
+        return refuse(Limit::ban_failures, Reason::banned,
+                      "its address is banned for a while: wrong passwords");
+    if (origin.standing == AddressLimits::Standing::too_many)
+        return refuse(Limit::max_connections_per_address, Reason::quota_exceeded,
+                      "its address has max-connections-per-address already");
+    const auto reached = admission_.reached();
+    if (!reached) return false;
+    return refuse(*reached, Reason::server_busy,
+                  *reached == Limit::max_connections
+                      ? "max-connections, or the limit on open files, is reached"
+                      : "memory-budget is used up");
+}
+
+// -- its turn --
+
+LoginFlow::Wait LoginFlow::turn(Login& login) {
+    login.connection->hold(pacer_.longest_wait());
+    pacer_.add(login.connection->origin().address, ++last_ticket_, login.now);
+    return {*this, login, last_ticket_};
+}
+
+bool LoginFlow::serve(Ticket ticket, bool in_time) {
+    if (in_time) return resume_unless_gone(ticket);
+    waiting_.at(ticket).login->result = {
+        .reason = Reason::server_busy,
+        .why = "too many logins at once: its turn did not come within login-wait"};
+    resume(ticket);
+    return true;
+}
+
+// -- who it is --
+
+std::optional<AuthResult> LoginFlow::result_by_certificate(const Login& login) const {
+    if (user_from_ != UserFrom::certificate) return std::nullopt;
+    auto name = login.connection->certificate_name();
+    if (!name) return std::nullopt;
+    if (name->empty() || name->size() > 65'535 || !valid_utf8(*name))
+        return AuthResult{.reason = Reason::not_authorized,
+                          .why = "its certificate has no common name that can be a user's"};
+    return AuthResult{.user = std::move(*name)};
+}
+
+LoginFlow::Wait LoginFlow::authentication(Login& login) {
+    login.connection->hold(0);
+    const Connect& connect = login.connect();
+    authenticator_.authenticate(
+        {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
+         std::string(connect.client_id), login.connection->address()},
+        [&host = host_, ticket = ++last_ticket_](AuthResult result) {
+            host.answer_login({ticket, std::make_unique<AuthResult>(std::move(result))});
+        });
+    return {*this, login, last_ticket_};
+}
+
+void LoginFlow::receive(LoginAnswer& answer) {
+    thread_.assert_here();
+    waiting_.at(answer.ticket).login->result = std::move(*answer.result);
+    resume_unless_gone(answer.ticket);
+}
+
+/// The log says why; the client is not told what would help it guess.
+void LoginFlow::reject(const Login& login) {
+    const AuthResult& result = login.result;
+    if (result.guessed) count_wrong_password(login);
+    const char* words = "it did not show who it is";
+    if (result.reason == Reason::server_busy) words = "too many logins at once";
+    if (result.reason == Reason::server_unavailable) words = "logins can't be checked now";
+    broker_.refuse(*login.connection, login.connect(), result.reason, result.why, words);
+}
+
+void LoginFlow::count_wrong_password(const Login& login) {
+    const Connect& connect = login.connect();
+    const Address& address = login.connection->origin().address;
+    const auto guess = fingerprint(connect.username.value_or(""), connect.password.value_or(""));
+    if (!address_limits_.failed(address, guess, login.now)) return;
+    spdlog::warn(
+        "{} banned for ban-time: too many wrong passwords from there (ban-failures). DELETE "
+        "/api/v1/bans?address={} lifts the ban; if it is a proxy's, use ?proxy-protocol",
+        address.text(), address.text());
+}
+
+// -- at home --
+
+void LoginFlow::receive(WaitingLogin& moved) {
+    thread_.assert_here();
+    Login& login = *moved.login;
+    login.connection = transport_.adopt(std::move(*login.handoff));
+    login.handoff.reset();
+    if (!login.connection) return;
+    login.here = this;
+    login.now = monotonic_now();
+    moved.coroutine.resume();
+}
+
+bool LoginFlow::refused_as_banned(const Login& login) {
+    const Connect& connect = login.connect();
+    const auto user = broker_.user_name(connect, login.result, connect.client_id);
+    if (!client_limits_.banned(user, connect.client_id, login.now)) return false;
+    counters_.count(Limit::ban_flaps);
+    broker_.refuse(*login.connection, connect, Reason::banned,
+                   "the client is banned for a while: it came and went too often");
+    return true;
+}
+
+/// Two devices with one client id push each other out as fast as they can, unless each must wait.
+Millis LoginFlow::pause_before_takeover(const Login& login) {
+    const Connect& connect = login.connect();
+    const auto user = broker_.user_name(connect, login.result, connect.client_id);
+    const Session* rival = broker_.find(user, connect.client_id);
+    if (!rival || !rival->link || rival->link->broken()) return 0;
+    const auto time = client_limits_.pause_before_takeover(user, connect.client_id, login.now);
+    if (time == 0) return 0;
+    counters_.count(Limit::duel_takeovers);
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: taken over again and again, now by {}: two devices seem to "
+                "use this client id. It must wait for {} ms",
+                quoted(connect.client_id), quoted(user), login.connection->peer(), time);
+    return time;
+}
+
+LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
+    login.connection->hold(time);
+    const Ticket ticket = ++last_ticket_;
+    login.pause = std::make_unique<boost::asio::steady_timer>(io_, std::chrono::milliseconds(time));
+    login.pause->async_wait([this, ticket](boost::system::error_code error) {
+        if (!error) resume_unless_gone(ticket);
+    });
+    return {*this, login, ticket};
+}
+
+void LoginFlow::accept(Login& login) {
+    Connection& connection = *login.connection;
+    broker_.login(connection, login.connect(), login.result, login.now);
+    if (const Session* session = connection.session;
+        session && spdlog::should_log(spdlog::level::debug))
+        log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
+                    quoted(session->client), quoted(session->user.name));
+    connection.go_on(login.received.bytes);
+}
+
+void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {
+    if (ending.cause != Cause::connection_lost && ending.cause != Cause::kicked) return;
+    if (!client_limits_.broke_off(session.user.name, session.client, now)) return;
+    spdlog::warn(
+        "client {} of user {} banned for ban-time: it comes and goes all the time "
+        "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
+        quoted(session.client), quoted(session.user.name));
+}
+
+// -- those that wait --
+
+/// False if the client did not wait for it.
+bool LoginFlow::resume_unless_gone(Ticket ticket) {
+    thread_.assert_here();
+    Connection& connection = *waiting_.at(ticket).login->connection;
+    if (connection.held() && !connection.peer_gone()) {
+        resume(ticket);
+        return true;
+    }
+    connection.end({Cause::connection_lost, Reason::success, "gone before its turn"});
+    waiting_.erase(ticket);
+    return false;
+}
+
+void LoginFlow::resume(Ticket ticket) {
+    const auto found = waiting_.find(ticket);
+    WaitingLogin waiting = std::move(found->second);
+    waiting_.erase(found);
+    if (!waiting.login->connection->held()) return;  // its time to log in was up
+    waiting.login->now = monotonic_now();
+    waiting.coroutine.resume();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "server/auth/auth_result.h"
+#include "server/base/clock.h"
+#include "server/base/coroutine.h"
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
+#include "server/limits/client_limits.h"
+#include "server/login/authenticator.h"
+#include "server/login/login_pacer.h"
+#include "server/session/broker.h"
+#include "server/transport/connection.h"
+#include "server/transport/connection_owner.h"
+#include "server/transport/handoff.h"
+#include "server/transport/transport.h"
+
+namespace pulsegate {
+
+struct LoginSettings {
+    LoginQueueSettings queue;
+    Millis max_loop_lag;
+    ClientLimitSettings client_limits;
+    UserFrom user_from;
+};
+
+class LoginFlow;
+
+/// A CONNECT on its way to a login, and how far it has come. It lives in the frame of its
+/// coroutine, and belongs with it to the shard where it is now.
+struct Login {
+    LoginFlow* here;
+    boost::intrusive_ptr<Connection> connection;
+    ReceivedConnect received;
+    Millis now;  ///< when it began, or last went on
+    AuthResult result{};
+    std::unique_ptr<boost::asio::steady_timer> pause{};
+    std::optional<Handoff> handoff{};  ///< instead of the connection, while it moves home
+
+    const Connect& connect() const { return received.connect; }
+};
+
+/// A login that waits: its coroutine, and what is in its frame.
+struct WaitingLogin {
+    SuspendedCoroutine coroutine;
+    Login* login;
+};
+
+/// What an authenticator has answered to one login of a shard.
+struct LoginAnswer {
+    LoginQueue::Ticket ticket;
+    std::unique_ptr<AuthResult> result;
+};
+
+/// What the logins of a shard need of the shard.
+class LoginHost {
+public:
+    /// To the logins of another shard, with its Handoff.
+    virtual void move_login(unsigned shard, WaitingLogin login) = 0;
+
+    /// To the logins of this shard, from any thread.
+    virtual void answer_login(LoginAnswer answer) = 0;
+
+protected:
+    ~LoginHost() = default;
+};
+
+/// How the clients of one shard log in. Each login is one coroutine, `log_in`, which begins on the
+/// shard that accepted the connection and ends on the one where the user is at home. It owns the
+/// logins that wait there, who is whose turn next, and what is known of how clients behave. It
+/// lives on the shard's thread.
+class LoginFlow {
+public:
+    LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio::io_context& io,
+              Admission& admission, AddressLimits& address_limits, Authenticator& authenticator,
+              Counters& counters, Broker& broker, Transport& transport, LoginHost& host);
+    ~LoginFlow();
+
+    void begin(Connection& connection, ReceivedConnect connect, Millis now);
+
+    /// What came through the mailbox.
+    void receive(WaitingLogin& moved);
+    void receive(LoginAnswer& answer);
+
+    /// The connection of a client that was logged in has ended.
+    void count_end(const Session& session, const Ending& ending, Millis now);
+
+    void report_lag(Millis lag) { pacer_.report_lag(lag); }
+    /// Those that wait for their turn.
+    std::size_t waiting() const { return pacer_.waiting(); }
+    ClientLimits& client_limits() { return client_limits_; }
+
+private:
+    using Ticket = LoginQueue::Ticket;
+
+    /// Suspends a login until it is resumed by its ticket.
+    struct Wait;
+    /// Suspends a login until it goes on at its home.
+    struct Move;
+
+    static DetachedCoroutine log_in(Login login);
+
+    // The steps of a login. Those that return true have refused it.
+    bool refused(const Login& login);
+    bool refused_as_banned(const Login& login);
+    Wait turn(Login& login);
+    std::optional<AuthResult> result_by_certificate(const Login& login) const;
+    Wait authentication(Login& login);
+    void reject(const Login& login);
+    Millis pause_before_takeover(const Login& login);
+    Wait pause(Login& login, Millis time);
+    void accept(Login& login);
+
+    void count_wrong_password(const Login& login);
+
+    bool serve(Ticket ticket, bool in_time);
+    bool resume_unless_gone(Ticket ticket);
+    void resume(Ticket ticket);
+
+    const unsigned shard_;
+    const UserFrom user_from_;
+    boost::asio::io_context& io_;
+    Admission& admission_;
+    AddressLimits& address_limits_;
+    Authenticator& authenticator_;
+    Counters& counters_;
+    Broker& broker_;
+    Transport& transport_;
+    LoginHost& host_;
+    ClientLimits client_limits_;
+    LoginPacer pacer_;
+    Ticket last_ticket_ = 0;
+    boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,95 @@
+#include "server/login/login_pacer.h"
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+/// Logins of one turn; in between, others get theirs.
+constexpr int logins_a_turn = 2;
+/// And those that are told that it is too late, or have gone: they cost less.
+constexpr int refusals_a_turn = 64;
+
+/// How long those that wait are left alone when the rate or a late loop holds them up.
+constexpr auto rest_time = std::chrono::milliseconds(2);
+
+}  // namespace
+
+LoginPacer::LoginPacer(boost::asio::io_context& io, const LoginQueueSettings& settings,
+                       Millis max_loop_lag, Counters& counters, Serve serve)
+    : io_(io),
+      queue_(settings),
+      timer_(io),
+      max_loop_lag_(max_loop_lag),
+      counters_(counters),
+      serve_(std::move(serve)) {}
+
+bool LoginPacer::take_turn(Millis now) {
+    thread_.assert_here();
+    expect_turn();
+    if (logins_this_turn_ >= logins_a_turn) return false;
+    if (lag_ > max_loop_lag_) {
+        counters_.count(Limit::max_loop_lag);
+        return false;
+    }
+    if (!queue_.empty() || !queue_.take(now)) {
+        counters_.count(Limit::login_rate);
+        return false;
+    }
+    ++logins_this_turn_;
+    return true;
+}
+
+/// The next turn is behind all that is to be done already and what sockets bring meanwhile: how
+/// long it takes to come is how late the loop is.
+void LoginPacer::expect_turn() {
+    if (std::exchange(expected_, true)) return;
+    boost::asio::post(io_, [this, since = monotonic_now()] {
+        boost::asio::post(io_, [this, since] { begin_turn(monotonic_now() - since); });
+    });
+}
+
+void LoginPacer::begin_turn(Millis late) {
+    const Millis now = monotonic_now();
+    lag_ = late;
+    logins_this_turn_ = 0;
+    expected_ = false;
+    refuse_overdue(now);
+    if (lag_ <= max_loop_lag_) serve_queue(now);
+    if (queue_.empty()) return;
+    if (logins_this_turn_ == logins_a_turn) return expect_turn();
+    rest();
+}
+
+void LoginPacer::refuse_overdue(Millis now) {
+    for (int i = 0; i < refusals_a_turn; ++i) {
+        const auto ticket = queue_.next_overdue(now);
+        if (!ticket) return;
+        counters_.count(Limit::login_wait);
+        serve_(*ticket, false);
+    }
+}
+
+void LoginPacer::serve_queue(Millis now) {
+    for (int i = 0; i < refusals_a_turn; ++i) {
+        if (logins_this_turn_ == logins_a_turn || queue_.empty() || !queue_.take(now)) return;
+        if (serve_(*queue_.next(), true))
+            ++logins_this_turn_;
+        else
+            queue_.give_back();
+    }
+}
+
+void LoginPacer::rest() {
+    expected_ = true;
+    timer_.expires_after(rest_time);
+    timer_.async_wait([this](boost::system::error_code error) {
+        const auto since = std::chrono::steady_clock::now() - timer_.expiry();
+        if (!error) begin_turn(since / std::chrono::milliseconds(1));
+    });
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <functional>
+
+#include "server/base/clock.h"
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/limits/address.h"
+#include "server/login/login_queue.h"
+
+namespace pulsegate {
+
+/// When the logins of one shard have their turns: a few in each turn of the event loop, as many a
+/// second as the queue allows, and none while the loop is late. It owns the queue of those that
+/// wait, and lives on the shard's thread.
+class LoginPacer {
+public:
+    using Ticket = LoginQueue::Ticket;
+
+    /// Told when a login's turn has come, or when it has waited too long (`in_time` is false).
+    /// Returns false if it has gone and does not use its turn.
+    using Serve = std::function<bool(Ticket, bool in_time)>;
+
+    LoginPacer(boost::asio::io_context& io, const LoginQueueSettings& settings, Millis max_loop_lag,
+               Counters& counters, Serve serve);
+
+    /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
+    /// it. If not, the reason is counted.
+    [[nodiscard]] bool take_turn(Millis now);
+
+    /// One waits for its turn. Tickets must grow.
+    void add(const Address& address, Ticket ticket, Millis now) {
+        queue_.add(address, ticket, now);
+    }
+
+    /// The longest that one waits.
+    Millis longest_wait() const { return queue_.longest_wait(); }
+    std::size_t waiting() const { return queue_.size(); }
+
+    /// How late the loop was elsewhere.
+    void report_lag(Millis lag) { lag_ = lag; }
+
+private:
+    void expect_turn();
+    void begin_turn(Millis late);
+    void refuse_overdue(Millis now);
+    void serve_queue(Millis now);
+    void rest();
+
+    boost::asio::io_context& io_;
+    LoginQueue queue_;
+    boost::asio::steady_timer timer_;
+    const Millis max_loop_lag_;
+    Counters& counters_;
+    const Serve serve_;
+    Millis lag_ = 0;  ///< of the loop, when it was last measured
+    int logins_this_turn_ = 0;
+    bool expected_ = false;  ///< the next turn is on its way
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
