@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "protocol/decode.h"
 #include "protocol/encode.h"
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/base/url.h"
 
 namespace pulsegate {
 
@@ -27,6 +29,13 @@ constexpr std::size_t flush_early = 64 * 1024;
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
+/// Reads before a connection is given up: as much as may wait in a socket without a whole packet in
+/// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
+constexpr int most_looks = 256;
+
+/// For a connection whose time to log in was up while it waited for its turn.
+constexpr Tick ticks_to_answer = 2;
+
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
 
@@ -41,63 +50,65 @@ CloseCode close_code(Cause cause) {
 
 }  // namespace
 
-Connection::Connection(Transport& transport) : transport_(transport), socket_(transport.io_) {}
-
-boost::system::error_code Connection::take(int socket) {
-    sockaddr_storage local{};
-    socklen_t size = sizeof local;
-    getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size);
-    const auto protocol =
-        local.ss_family == AF_INET6 ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4();
-    boost::system::error_code error;
-    socket_.assign(protocol, socket, error);
-    return error;
-}
+Connection::Connection(ConnectionContext& context) : context_(context), socket_(context.io) {}
 
 Connection::~Connection() = default;
 
-bool Connection::entering() const { return wrapping_ && wrapping_->entrance; }
-bool Connection::websocket() const { return wrapping_ && wrapping_->websocket; }
-SSL* Connection::tls() const { return wrapping_ ? wrapping_->tls.get() : nullptr; }
+bool Connection::handshaking() const { return extras_ && extras_->handshake; }
+bool Connection::websocket() const { return extras_ && extras_->websocket; }
+SSL* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
 
-void Connection::start(std::unique_ptr<Wrapping> wrapping, Visit visit, std::string_view unread) {
-    wrapping_ = std::move(wrapping);
-    visit_ = visit;
-    intrusive_ptr_add_ref(this);  // the transport's, until close
-    ++transport_.connections_;
+boost::system::error_code Connection::take(Handoff& handoff) {
+    // Asio asks for the protocol only to know that it is a stream: v6 stands for both.
+    boost::system::error_code error;
+    socket_.assign(boost::asio::ip::tcp::v6(), handoff.socket.get(), error);
+    if (error) return error;
+    std::ignore = handoff.socket.release();
+    extras_ = std::move(handoff.extras);
+    origin_ = handoff.origin;
+    version_ = handoff.version;
+    if (!handoff.unread.empty()) partial_ = std::make_unique<Buffer>(std::move(handoff.unread));
+    intrusive_ptr_add_ref(this);  // its own, until close
+    ++context_.connections;
     last_packet_ = monotonic_now();
-    transport_.wheel_.schedule(*this,
-                               tick_after(last_packet_ + transport_.settings_.login_timeout));
-    if (!unread.empty()) {
-        consume(as_bytes(unread), last_packet_);
-        settle();
-    }
-    wait_readable();
+    context_.wheel.schedule(*this, tick_after(last_packet_ + context_.settings.login_timeout));
+    return {};
 }
 
-// -- reading
-// ----------------------------------------------------------------------------------------
+// -- reading --
 
 void Connection::wait_readable() {
     if (state_ == State::closed || state_ == State::lost || (queued_ && reads())) return;
     if (parked_ && reads()) {
         const Millis now = monotonic_now();
-        return transport_.park(*this, std::max(now + 1, paid_until_ / 1'000'000 - burst + pause));
+        return context_.parked.add(*this,
+                                   std::max(now + 1, paid_until_ / 1'000'000 - burst + pause));
     }
     if (std::exchange(listening_, true)) return;
     socket_.async_wait(
         Socket::wait_read, [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-            if (self->state_ == State::login && !error)
-                return self->transport_.newcomers_.add(*self);
+            if (self->state_ == State::login && !error) {
+                ++self->awaited_turns_;
+                return self->context_.unauthenticated.add(*self);
+            }
             self->listening_ = false;
             if (self->state_ == State::closed) return;
             if (error && !self->reads()) return self->close();
             if (error) return self->end({Cause::connection_lost, Reason::success, "wait error"});
-            self->hear();
+            self->on_readable();
         });
 }
 
-void Connection::hear() {
+/// Reads what a connection that is not logged in has sent.
+bool Connection::read_pending() {
+    --awaited_turns_;
+    const bool there = reads();
+    listening_ = false;
+    on_readable();
+    return there;
+}
+
+void Connection::on_readable() {
     if (state_ == State::closed || (parked_ && reads())) return;
     receive();
     settle();
@@ -121,14 +132,14 @@ void Connection::resume() {
 /// if there may be more.
 bool Connection::receive() {
     if (queued_ && reads()) return false;  // what comes is for later
-    if (entering() && reads()) {
-        enter(false);
+    if (handshaking() && reads()) {
+        proceed_handshake(false);
         return false;
     }
-    auto& buffer = transport_.received_;
+    auto& buffer = context_.input.buffer();
     std::size_t kept = 0;
     if (websocket()) {
-        const auto& rest = wrapping_->rest;
+        const auto& rest = extras_->rest;
         std::copy(rest.begin(), rest.end(), buffer.begin());
         kept = rest.size();
     }
@@ -144,7 +155,7 @@ bool Connection::receive() {
                                    : "read error"});
         return false;
     }
-    transport_.counters_.bytes_in += static_cast<std::uint64_t>(size);
+    context_.counters.bytes_in += static_cast<std::uint64_t>(size);
     // The clock is read after the bytes, never before: had the thread been held up in between, they
     // would count as older than they are, and the deadline would come early.
     const Millis now = monotonic_now();
@@ -163,7 +174,7 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
     std::size_t payload = 0;
     Unframed frames;
     do {
-        frames = wrapping_->unframer.next(input, front + payload, UINT32_MAX);
+        frames = extras_->unframer.next(input, front + payload, UINT32_MAX);
         payload += frames.payload;
         input = input.subspan(frames.consumed);
         if (frames.event == Unframed::Event::ping) {
@@ -172,15 +183,15 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
         }
     } while (frames.event == Unframed::Event::ping || frames.event == Unframed::Event::pong);
     const bool ends = frames.event != Unframed::Event::none;
-    wrapping_->rest.assign(input.begin(), ends ? input.begin() : input.end());
+    extras_->rest.assign(input.begin(), ends ? input.begin() : input.end());
 
     // What came before the end counts, a DISCONNECT above all.
     if (payload > 0) consume(Bytes(front, payload), now);
     if (!ends || !reads()) return;
     const bool bad = frames.event == Unframed::Event::bad;
     append_close(outgoing(), frames.code);
-    wrapping_->close_sent = true;
-    if (bad) ++transport_.counters_.bad_packets;
+    extras_->close_sent = true;
+    if (bad) ++context_.counters.bad_packets;
     end({bad ? Cause::kicked : Cause::connection_lost, Reason::success,
          bad ? frames.cause : "the peer closed the WebSocket without DISCONNECT"});
 }
@@ -193,24 +204,26 @@ void Connection::consume(Bytes input, Millis now) {
         input = as_bytes(*partial);
     }
 
-    transport_.begin_work(*this);
+    context_.input.begin(*this);
     bool alive = false;
     while (!input.empty() && !parked_) {
-        const Frame frame = next_frame(input, transport_.settings_.max_packet_size);
+        const Frame frame = next_frame(input, context_.settings.max_packet_size);
         if (frame.status == Frame::Status::incomplete) break;
         if (frame.status == Frame::Status::bad) {
             refuse_packet(input, frame.error.reason, frame.error.cause);
             break;
         }
-        transport_.unread_ = input;
         const Bytes packet = input.first(frame.size);
-        if (!handle(packet, now)) break;
+        context_.input.rest = input.subspan(frame.size);
+        const bool goes_on = handle(packet, now);
+        if (!goes_on && !queued_) break;
         input = input.subspan(frame.size);
+        if (queued_) break;  // what follows is for later
         alive = true;
         const bool fast = too_fast(packet, now);
-        parked_ = fast || transport_.overworked();
+        parked_ = fast || context_.input.overworked();
     }
-    transport_.end_work();
+    context_.input.end();
     if (!reads()) return;
 
     if (!input.empty()) {
@@ -222,33 +235,66 @@ void Connection::consume(Bytes input, Millis now) {
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
-    if (alive) transport_.wheel_.schedule(*this, due_at(now));
+    if (alive) context_.wheel.schedule(*this, due_at(now));
+}
+
+/// The loop may have been late rather than the client silent: what waits in the socket is read
+/// before the connection is given up.
+void Connection::on_due() {
+    const boost::intrusive_ptr alive(this);
+    Wheel& wheel = context_.wheel;
+    // While it is parked we don't read it, so its silence means nothing.
+    if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
+    if (ping_websocket()) return;
+    const bool waited_for_us = awaited_turns_ > 0;
+    for (int looks = 0; looks < most_looks; ++looks)
+        if (!reads() || scheduled() || !receive()) break;
+    settle();
+    if (scheduled()) {
+        if (reads()) ++context_.counters.expiry_false_alarms;
+        return wait_readable();
+    }
+    switch (state_) {
+        case State::open:
+            return end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
+        case State::login:
+            if (waited_for_us) return wheel.schedule(*this, wheel.now() + ticks_to_answer);
+            ++context_.counters.login_timeouts;
+            return end({Cause::timeout, Reason::success,
+                        held() && !handshaking()
+                            ? "its CONNECT was not answered within the login timeout"
+                            : "no CONNECT within the login timeout"});
+        case State::lingering: return close();
+        case State::lost:
+        case State::ending:
+        case State::closed: return;
+    }
 }
 
 /// When silence from now on is to be looked at: the limit, or before, to send a WebSocket ping.
 Tick Connection::due_at(Millis now) const {
     const Tick end = tick_after(now + limit_);
-    const Millis ping = transport_.settings_.websocket_ping;
+    const Millis ping = context_.settings.websocket_ping;
     return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
 }
 
 /// Keeps what lies in between from closing a quiet WebSocket; the answer is no sign of life. True
 /// if that was what the connection was due for.
 bool Connection::ping_websocket() {
-    if (transport_.settings_.websocket_ping == 0 || state_ != State::open || !websocket())
+    if (context_.settings.websocket_ping == 0 || state_ != State::open || !websocket())
         return false;
     const Tick end = tick_after(last_packet_ + limit_);
-    if (end <= transport_.wheel_.now()) return false;
+    if (end <= context_.wheel.now()) return false;
     append_ping(outgoing());
     sent_something();
-    transport_.wheel_.schedule(*this, std::min(end, due_at(monotonic_now())));
+    context_.wheel.schedule(*this, std::min(end, due_at(monotonic_now())));
     return true;
 }
 
 /// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's
 /// worth may come at once. Acknowledgements are no messages: who is sent much must answer as much.
 bool Connection::too_fast(Bytes packet, Millis now) {
-    const auto& settings = transport_.settings_;
+    const auto& settings = context_.settings;
     const auto type = static_cast<PacketType>(packet[0] >> 4);
     const bool acknowledges = type >= PacketType::puback && type <= PacketType::pubcomp;
     const double as_message = acknowledges ? 0 : settings.message_time;
@@ -257,14 +303,15 @@ bool Connection::too_fast(Bytes packet, Millis now) {
     paid_until_ =
         std::max(paid_until_, moment) + static_cast<std::int64_t>(std::max(as_message, as_bytes));
     if (paid_until_ - moment <= burst * 1'000'000) return false;
-    transport_.counters_.count(as_message >= as_bytes ? Limit::max_message_rate
-                                                      : Limit::max_byte_rate);
-    if (!std::exchange(slowed_, true)) transport_.owner_.on_slowed(*this);
+    context_.counters.count(as_message >= as_bytes ? Limit::max_message_rate
+                                                   : Limit::max_byte_rate);
+    if (!std::exchange(slowed_, true)) context_.owner.on_slowed(*this);
     return true;
 }
 
 /// False when the connection takes no more packets.
 bool Connection::handle(Bytes packet, Millis now) {
+    if (state_ == State::login) return handle_connect(packet, now);
     if (state_ == State::open && as_text(packet) == pingreq) {
         answer_ping(now);
         return state_ == State::open;
@@ -274,24 +321,31 @@ bool Connection::handle(Bytes packet, Millis now) {
         refuse_packet(packet, error->reason, error->cause);
         return false;
     }
-    const auto& value = std::get<Packet>(decoded);
     last_packet_ = now;
-    if (state_ == State::login) {
-        const auto* connect = std::get_if<Connect>(&value);
-        if (!connect) {
-            refuse_packet(packet, Reason::protocol_error, "the first packet is not CONNECT");
-            return false;
-        }
-        version_ = connect->version;
-        transport_.owner_.on_packet(*this, value, now);
-        if (queued_) return false;  // it will be read again
-        if (state_ == State::login) state_ = State::open;
-    } else {
-        transport_.owner_.on_packet(*this, value, now);
+    context_.counters.count_in(static_cast<PacketType>(packet[0] >> 4));
+    context_.owner.on_packet(*this, std::get<Packet>(decoded), now);
+    return state_ == State::open;
+}
+
+/// The bytes are copied before they are decoded: the owner may need time, and keeps them.
+bool Connection::handle_connect(Bytes packet, Millis now) {
+    ReceivedConnect received{{packet.begin(), packet.end()}, {}};
+    const Decoded decoded = decode(received.bytes, version_, Sender::client);
+    if (const auto* error = std::get_if<DecodeError>(&decoded)) {
+        refuse_packet(packet, error->reason, error->cause);
+        return false;
     }
-    // A connection that moved to another shard is counted there.
-    if (state_ != State::closed)
-        transport_.counters_.count_in(static_cast<PacketType>(packet[0] >> 4));
+    const auto* connect = std::get_if<Connect>(&std::get<Packet>(decoded));
+    if (!connect) {
+        refuse_packet(packet, Reason::protocol_error, "the first packet is not CONNECT");
+        return false;
+    }
+    received.connect = *connect;
+    version_ = connect->version;
+    last_packet_ = now;
+    context_.counters.count_in(PacketType::connect);
+    context_.owner.on_connect(*this, std::move(received), now);
+    if (state_ == State::login && !queued_) state_ = State::open;
     return state_ == State::open;
 }
 
@@ -299,14 +353,14 @@ bool Connection::handle(Bytes packet, Millis now) {
 /// object that a ping touches is a cache miss.
 void Connection::answer_ping(Millis now) {
     last_packet_ = now;
-    transport_.counters_.count_in(PacketType::pingreq);
-    transport_.counters_.count_out(PacketType::pingresp);
+    context_.counters.count_in(PacketType::pingreq);
+    context_.counters.count_out(PacketType::pingresp);
     send(pingresp);
 }
 
 void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
-    ++transport_.counters_.bad_packets;
-    if (reason == Reason::packet_too_large) transport_.counters_.count(Limit::max_packet_size);
+    ++context_.counters.bad_packets;
+    if (reason == Reason::packet_too_large) context_.counters.count(Limit::max_packet_size);
     if (state_ == State::login && reason == Reason::unsupported_protocol_version) {
         // The level decides which CONNACK the client understands (MQTT 5.0, 3.1.2.2).
         Buffer refusal;
@@ -316,12 +370,11 @@ void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     end({Cause::kicked, reason, cause});
 }
 
-// -- sending
-// ----------------------------------------------------------------------------------------
+// -- sending --
 
 Buffer& Connection::outgoing() {
     if (!out_) {
-        out_ = transport_.take_buffer();
+        out_ = context_.spare_buffers.take();
         sent_ = 0;
     }
     return *out_;
@@ -335,30 +388,36 @@ void Connection::send(std::string_view packets) {
     sent_something();
 }
 
+void Connection::mark_dirty() {
+    if (dirty_ || context_.input.is_of(*this)) return;
+    dirty_ = true;
+    context_.flush_list.add(*this);
+}
+
 void Connection::sent_something() {
-    transport_.mark_dirty(*this);
+    mark_dirty();
     // Only what the socket does not take counts against the budget.
-    const auto early = std::min(flush_early, transport_.settings_.output_budget);
+    const auto early = std::min(flush_early, context_.settings.output_budget);
     if (backlog() > early && !writing_) flush();
-    const auto& settings = transport_.settings_;
+    const auto& settings = context_.settings;
     if (backlog() > settings.output_budget)
         return cut(Limit::output_budget, "slow consumer: output budget exceeded");
     // Nobody may have more than what is left for all others: those with much go, those with little
     // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
     const auto left =
-        settings.total_output_budget - std::min(transport_.backlog_, settings.total_output_budget);
+        settings.total_output_budget - std::min(context_.backlog, settings.total_output_budget);
     if (counted_ > left)
         cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
 }
 
 void Connection::cut(Limit limit, const char* why) {
-    transport_.counters_.count(limit);
+    context_.counters.count(limit);
     end({Cause::kicked, Reason::quota_exceeded, why});
 }
 
-void Connection::tell_when_drained() {
-    tell_drained_ = true;
-    transport_.mark_dirty(*this);
+void Connection::notify_when_drained() {
+    notify_drained_ = true;
+    mark_dirty();
 }
 
 void Connection::flush() {
@@ -373,17 +432,17 @@ void Connection::flush() {
             if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
-        transport_.counters_.bytes_out += static_cast<std::uint64_t>(taken);
+        context_.counters.bytes_out += static_cast<std::uint64_t>(taken);
         sent_ += static_cast<std::uint32_t>(taken);
     }
-    if (out_) transport_.give_back(std::move(out_));
+    if (out_) context_.spare_buffers.give_back(std::move(out_));
 }
 
 /// What the socket has not taken counts in the sum of all.
 void Connection::count_backlog() {
     const auto now = static_cast<std::uint32_t>(backlog());
-    transport_.backlog_ += now;
-    transport_.backlog_ -= std::exchange(counted_, now);
+    context_.backlog += now;
+    context_.backlog -= std::exchange(counted_, now);
 }
 
 void Connection::wait_writable() {
@@ -401,8 +460,7 @@ void Connection::wait_writable() {
                        });
 }
 
-// -- ending
-// -----------------------------------------------------------------------------------------
+// -- ending --
 
 void Connection::end(const Ending& ending) {
     if (!reads()) return;
@@ -412,18 +470,30 @@ void Connection::end(const Ending& ending) {
     if (!told) ending_.reason = Reason::success;
     if (ending.cause == Cause::connection_lost) {
         state_ = State::lost;
-        return transport_.lost_.add(*this);
+        ++awaited_turns_;
+        return context_.lost.add(*this);
     }
     state_ = State::ending;
-    transport_.mark_dirty(*this);
+    mark_dirty();
 }
 
 /// Its turn has come, or it has been taken over in the meantime.
-bool Connection::bury() {
+bool Connection::teardown() {
+    --awaited_turns_;
     if (state_ != State::lost) return false;
     state_ = State::ending;
     settle();
     return true;
+}
+
+void Connection::shut_down(const Ending& ending) {
+    if (state_ == State::lingering) return close();
+    end(ending);
+}
+
+void Connection::end_turn() {
+    dirty_ = false;
+    settle();
 }
 
 /// Writes what there is to write, and ends what is to end.
@@ -432,20 +502,20 @@ void Connection::settle() {
     if (!writing_) flush();
     count_backlog();
     if (state_ == State::ending) return finish();
-    if (backlog() == 0 && state_ == State::open && std::exchange(tell_drained_, false))
-        transport_.owner_.on_drained(*this);
+    if (backlog() == 0 && state_ == State::open && std::exchange(notify_drained_, false))
+        context_.owner.on_drained(*this);
 }
 
 void Connection::finish() {
     const boost::intrusive_ptr alive(this);
     Wheel::cancel(*this);
-    transport_.owner_.on_end(*this, ending_, monotonic_now());
-    say_goodbye();
+    context_.owner.on_end(*this, ending_, monotonic_now());
+    send_disconnect();
     wait_readable();
 }
 
-void Connection::say_goodbye() {
-    Buffer goodbye;
+void Connection::send_disconnect() {
+    Buffer last_bytes;
     if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
         PropertyList words;
         words.add(Property::reason_string, ending_.why);
@@ -455,27 +525,28 @@ void Connection::say_goodbye() {
             packet.clear();
             encode(Disconnect{.reason = ending_.reason}, version_, packet);
         }
-        transport_.counters_.count_out(PacketType::disconnect);
+        context_.counters.count_out(PacketType::disconnect);
         if (websocket())
-            goodbye.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
-        goodbye.append(packet);
+            last_bytes.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
+        last_bytes.append(packet);
     }
-    if (backlog() == 0 && websocket() && !wrapping_->close_sent)
-        append_close(goodbye, close_code(ending_.cause));
-    if (!goodbye.empty()) send_now(socket_.native_handle(), tls(), goodbye.data(), goodbye.size());
+    if (backlog() == 0 && websocket() && !extras_->close_sent)
+        append_close(last_bytes, close_code(ending_.cause));
+    if (!last_bytes.empty())
+        send_now(socket_.native_handle(), tls(), last_bytes.data(), last_bytes.size());
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || websocket();
-    if (tls() && !entering()) SSL_shutdown(tls());
+    if (tls() && !handshaking()) SSL_shutdown(tls());
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.native_handle(), SHUT_WR);
     state_ = State::lingering;
-    transport_.wheel_.schedule(*this, tick_after(monotonic_now() + linger));
+    context_.wheel.schedule(*this, tick_after(monotonic_now() + linger));
 }
 
 std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
-    if (wrapping_ && wrapping_->origin) return wrapping_->origin;
+    if (extras_ && extras_->proxied_peer) return extras_->proxied_peer;
     boost::system::error_code gone;
     const auto endpoint = socket_.remote_endpoint(gone);
     if (gone) return std::nullopt;
@@ -485,26 +556,23 @@ std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
 std::string Connection::peer() const {
     const auto from = endpoint();
     if (!from) return "a peer that has gone";
-    const bool v6 = from->address().is_v6();
-    return fmt::format("{}{}{}:{}", v6 ? "[" : "", from->address().to_string(), v6 ? "]" : "",
-                       from->port());
+    return fmt::format("{}:{}", bracketed(from->address().to_string()), from->port());
 }
 
 void Connection::close() {
     if (state_ == State::closed) return;
     state_ = State::closed;
     Wheel::cancel(*this);
-    wrapping_.reset();
+    extras_.reset();
     if (socket_.is_open()) {  // not if it was released
-        transport_.admission_.closed();
-        transport_.visitors_.leave(visit_.address);
+        context_.counts.closed(origin_.address);
         boost::system::error_code ignored;
         socket_.close(ignored);
     }
     partial_.reset();
     out_.reset();
     count_backlog();
-    --transport_.connections_;
+    --context_.connections;
     intrusive_ptr_release(this);
 }
 

@@ -11,10 +11,11 @@
 
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
-#include "server/limits.h"
+#include "server/base/limit.h"
 #include "server/session/link.h"
-#include "server/transport/transport.h"
-#include "server/transport/wrapping.h"
+#include "server/transport/connection_context.h"
+#include "server/transport/connection_extras.h"
+#include "server/transport/handoff.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
@@ -23,54 +24,70 @@ namespace pulsegate {
 /// and sends. At rest it owns no buffer: it waits for its socket to become readable and reads into
 /// the buffer that all connections of the shard share.
 ///
-/// It lives as long as someone refers to it: the transport until it is closed, and each operation
-/// that Asio has under way.
+/// It owns its socket and lives on one shard's thread, as long as someone refers to it: itself
+/// until it is closed, each operation that Asio has under way, and the login of its CONNECT.
+///
+/// It has more methods and members than a class should: nine are the session's side of it (Link),
+/// one each is for the queues and lists of the ConnectionContext; and what a connection at rest
+/// takes is counted in bytes, so its state is packed into this one object.
 class Connection final : public Wheel::Node, public Link {
 public:
-    explicit Connection(Transport& transport);
+    explicit Connection(ConnectionContext& context);
 
-    /// Takes a connected, non-blocking socket; on an error it stays the caller's.
-    boost::system::error_code take(int socket);
+    /// Takes the socket and what belongs to it; on an error they stay where they are.
+    boost::system::error_code take(Handoff& handoff);
 
-    /// Begins to read, with what was read elsewhere first.
-    void start(std::unique_ptr<Wrapping> wrapping, Visit visit, std::string_view unread);
+    /// Begins to read.
+    void start() { wait_readable(); }
 
-    /// How far the CONNECT at hand had come when it went on or was released.
-    Application take_application();
+    // For the owner, from `on_connect` on:
 
-    /// Gives up the socket, with all input from the packet at hand on; for use within `on_packet`.
-    Arrival release(Application application);
-
-    /// Leaves the CONNECT at hand and all that follows unread until `go_on`; for use within
-    /// `on_packet`. The login timeout begins anew after `wait`, which it is made to wait.
+    /// Leaves all that follows its CONNECT unread until `go_on`. The login timeout begins anew
+    /// after `wait`, the time that the owner makes it wait.
     void hold(Millis wait);
-
-    /// Is it there still, and waits for `go_on`?
-    bool held();
-
-    /// Goes on with the CONNECT that was held.
-    void go_on(Application application);
+    /// Does it still wait for `go_on`?
+    bool held() const { return state_ == State::login && queued_; }
+    /// Has the peer gone while it was held? One that has only closed its side, and said more than
+    /// CONNECT before, is still served.
+    bool peer_gone();
+    /// Its CONNECT, of these bytes, was answered with success: reads on, if it was held.
+    void go_on(Bytes connect);
+    /// Gives up the socket with all that followed the CONNECT, and closes.
+    Handoff release();
 
     void send(std::string_view packets) override;
     void end(const Ending& ending) override;
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
-    void tell_when_drained() override;
+    void notify_when_drained() override;
     bool broken() const override { return state_ == State::lost; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
     void set_limit(Millis limit) override { limit_ = static_cast<std::uint32_t>(limit); }
     void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
-    const Visit& visit() const { return visit_; }
+    const Origin& origin() const { return origin_; }
 
     /// The common name in the certificate that the client showed; nothing if it showed none.
     std::optional<std::string> certificate_name() const;
     /// Its address alone, of IPv4 as such on a listener for both; "" if it has gone.
     std::string address() const;
 
+    // For the context's lists and queues, each when its turn has come:
+
+    /// Its time on the wheel is up.
+    void on_due();
+    void resume();
+    void end_turn();
+    bool read_pending();
+    bool shake_hands();
+    bool teardown();
+
+    /// Ends with all others. One that is lost or ending already keeps its own ending.
+    void shut_down(const Ending& ending);
+    void close();
+    bool closed() const { return state_ == State::closed; }
+
 private:
-    friend class Transport;
-    friend class TurnQueue;
     friend void intrusive_ptr_add_ref(Connection* connection) { ++connection->references_; }
     friend void intrusive_ptr_release(Connection* connection) {
         if (--connection->references_ == 0) delete connection;
@@ -84,42 +101,38 @@ private:
         open,       ///< logged in
         lost,       ///< to be ended when there is time
         ending,     ///< to be ended at the end of the turn
-        lingering,  ///< said goodbye; reads on so that the goodbye is not lost with a reset
+        lingering,  ///< its DISCONNECT is sent; reads on so that a reset does not destroy it
         closed,
     };
 
     ~Connection();
 
-    // connection_entry.cpp
-    bool come_in();
-    void enter(bool may_shake_hands);
-    void wait_to_enter();
-    bool shake_hands();
-    void welcome();
-    void turn_away();
-    void keep(Application application);
+    // connection_handshake.cpp
+    void proceed_handshake(bool may_run_tls);
+    void wait_to_proceed();
+    void admit();
+    void reject();
     short departure();
     bool reset_by_peer();
 
     void wait_readable();
-    void hear();
+    void on_readable();
     void wait_writable();
-    void resume();
     bool receive();
     void read_frames(std::span<std::uint8_t> input, Millis now);
     void consume(Bytes input, Millis now);
     bool handle(Bytes packet, Millis now);
+    bool handle_connect(Bytes packet, Millis now);
     void answer_ping(Millis now);
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
     Buffer& outgoing();
     void sent_something();
     void cut(Limit limit, const char* why);
-    bool bury();
+    void mark_dirty();
     void settle();
     void flush();
     void finish();
-    void say_goodbye();
-    void close();
+    void send_disconnect();
     bool ping_websocket();
     Tick due_at(Millis now) const;
     bool too_fast(Bytes packet, Millis now);
@@ -127,34 +140,34 @@ private:
     bool reads() const { return state_ == State::login || state_ == State::open; }
     /// The peer's, or the client's if a proxy says it; nothing if it has gone.
     std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
-    bool entering() const;
+    bool handshaking() const;
     bool websocket() const;
     SSL* tls() const;
 
-    Transport& transport_;
+    ConnectionContext& context_;
     Socket socket_;
-    std::unique_ptr<Wrapping> wrapping_;  ///< null for plain MQTT
-    std::unique_ptr<Buffer> partial_;     ///< the beginning of a packet
-    std::unique_ptr<Buffer> out_;         ///< what the socket has not taken yet
+    std::unique_ptr<ConnectionExtras> extras_;  ///< null for plain MQTT
+    std::unique_ptr<Buffer> partial_;           ///< the beginning of a packet
+    std::unique_ptr<Buffer> out_;               ///< what the socket has not taken yet
     Millis last_packet_ = 0;
     std::int64_t paid_until_ = 0;  ///< ns: when all its packets so far would have had their time
     std::uint32_t limit_ = 0;
     std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has taken
-    std::uint32_t counted_ = 0;         ///< of the backlog, in the transport's sum
+    std::uint32_t counted_ = 0;         ///< of the backlog, in the sum of all
     std::uint32_t largest_packet_ = 0;  ///< that the client takes; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
-    std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it is in
+    std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
     bool dirty_ = false;
     bool listening_ = false;  ///< waits for its socket's input, or for the turn to read it
     bool writing_ = false;    ///< waits for the socket to take more
-    bool tell_drained_ = false;
+    bool notify_drained_ = false;
     bool parked_ = false;  ///< reads on when the shard has caught up, or its rate allows
     bool slowed_ = false;  ///< by its rate, some time
     bool queued_ = false;  ///< waits for something else than its socket's input
     // What follows is seldom looked at: each line of the cache counts with many clients.
-    Visit visit_;
+    Origin origin_;
     Ending ending_{};  ///< from State::ending on
 };
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "server/log.h"
+#include "server/base/log.h"
 
 namespace pulsegate {
 
@@ -14,14 +14,14 @@ namespace {
 
 using ReusePort = boost::asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
-/// Newcomers taken in one turn; the living come in between.
+/// Connections accepted in one turn of the loop; connected clients are served in between.
 constexpr int accepts_a_turn = 2;
 constexpr int backlog = 4096;
 
 }  // namespace
 
 Listener::Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
-                   std::function<void(int, const Endpoint&)> accepted)
+                   std::function<void(UniqueFd, const Endpoint&)> accepted)
     : acceptor_(io), admission_(admission), accepted_(std::move(accepted)) {
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
@@ -52,26 +52,28 @@ void Listener::accept_some() {
     for (int i = 0; i < accepts_a_turn; ++i) {
         if (!admission_.can_accept()) {
             paused_ = true;
-            return log_limited(spdlog::level::err,
-                               "{} connections are open, and no more may be ({}): newcomers wait. "
-                               "Raise it (ulimit -n, LimitNOFILE, --max-connections)",
-                               admission_.open(), admission_.bound());
+            return log_limited(
+                spdlog::level::err,
+                "{} connections are open, and no more may be ({}): new connections wait. "
+                "Raise it (ulimit -n, LimitNOFILE, --max-connections)",
+                admission_.open(), admission_.bound());
         }
         Endpoint peer;
         auto size = static_cast<socklen_t>(peer.capacity());
-        const int socket =
-            ::accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (socket >= 0) {
+        UniqueFd socket(
+            ::accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (socket) {
             peer.resize(size);
             admission_.opened();
-            accepted_(socket, peer);
+            accepted_(std::move(socket), peer);
             continue;
         }
         if (errno == EAGAIN) return;
         if (errno == ECONNABORTED || errno == EINTR) continue;
         // Out of descriptors or memory: the next tick tries again, this loop would only spin.
         paused_ = true;
-        return log_limited(spdlog::level::err, "accept: {}; newcomers wait", std::strerror(errno));
+        return log_limited(spdlog::level::err, "accept: {}; new connections wait",
+                           std::strerror(errno));
     }
 }
 

@@ -4,19 +4,22 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 
-#include "server/admission/admission.h"
+#include "server/base/unique_fd.h"
+#include "server/limits/admission.h"
 
 namespace pulsegate {
 
-/// Accepts TCP connections for one shard. Every shard listens on the same address, and the kernel
-/// spreads newcomers among them (SO_REUSEPORT).
+/// Accepts TCP connections for one shard, on its thread, and counts them in the admission. Every
+/// shard listens on the same address, and the kernel spreads new connections among them
+/// (SO_REUSEPORT). It owns its own socket; those that it accepts belong to the function that it
+/// calls.
 class Listener {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// Throws boost::system::system_error when the address can't be had.
     Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
-             std::function<void(int socket, const Endpoint& peer)> accepted);
+             std::function<void(UniqueFd socket, const Endpoint& peer)> accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
@@ -35,7 +38,7 @@ private:
 
     boost::asio::ip::tcp::acceptor acceptor_;
     Admission& admission_;
-    std::function<void(int, const Endpoint&)> accepted_;
+    std::function<void(UniqueFd, const Endpoint&)> accepted_;
     bool paused_ = false;
 };
 

@@ -20,21 +20,23 @@ TurnQueue::TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serv
 TurnQueue::~TurnQueue() = default;
 
 void TurnQueue::add(Connection& connection) {
+    thread_.assert_here();
     waiting_.emplace_back(&connection);
-    expect(connection);
+    expect();
 }
 
 void TurnQueue::add_first(Connection& connection) {
+    thread_.assert_here();
     waiting_.emplace_front(&connection);
-    expect(connection);
+    expect();
 }
 
-void TurnQueue::expect(Connection& connection) {
-    ++connection.awaited_turns_;
+void TurnQueue::expect() {
     if (!std::exchange(posted_, true)) post();
 }
 
 void TurnQueue::serve_all() {
+    thread_.assert_here();
     while (!waiting_.empty()) serve_first();
 }
 
@@ -52,7 +54,6 @@ void TurnQueue::post() {
 bool TurnQueue::serve_first() {
     const auto connection = std::move(waiting_.front());
     waiting_.pop_front();
-    --connection->awaited_turns_;
     return (*connection.*serve_)();
 }
 

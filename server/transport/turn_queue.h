@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <deque>
 
+#include "server/base/owner_thread.h"
+
 namespace pulsegate {
 
 class Connection;
 
-/// Connections that wait for something that a few of them get in each turn of the event loop: when
-/// thousands want it at once, all others have their turns in between.
+/// Connections of one shard that wait for something that a few of them get in each turn of the
+/// event loop: when thousands want it at once, all others have their turns in between.
 class TurnQueue {
 public:
     /// False if there was nothing to be done: the next one comes in the same turn.
@@ -20,12 +22,12 @@ public:
     ~TurnQueue();
 
     void add(Connection& connection);
-    /// Ahead of those who wait: who has begun is to come to an end before others begin.
+    /// Ahead of those that wait: a connection that has begun should end before others begin.
     void add_first(Connection& connection);
     void serve_all();
 
 private:
-    void expect(Connection& connection);
+    void expect();
     void post();
     bool serve_first();
 
@@ -34,6 +36,7 @@ private:
     const Serve serve_;
     std::deque<boost::intrusive_ptr<Connection>> waiting_;
     bool posted_ = false;
+    [[no_unique_address]] OwnerThread thread_;
 };
 
 }  // namespace pulsegate

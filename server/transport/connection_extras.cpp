@@ -1,4 +1,4 @@
-#include "server/transport/wrapping.h"
+#include "server/transport/connection_extras.h"
 
 #include <openssl/err.h>
 #include <sys/socket.h>

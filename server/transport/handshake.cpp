@@ -1,4 +1,4 @@
-#include "server/transport/entrance.h"
+#include "server/transport/handshake.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "protocol/proxy.h"
-#include "server/transport/wrapping.h"
+#include "server/transport/connection_extras.h"
 
 namespace pulsegate {
 
@@ -23,9 +23,9 @@ namespace {
 
 namespace http = boost::beast::http;
 
-using Step = Entrance::Step;
+using Step = Handshake::Step;
 
-/// The largest PROXY header, and the largest HTTP request, that a newcomer may begin with.
+/// The largest PROXY header, and the largest HTTP request, that a connection may begin with.
 constexpr std::size_t longest_header = 8 * 1024;
 
 Step step_after_failure(ssize_t size) {
@@ -71,33 +71,33 @@ std::string http_error(const char* status, const char* error, const char* more =
 
 }  // namespace
 
-Step Entrance::proceed(int socket, Wrapping& wrapping, bool may_shake_hands) {
+Step Handshake::proceed(int socket, ConnectionExtras& extras, bool may_run_tls) {
     while (true) {
         Step step = Step::done;
         if (!output_.empty())
-            step = write(socket, wrapping);
+            step = write(socket, extras);
         else if (*why_ != '\0')
             return Step::refused;
-        else if (door_.proxy_protocol)
-            step = read_proxy_header(socket, wrapping);
-        else if (door_.tls)
-            step = may_shake_hands ? shake_hands(socket, wrapping) : Step::handshake;
-        else if (!door_.path.empty())
-            step = read_upgrade(socket, wrapping);
+        else if (remaining_.proxy_protocol)
+            step = read_proxy_header(socket, extras);
+        else if (remaining_.tls)
+            step = may_run_tls ? shake_hands(socket, extras) : Step::tls;
+        else if (!remaining_.path.empty())
+            step = read_upgrade(socket, extras);
         else
             return Step::done;
         if (step != Step::done) return step;
     }
 }
 
-Step Entrance::refuse(const char* why) {
+Step Handshake::refuse(const char* why) {
     why_ = why;
     return Step::done;  // once the words for the peer are written
 }
 
 /// What follows the header may be for TLS, which reads from the socket itself: not a byte too many
 /// is taken.
-Step Entrance::read_proxy_header(int socket, Wrapping& wrapping) {
+Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     std::uint8_t seen[longest_header];
     const auto size = ::recv(socket, seen, sizeof seen - input_.size(), MSG_PEEK);
     if (size <= 0) return step_after_failure(size);
@@ -110,22 +110,22 @@ Step Entrance::read_proxy_header(int socket, Wrapping& wrapping) {
     const auto mine = complete ? header.size - known : static_cast<std::size_t>(size);
     if (::recv(socket, seen, mine, 0) != static_cast<ssize_t>(mine)) return Step::gone;
     if (!complete) return Step::reads;
-    if (header.source) wrapping.origin = endpoint_of(*header.source);
+    if (header.source) extras.proxied_peer = endpoint_of(*header.source);
     input_.clear();
-    door_.proxy_protocol = false;
+    remaining_.proxy_protocol = false;
     return Step::done;
 }
 
-Step Entrance::shake_hands(int socket, Wrapping& wrapping) {
-    if (!wrapping.tls) wrapping.tls = tls_->accept(socket);
-    if (!wrapping.tls) return refuse("no memory for TLS");
+Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
+    if (!extras.tls) extras.tls = tls_->accept(socket);
+    if (!extras.tls) return refuse("no memory for TLS");
     errno = 0;
-    const int result = SSL_do_handshake(wrapping.tls.get());
+    const int result = SSL_do_handshake(extras.tls.get());
     if (result == 1) {
-        door_.tls = false;
+        remaining_.tls = false;
         return Step::done;
     }
-    switch (SSL_get_error(wrapping.tls.get(), result)) {
+    switch (SSL_get_error(extras.tls.get(), result)) {
         case SSL_ERROR_WANT_READ: return Step::reads;
         case SSL_ERROR_WANT_WRITE: return Step::writes;
         case SSL_ERROR_SSL:
@@ -135,23 +135,23 @@ Step Entrance::shake_hands(int socket, Wrapping& wrapping) {
     }
 }
 
-Step Entrance::read_upgrade(int socket, Wrapping& wrapping) {
+Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     char bytes[longest_header];
     const auto end = [this] { return input_.find("\r\n\r\n"); };
     if (end() == std::string::npos) {
         const auto room = longest_header - input_.size();
-        const auto size = receive_now(socket, wrapping.tls.get(), bytes, room);
+        const auto size = receive_now(socket, extras.tls.get(), bytes, room);
         if (size <= 0) return step_after_failure(size);
         input_.append(bytes, static_cast<std::size_t>(size));
     }
-    if (end() != std::string::npos) return answer_upgrade(end() + 4, wrapping);
+    if (end() != std::string::npos) return answer_upgrade(end() + 4, extras);
     if (input_.size() < longest_header) return Step::done;  // until nothing more is there
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
     return refuse("WebSocket: the request is too large");
 }
 
-Step Entrance::answer_upgrade(std::size_t header_size, Wrapping& wrapping) {
-    const auto turn_away = [this](const char* status, const char* error, const char* more = "") {
+Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras) {
+    const auto reject = [this](const char* status, const char* error, const char* more = "") {
         output_ = http_error(status, error, more);
         return refuse(error);
     };
@@ -160,35 +160,35 @@ Step Entrance::answer_upgrade(std::size_t header_size, Wrapping& wrapping) {
     parser.header_limit(longest_header);
     parser.put(boost::asio::buffer(input_.data(), header_size), error);
     if (error || !parser.is_header_done())
-        return turn_away("400 Bad Request", "this is not an HTTP request");
+        return reject("400 Bad Request", "this is not an HTTP request");
     const auto& request = parser.get();
     const auto target = std::string_view(request.target().data(), request.target().size());
-    if (target.substr(0, target.find('?')) != door_.path)
-        return turn_away("404 Not Found", "there is no WebSocket at this path");
+    if (target.substr(0, target.find('?')) != remaining_.path)
+        return reject("404 Not Found", "there is no WebSocket at this path");
     // RFC 9110, sections 7.8 and 15.5.22: 426 names what to upgrade to, and Connection names that.
     constexpr auto what =
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     if (!boost::beast::websocket::is_upgrade(request))
-        return turn_away("426 Upgrade Required", "this is for WebSocket clients", what);
+        return reject("426 Upgrade Required", "this is for WebSocket clients", what);
     if (request[http::field::sec_websocket_version] != "13")
-        return turn_away("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
+        return reject("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
     const std::string key(request[http::field::sec_websocket_key]);
-    if (!valid_key(key)) return turn_away("400 Bad Request", "Sec-WebSocket-Key is no key");
+    if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");
     if (!http::token_list(request[http::field::sec_websocket_protocol]).exists("mqtt"))
-        return turn_away("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
+        return reject("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
 
     output_ =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Accept: " +
         accept_key(key) + "\r\n\r\n";
     input_.erase(0, header_size);
-    door_.path.clear();
-    wrapping.websocket = true;
+    remaining_.path.clear();
+    extras.websocket = true;
     return Step::done;
 }
 
-Step Entrance::write(int socket, Wrapping& wrapping) {
-    const auto size = send_now(socket, wrapping.tls.get(), output_.data(), output_.size());
+Step Handshake::write(int socket, ConnectionExtras& extras) {
+    const auto size = send_now(socket, extras.tls.get(), output_.data(), output_.size());
     if (size < 0 && errno == EAGAIN) return Step::writes;
     if (size <= 0) return Step::gone;
     output_.erase(0, static_cast<std::size_t>(size));

@@ -9,32 +9,21 @@
 #include <string>
 
 #include "protocol/websocket.h"
-#include "server/auth/verdict.h"
-#include "server/transport/entrance.h"
+#include "server/transport/handshake.h"
 #include "server/transport/tls.h"
 
 namespace pulsegate {
 
-/// How far a CONNECT has come on its way to a login.
-struct Application {
-    bool had_turn = false;             ///< in the queue
-    std::optional<Verdict> verdict{};  ///< of the gatekeeper
-    bool has_paused = false;           ///< before it takes another connection's client over
-};
-
 /// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
 /// in front; and the way in, until it is gone. A plain connection has none.
-struct Wrapping {
-    SslPointer tls{};                      ///< null: bytes go as they are
-    std::unique_ptr<Entrance> entrance{};  ///< null once MQTT has begun
+struct ConnectionExtras {
+    SslPointer tls{};                        ///< null: bytes go as they are
+    std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
     bool websocket = false;
     bool close_sent = false;  ///< of WebSocket
     Unframer unframer{};
     std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
-    std::optional<boost::asio::ip::tcp::endpoint> origin{};  ///< the client, says the proxy
-    std::unique_ptr<Application> application{};              ///< until the client is logged in
-
-    bool plain() const { return !tls && !entrance && !websocket && !origin && !application; }
+    std::optional<boost::asio::ip::tcp::endpoint> proxied_peer{};  ///< the client, says the proxy
 };
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a

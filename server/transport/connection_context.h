@@ -1,0 +1,53 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+
+#include "server/base/clock.h"
+#include "server/base/counters.h"
+#include "server/transport/connection_owner.h"
+#include "server/transport/flush_list.h"
+#include "server/transport/handoff.h"
+#include "server/transport/parked_connections.h"
+#include "server/transport/shared_input.h"
+#include "server/transport/spare_buffers.h"
+#include "server/transport/turn_queue.h"
+#include "wheel/wheel.h"
+
+namespace pulsegate {
+
+struct TransportSettings {
+    std::size_t max_packet_size;
+    std::size_t output_budget;
+    std::size_t total_output_budget;  ///< of all connections here
+    Millis login_timeout;
+    double message_time;  ///< ns that each message takes, of one connection; 0: none
+    double byte_time;
+    Millis websocket_ping;  ///< 0: none
+};
+
+/// What the connections of one shard share: each refers to this and to nothing else. The transport
+/// owns it, on the shard's thread.
+struct ConnectionContext {
+    ConnectionContext(boost::asio::io_context& loop, const TransportSettings& limits,
+                      ConnectionCounts counted, Counters& statistics, ConnectionOwner& shard);
+
+    boost::asio::io_context& io;
+    const TransportSettings settings;
+    const ConnectionCounts counts;
+    Counters& counters;
+    ConnectionOwner& owner;
+
+    Wheel wheel;  ///< on which every open connection waits
+    std::size_t connections = 0;
+    std::size_t backlog = 0;  ///< bytes that sockets have not taken yet
+    SharedInput input;
+    SpareBuffers spare_buffers;
+    FlushList flush_list;
+    ParkedConnections parked;
+    TurnQueue unauthenticated;  ///< that have said something, and are not logged in yet
+    TurnQueue handshakes;       ///< of TLS
+    TurnQueue lost;             ///< that have broken, and are to be ended
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,151 @@
+// The beginning of a connection: its listener's handshake, and the wait until its CONNECT has been
+// decided on.
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/decode.h"
+#include "server/transport/connection.h"
+
+namespace pulsegate {
+
+// -- PROXY, TLS, WebSocket --
+
+/// Goes on with the handshake that its listener asks for.
+void Connection::proceed_handshake(bool may_run_tls) {
+    Handshake& handshake = *extras_->handshake;
+    const auto step = handshake.proceed(socket_.native_handle(), *extras_, may_run_tls);
+    if (extras_->proxied_peer && !origin_.address.known()) admit();
+    if (origin_.standing == AddressLimits::Standing::refused_silently) return reject();
+    switch (step) {
+        case Handshake::Step::reads: return;
+        case Handshake::Step::writes: return wait_to_proceed();
+        case Handshake::Step::tls:
+            // Nothing can be said before TLS, and TLS is what costs.
+            if (origin_.standing != AddressLimits::Standing::ok) return reject();
+            queued_ = true;
+            ++awaited_turns_;
+            return extras_->tls ? context_.handshakes.add_first(*this)
+                                : context_.handshakes.add(*this);
+        case Handshake::Step::refused:
+            ++context_.counters.handshakes_refused;
+            return end({Cause::kicked, Reason::success, handshake.why()});
+        case Handshake::Step::gone:
+            return end({Cause::connection_lost, Reason::success, "gone before it had come in"});
+        case Handshake::Step::done: break;
+    }
+    const std::string unread = handshake.take_unread();
+    extras_->handshake.reset();
+    if (websocket()) {
+        auto& buffer = context_.input.buffer();
+        std::copy(unread.begin(), unread.end(), buffer.begin());
+        read_frames({buffer.data(), unread.size()}, monotonic_now());
+    }
+}
+
+/// The proxy has said who the client is.
+void Connection::admit() {
+    origin_.address = Address(extras_->proxied_peer->address());
+    origin_.standing = context_.counts.address_limits.enter(origin_.address, monotonic_now());
+}
+
+/// Without a word.
+void Connection::reject() {
+    context_.counters.count(origin_.standing == AddressLimits::Standing::banned
+                                ? Limit::ban_failures
+                                : Limit::max_connections_per_address);
+    ++context_.counters.handshakes_refused;
+    end({Cause::kicked, Reason::success,
+         "rejected: its address is banned or has too many connections"});
+}
+
+bool Connection::shake_hands() {
+    --awaited_turns_;
+    queued_ = false;
+    if (!reads() || !handshaking()) return false;
+    proceed_handshake(true);
+    settle();
+    wait_readable();
+    return true;
+}
+
+void Connection::wait_to_proceed() {
+    queued_ = true;
+    socket_.async_wait(Socket::wait_write,
+                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
+                           self->queued_ = false;
+                           if (error || !self->reads() || !self->handshaking()) return;
+                           self->proceed_handshake(false);
+                           self->settle();
+                           self->wait_readable();
+                       });
+}
+
+// -- its CONNECT --
+
+void Connection::hold(Millis wait) {
+    queued_ = true;
+    // Its CONNECT is here: what takes time now is ours.
+    context_.wheel.schedule(*this,
+                            tick_after(monotonic_now() + wait + context_.settings.login_timeout));
+}
+
+/// What poll says of the peer: POLLRDHUP if it has closed its side, POLLHUP and POLLERR if the
+/// connection has broken.
+short Connection::departure() {
+    pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+    ::poll(&peer, 1, 0);
+    return peer.revents;
+}
+
+bool Connection::reset_by_peer() { return departure() & (POLLHUP | POLLERR); }
+
+bool Connection::peer_gone() {
+    const auto departed = departure();
+    if (departed == 0) return false;
+    if (departed & (POLLHUP | POLLERR)) return true;
+    int unread = 0;
+    ::ioctl(socket_.native_handle(), FIONREAD, &unread);
+    return unread == 0 && !partial_;
+}
+
+void Connection::go_on(Bytes connect) {
+    if (!held()) return;
+    const Millis now = monotonic_now();
+    queued_ = false;
+    state_ = State::open;
+    last_packet_ = now;
+    context_.wheel.schedule(*this, due_at(now));
+    parked_ = too_fast(connect, now) || context_.owner.congested();
+    consume({}, now);
+    settle();
+    wait_readable();
+}
+
+Handoff Connection::release() {
+    std::string unread = partial_ ? std::move(*partial_) : std::string();
+    if (!queued_) unread = as_text(context_.input.rest);  // its CONNECT is being handled
+    boost::system::error_code ignored;
+    Handoff handoff(UniqueFd(socket_.release(ignored)), std::move(extras_), origin_,
+                    context_.counts);
+    handoff.version = version_;
+    handoff.unread = std::move(unread);
+    close();
+    return handoff;
+}
+
+// -- who it is --
+
+std::string Connection::address() const {
+    const auto from = endpoint();
+    return from ? unmapped(from->address()).to_string() : "";
+}
+
+std::optional<std::string> Connection::certificate_name() const {
+    if (!tls()) return std::nullopt;
+    return pulsegate::certificate_name(tls());
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/base/clock.h"
+#include "server/session/link.h"
+
+namespace pulsegate {
+
+class Connection;
+
+/// A CONNECT, decoded, with the bytes that it views. Moving it moves neither.
+struct ReceivedConnect {
+    std::vector<std::uint8_t> bytes;
+    Connect connect;
+};
+
+/// What the connections of a shard tell the shard, on its thread.
+class ConnectionOwner {
+public:
+    /// The first packet. Before it returns, the owner answers it, ends or releases the connection,
+    /// or tells it to wait (`Connection::hold`).
+    virtual void on_connect(Connection& connection, ReceivedConnect connect, Millis now) = 0;
+    /// Any packet after the first.
+    virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
+    virtual void on_drained(Connection& connection) = 0;
+    /// It sends too fast, for the first time, and is read more slowly from now on.
+    virtual void on_slowed(Connection& connection) = 0;
+    virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
+
+    /// A measure of the work done since the beginning; a message to one client is one.
+    virtual std::uint64_t work() const = 0;
+
+    /// Do others lag so far behind what this shard sends them that it should read no more?
+    virtual bool congested() = 0;
+
+protected:
+    ~ConnectionOwner() = default;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <vector>
+
+#include "server/base/owner_thread.h"
+
+namespace pulsegate {
+
+class Connection;
+
+/// The connections of one shard that have something to write or are to end. A turn is what one
+/// event brings about; at its end each of them gets one write for all that was sent to it.
+class FlushList {
+public:
+    explicit FlushList(boost::asio::io_context& io);
+    ~FlushList();
+
+    /// Until the end of the turn, which is posted if nobody calls `flush` before.
+    void add(Connection& connection);
+
+    /// The turn ends.
+    void flush();
+
+private:
+    boost::asio::io_context& io_;
+    std::vector<boost::intrusive_ptr<Connection>> connections_;
+    bool posted_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

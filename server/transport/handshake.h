@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "protocol/bytes.h"
+#include "server/transport/tls.h"
+
+namespace pulsegate {
+
+struct ConnectionExtras;
+
+/// What a listener asks of a new connection before MQTT begins.
+struct ListenerOptions {
+    bool proxy_protocol = false;
+    bool tls = false;
+    std::string path{};  ///< of WebSocket; "": MQTT without it
+
+    bool plain() const { return !proxy_protocol && !tls && path.empty(); }
+};
+
+/// The handshake of one new connection: PROXY header, TLS handshake, WebSocket upgrade,
+/// whichever are asked for, in this order. It reads and writes without waiting; its owner
+/// waits, and gives up when it takes too long.
+class Handshake {
+public:
+    enum class Step : std::uint8_t {
+        reads,   ///< go on when the socket is readable
+        writes,  ///< go on when it is writable
+        tls,     ///< the next step is a costly one: choose the moment
+        done,
+        refused,  ///< `why` says it; what there was to say to the peer has been said
+        gone,     ///< the peer closed, or the connection broke
+    };
+
+    Handshake(const ListenerOptions& options, std::shared_ptr<const Tls> tls)
+        : remaining_(options), tls_(std::move(tls)) {}
+
+    /// Goes as far as it can. `may_run_tls` says that the moment for a costly step is now.
+    Step proceed(int socket, ConnectionExtras& extras, bool may_run_tls);
+
+    const char* why() const { return why_; }
+
+    /// What came after the last header and belongs to MQTT.
+    std::string take_unread() { return std::move(input_); }
+
+private:
+    Step read_proxy_header(int socket, ConnectionExtras& extras);
+    Step shake_hands(int socket, ConnectionExtras& extras);
+    Step read_upgrade(int socket, ConnectionExtras& extras);
+    Step answer_upgrade(std::size_t header_size, ConnectionExtras& extras);
+    Step write(int socket, ConnectionExtras& extras);
+    Step refuse(const char* why);
+
+    ListenerOptions remaining_;  ///< what is still asked for
+    const std::shared_ptr<const Tls> tls_;
+    std::string input_;
+    std::string output_;
+    std::string trouble_;  ///< what OpenSSL says
+    const char* why_ = "";
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,38 @@
+#include "server/transport/listeners.h"
+
+namespace pulsegate {
+
+Listeners::Listeners(boost::asio::io_context& io, Admission& admission, Counters& counters,
+                     Transport& transport)
+    : io_(io), admission_(admission), counters_(counters), transport_(transport) {}
+
+Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint,
+                                     const ListenerOptions& options) {
+    const auto accepted = [this, options](UniqueFd socket, const Listener::Endpoint& peer) {
+        accept(std::move(socket), peer, options);
+    };
+    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, accepted));
+    return listeners_.back()->endpoint();
+}
+
+void Listeners::accept(UniqueFd socket, const Listener::Endpoint& peer,
+                       const ListenerOptions& options) {
+    ++counters_.accepted;
+    std::unique_ptr<ConnectionExtras> extras;
+    if (!options.plain()) {
+        extras = std::make_unique<ConnectionExtras>();
+        extras->handshake = std::make_unique<Handshake>(options, tls_);
+    }
+    const Address address = options.proxy_protocol ? Address() : Address(peer.address());
+    transport_.accept(std::move(socket), std::move(extras), address);
+}
+
+void Listeners::tick() {
+    for (auto& listener : listeners_) listener->tick();
+}
+
+void Listeners::stop() {
+    for (auto& listener : listeners_) listener->stop();
+}
+
+}  // namespace pulsegate

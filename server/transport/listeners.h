@@ -1,0 +1,46 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/base/counters.h"
+#include "server/limits/admission.h"
+#include "server/transport/handshake.h"
+#include "server/transport/listener.h"
+#include "server/transport/tls.h"
+#include "server/transport/transport.h"
+
+namespace pulsegate {
+
+/// The listeners of one shard, and the certificates that they show. What they accept goes to the
+/// shard's transport. They live on the shard's thread.
+class Listeners {
+public:
+    Listeners(boost::asio::io_context& io, Admission& admission, Counters& counters,
+              Transport& transport);
+
+    /// Returns where it really listens, should the port have been 0. Throws
+    /// boost::system::system_error.
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, const ListenerOptions& options);
+
+    /// The certificates for new connections from now on.
+    void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
+
+    /// Once a second.
+    void tick();
+    void stop();
+
+private:
+    void accept(UniqueFd socket, const Listener::Endpoint& peer, const ListenerOptions& options);
+
+    boost::asio::io_context& io_;
+    Admission& admission_;
+    Counters& counters_;
+    Transport& transport_;
+    std::shared_ptr<const Tls> tls_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+};
+
+}  // namespace pulsegate
