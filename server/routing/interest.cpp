@@ -1,8 +1,7 @@
 #include "server/routing/interest.h"
 
-#include <boost/container_hash/hash.hpp>
-
 #include "protocol/topic.h"
+#include "server/base/hash.h"
 
 namespace pulsegate {
 
@@ -12,19 +11,15 @@ constexpr std::uint16_t top = 65'535;
 
 std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
 
-/// Other seeds for whole topics and for first levels, or every "a" would find "a/+".
-std::size_t hash(std::string_view text, std::size_t seed) {
-    boost::hash_combine(seed, text);
-    return seed;
-}
-std::size_t hash_topic(std::string_view topic) { return hash(topic, 1); }
-std::size_t hash_level(std::string_view topic) { return hash(first_level(topic), 2); }
+/// Other bits for whole topics and for first levels, or every "a" would find "a/+".
+std::size_t hash_topic(std::string_view topic) { return keyed_hash(topic); }
+std::size_t hash_level(std::string_view topic) { return keyed_hash(first_level(topic)) >> 32; }
 
 }  // namespace
 
 Interest::Interest() : cells_(std::make_unique<Cell[]>(cells)) {}
 
-/// Null for a filter that begins with a wildcard.
+/// The cell of a filter; null for one that begins with a wildcard.
 Interest::Cell* Interest::cell(std::string_view filter) {
     if (!has_wildcard(filter)) return &cells_[hash_topic(filter) % cells];
     if (has_wildcard(first_level(filter))) return nullptr;

@@ -8,22 +8,22 @@
 
 namespace pulsegate {
 
-/// Which topics a shard may have subscribers for, readable from every thread: a counting Bloom
-/// filter of its filters. It may say yes in vain, never no: a filter is in it before its
-/// subscription is acknowledged.
+/// Which topics a shard may have subscribers for: a counting Bloom filter of the shard's topic
+/// filters, readable from every thread. It has false positives, but no false negatives: a filter is
+/// added before its SUBACK is sent.
 ///
-/// A filter without wildcards counts under its text, one with wildcards under its first level, and
-/// one that begins with a wildcard under "anything".
+/// A filter without wildcards is counted by its text, one with wildcards by its first level, and
+/// filters that begin with a wildcard together.
 class Interest {
 public:
     Interest();
 
-    /// Once for each filter that has subscribers, or is about to have one. From any thread: what is
-    /// on its way to the owner by mail counts already.
+    /// Call it once for each filter that has subscribers, or will have. From any thread: a
+    /// subscription in the shard's mailbox counts already.
     void add(std::string_view filter);
     void remove(std::string_view filter);
 
-    /// A topic to ask about, of one shard after the other.
+    /// A topic, hashed once for the Interest of every shard.
     class Topic {
     public:
         Topic(std::string_view topic);
@@ -37,8 +37,8 @@ public:
     bool wants(const Topic& topic) const;
 
 private:
-    /// Two bytes each: a cell that reaches the top stays there, for it has lost count. Counts are
-    /// raised before a SUBACK leaves, so whoever publishes on hearing of it finds them.
+    /// A cell that reaches its maximum stays there, because it has lost count. Counts are raised
+    /// before the SUBACK is sent, so a client that publishes after a SUBACK finds the subscriber.
     using Cell = std::atomic<std::uint16_t>;
     static constexpr std::size_t cells = 1 << 17;
 

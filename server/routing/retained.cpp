@@ -6,12 +6,13 @@ namespace pulsegate {
 
 namespace {
 
-/// How long a deletion is remembered: mail between shards takes milliseconds.
+/// How long deletions are kept, in milliseconds: messages between shards take much less.
 constexpr Millis deletion_counts = 10'000;
 
 }  // namespace
 
 bool Retained::keep(const MessageRef& message, Millis now) {
+    thread_.assert_here();
     const auto found = topics_.find(message->topic);
     const bool known = found != topics_.end();
     if (known && found->second->stamp > message->stamp) return true;
@@ -21,7 +22,7 @@ bool Retained::keep(const MessageRef& message, Millis now) {
     const bool fits =
         messages_ + 1 <= limits_.messages && bytes_ + message->cost() <= limits_.bytes;
     if (is_deletion || !fits) {
-        // Even one that does not fit replaces the topic's last: what is old is no longer true.
+        // A message that does not fit deletes the topic's old one, because that is outdated.
         mark_deletion(*message, now);
         return is_deletion;
     }
@@ -36,7 +37,7 @@ void Retained::mark_deletion(const Message& message, Millis now) {
                                                         .properties = {},
                                                         .expires = now + deletion_counts,
                                                         .stamp = message.stamp});
-    // A flood of them is not remembered: it must not fill the memory.
+    // At the limits deletions are not kept, so that they can't fill the memory.
     if (topics_.size() >= 2 * limits_.messages ||
         deletion_bytes_ + mark->cost() > limits_.bytes / 4)
         return;
@@ -57,6 +58,7 @@ Retained::Topics::iterator Retained::forget(Topics::iterator entry) {
 }
 
 void Retained::forget_some(Millis now) {
+    thread_.assert_here();
     auto next = topics_.lower_bound(sweep_);
     for (auto left = topics_.size() / 60 + 1; left > 0 && next != topics_.end(); --left)
         next = next->second->expired(now) ? forget(next) : std::next(next);

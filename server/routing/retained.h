@@ -6,14 +6,16 @@
 #include <string_view>
 
 #include "protocol/topic.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
+#include "server/base/owner_thread.h"
 #include "server/message.h"
 
 namespace pulsegate {
 
-/// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Every shard keeps them all, so
-/// that a subscriber finds them at home; the shards share the messages. Two that are published at
-/// the same time may reach shards in different order: their stamps say which one counts.
+/// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Each shard has a Retained of its
+/// own, with references to the same messages, so that a subscription is answered without other
+/// shards. Two messages to one topic may reach shards in different order: the one with the later
+/// stamp wins.
 class Retained {
 public:
     struct Limits {
@@ -23,32 +25,33 @@ public:
 
     explicit Retained(Limits limits) : limits_(limits) {}
 
-    /// Keeps the message instead of the topic's last; one without a payload deletes that. False if
-    /// the limits leave no room: then the topic has none.
+    /// Replaces the topic's message; a message without a payload deletes it. False if the limits
+    /// leave no room: then the topic has no retained message.
     bool keep(const MessageRef& message, Millis now);
 
     /// Visits the messages that a filter selects, in the order of their topics, beginning after the
-    /// topic `after` ("": at the beginning). `visit(const MessageRef&)` says false to stop. Looks
-    /// at `most` at the most and counts them down. Returns the topic to go on after, or "" when
-    /// that was all.
+    /// topic `after` ("": at the beginning). `visit(const MessageRef&)` returns false to stop.
+    /// Examines at most `most` topics, and subtracts those that it examined. Returns the topic to
+    /// continue after, or "" at the end.
     template <class Visit>
     std::string visit(std::string_view filter, std::string_view after, std::size_t& most,
                       Millis now, Visit visit) const;
 
-    /// False only if the filter selects nothing: almost every inbox, so that nobody need look.
-    bool may_have(std::string_view filter) const {
+    /// False only if the filter selects no message. It is false for almost every filter of an
+    /// inbox, and saves the search.
+    [[nodiscard]] bool may_have(std::string_view filter) const {
         return messages_ > 0 && (has_wildcard(filter) || topics_.contains(filter));
     }
 
-    /// Forgets the expired ones, looking at a sixtieth of all.
+    /// Deletes expired messages among the next sixtieth of all.
     void forget_some(Millis now);
 
     std::size_t messages() const { return messages_; }
     std::size_t bytes() const { return bytes_; }
 
 private:
-    // The keys are the topics of the messages. A message without a payload marks a deletion, until
-    // no older message can be on the way from another shard any more.
+    // The keys are the topics of the messages. A message without a payload marks a deletion; it is
+    // kept until no older message can arrive from another shard.
     using Topics = std::map<std::string_view, MessageRef>;
 
     static bool live(const Message& message, Millis now) {
@@ -62,20 +65,22 @@ private:
     Topics topics_;
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
-    std::size_t deletion_bytes_ = 0;  ///< of the marks, beside `bytes_`
-    std::string sweep_;               ///< the topic that `forget_some` comes to next
+    std::size_t deletion_bytes_ = 0;  ///< of the deletion marks; not in `bytes_`
+    std::string sweep_;               ///< the topic where `forget_some` continues
+    [[no_unique_address]] OwnerThread thread_;
 };
 
 template <class Visit>
 std::string Retained::visit(std::string_view filter, std::string_view after, std::size_t& most,
                             Millis now, Visit visit) const {
+    thread_.assert_here();
     if (!has_wildcard(filter)) {
         const auto found = topics_.find(filter);
         if (found != topics_.end() && live(*found->second, now)) visit(found->second);
         return {};
     }
-    // Everything up to the first wildcard is the same in all topics that the filter selects; only
-    // "a/#" selects "a" as well, which stands before its children.
+    // All topics that the filter selects have the same text before the first wildcard; but "a/#"
+    // selects "a" as well, which sorts before "a/...".
     auto beginning = filter.substr(0, filter.find_first_of("+#"));
     if (filter.size() > 2 && filter.size() - beginning.size() == 1 && filter.back() == '#')
         beginning.remove_suffix(1);

@@ -5,28 +5,27 @@
 #include <new>
 
 #include "protocol/topic.h"
-#include "server/message.h"
+#include "server/base/hash.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
 /// One level of the wildcard tree, with its name behind it in the same allocation. `here` is the
-/// filter that ends at this level, `rest` the one that goes on with `#`. The levels below are found
-/// in `levels_`, and `+` without a search.
+/// filter that ends at this level, `rest` the one that continues with `#`. The levels below it are
+/// found in `levels_`, the one for `+` in `any`.
 struct Router::Level {
     Level* parent = nullptr;
     Level* any = nullptr;  ///< `+`
     Filter* here = nullptr;
     Filter* rest = nullptr;
-    std::uint32_t named = 0;  ///< how many are below, without `any`
+    std::uint32_t named = 0;  ///< number of levels below, without `any`
     std::uint16_t size;
 
     std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), size}; }
     bool empty() const { return named == 0 && !any && !here && !rest; }
 };
 
-std::size_t Router::Hash::operator()(std::string_view text) const {
-    return boost::hash<std::string_view>()(text);
-}
+std::size_t Router::Hash::operator()(std::string_view text) const { return keyed_hash(text); }
 std::size_t Router::Hash::operator()(const Filter* filter) const { return (*this)(filter->text()); }
 bool Router::Equal::operator()(std::string_view text, const Filter* filter) const {
     return filter->text() == text;
@@ -35,14 +34,16 @@ bool Router::Equal::operator()(const Filter* filter, std::string_view text) cons
     return filter->text() == text;
 }
 
+Router::Step::Step(const Level& parent, std::string_view name)
+    : Step(parent, name, keyed_hash(name)) {}
+
 std::size_t Router::Hash::operator()(const Step& step) const {
-    // Nobody outside knows where a level lies, so nobody can send names that collide below it.
-    auto hash = reinterpret_cast<std::size_t>(step.parent);
-    boost::hash_range(hash, step.name.begin(), step.name.end());
-    return hash;
+    // A name has the same hash below every level, so the parent must change it.
+    constexpr std::uint64_t golden_ratio = 0x9E3779B9'7F4A7C15;
+    return step.name_hash + (reinterpret_cast<std::uintptr_t>(step.parent) >> 4) * golden_ratio;
 }
 std::size_t Router::Hash::operator()(const Level* level) const {
-    return (*this)(Step{level->parent, level->name()});
+    return (*this)(Step(*level->parent, level->name()));
 }
 bool Router::Equal::operator()(const Step& step, const Level* level) const {
     return level->parent == step.parent && level->name() == step.name;
@@ -53,7 +54,7 @@ bool Router::Equal::operator()(const Level* level, const Step& step) const {
 
 namespace {
 
-/// A filter or a level, with its text behind it.
+/// Allocates a filter or a level, with its text behind it.
 template <class Texted>
 Texted* make(std::string_view text) {
     void* memory = ::operator new(sizeof(Texted) + text.size());
@@ -67,15 +68,6 @@ template <class Texted>
 void destroy(Texted* texted) {
     texted->~Texted();
     ::operator delete(texted);
-}
-
-/// Splits the first level off `rest`; false when that was the last one.
-bool split(std::string_view& level, std::string_view& rest) {
-    const auto slash = rest.find('/');
-    level = rest.substr(0, slash);
-    if (slash == std::string_view::npos) return false;
-    rest.remove_prefix(slash + 1);
-    return true;
 }
 
 }  // namespace
@@ -93,6 +85,7 @@ Router::~Router() {
 
 bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view text,
                        SubscribeOptions options, std::uint32_t identifier) {
+    thread_.assert_here();
     Filter& filter = find_or_create(text);
     Subscription* subscription = find(filter, own);
     const bool is_new = !subscription;
@@ -110,11 +103,13 @@ bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::strin
 }
 
 bool Router::subscribed(SubscriptionList& own, std::string_view text) const {
+    thread_.assert_here();
     const auto filter = filters_.find(text);
     return filter != filters_.end() && find(**filter, own);
 }
 
 bool Router::unsubscribe(SubscriptionList& own, std::string_view text) {
+    thread_.assert_here();
     const auto filter = filters_.find(text);
     if (filter == filters_.end()) return false;
     Subscription* subscription = find(**filter, own);
@@ -124,11 +119,13 @@ bool Router::unsubscribe(SubscriptionList& own, std::string_view text) {
 }
 
 void Router::unsubscribe_all(SubscriptionList& own) {
+    thread_.assert_here();
     while (!own.empty()) remove(own, own.front());
 }
 
 Subscription* Router::find(Filter& filter, SubscriptionList& own) const {
-    // The room may be large, and so may the subscriber's list: whichever ends first decides.
+    // Both lists may be long, the filter's and the subscriber's: search both, and end with the
+    // shorter.
     auto in_room = filter.subscribers.begin();
     auto in_own = own.begin();
     while (in_room != filter.subscribers.end() && in_own != own.end()) {
@@ -171,7 +168,7 @@ void Router::add_to_tree(Filter& filter) {
     TopicLevels names(filter.text());
     std::string_view name;
     while (names.next(name) && name != "#") {
-        Level* next = below(*level, name);
+        Level* next = any_or_below(*level, name);
         level = next ? next : make_below(*level, name);
     }
     (name == "#" ? level->rest : level->here) = &filter;
@@ -181,10 +178,10 @@ void Router::remove_from_tree(Filter& filter) {
     Level* level = tree_.get();
     TopicLevels names(filter.text());
     std::string_view name;
-    while (names.next(name) && name != "#") level = below(*level, name);
+    while (names.next(name) && name != "#") level = any_or_below(*level, name);
     (name == "#" ? level->rest : level->here) = nullptr;
 
-    // Back up through the levels that nothing needs any more.
+    // Delete the levels upwards that have become empty.
     while (level->empty() && level->parent) {
         Level& parent = *level->parent;
         if (level == parent.any)
@@ -197,11 +194,13 @@ void Router::remove_from_tree(Filter& filter) {
     }
 }
 
-Router::Level* Router::below(const Level& level, std::string_view name) const {
-    if (name == "+") return level.any;
-    if (level.named == 0) return nullptr;
-    const auto found = levels_.find(Step{&level, name});
+Router::Level* Router::below(const Step& step) const {
+    const auto found = levels_.find(step);
     return found != levels_.end() ? *found : nullptr;
+}
+
+Router::Level* Router::any_or_below(const Level& level, std::string_view name) const {
+    return name == "+" ? level.any : below({level, name});
 }
 
 Router::Level* Router::make_below(Level& parent, std::string_view name) {
@@ -216,32 +215,36 @@ Router::Level* Router::make_below(Level& parent, std::string_view name) {
 }
 
 void Router::find_filters(std::string_view topic) {
+    thread_.assert_here();
     matched_.clear();
     if (const auto exact = filters_.find(topic); exact != filters_.end())
         matched_.push_back(*exact);
-    if (!tree_->empty()) find_in_tree(*tree_, topic, true);
+    if (!tree_->empty()) find_in_tree(topic);
 }
 
-void Router::find_in_tree(const Level& level, std::string_view topic, bool first) {
-    ++work_;
-    // MQTT 5.0, 4.7.2: a wildcard in front does not select topics that begin with `$`. Presence is
-    // the server's own as well: who listens to "#" did not ask who comes and goes.
-    const bool wild = !(first && reserved_topic(topic));
-    if (level.rest && wild) matched_.push_back(level.rest);
-
-    std::string_view part;
-    std::string_view rest = topic;
-    const bool more = split(part, rest);
-    const auto descend = [&](const Level& next) {
-        if (more) return find_in_tree(next, rest, false);
-        if (next.here) matched_.push_back(next.here);
-        if (next.rest) matched_.push_back(next.rest);  // "sport/#" selects "sport" too
-    };
-    if (const Level* next = below(level, part)) descend(*next);
-    if (level.any && wild) descend(*level.any);
+void Router::find_in_tree(std::string_view topic) {
+    levels_here_.assign(1, tree_.get());
+    bool wild = !hidden_from_leading_wildcard(topic);
+    TopicLevels names(topic);
+    for (std::string_view name; !levels_here_.empty() && names.next(name); wild = true) {
+        const auto name_hash = keyed_hash(name);  // once, however many levels it is looked up below
+        levels_below_.clear();
+        for (const Level* level : levels_here_) {
+            ++work_;
+            if (level->rest && wild) matched_.push_back(level->rest);
+            if (level->any && wild) levels_below_.push_back(level->any);
+            if (level->named == 0) continue;
+            if (const Level* next = below({*level, name, name_hash})) levels_below_.push_back(next);
+        }
+        levels_here_.swap(levels_below_);
+    }
+    for (const Level* level : levels_here_) {
+        if (level->here) matched_.push_back(level->here);
+        if (level->rest) matched_.push_back(level->rest);  // "sport/#" selects "sport" too
+    }
 }
 
-/// True if the publisher declined one.
+/// True if a no-local subscription of the publisher was left out.
 bool Router::merge_matches(const Subscriber* publisher) {
     merged_.clear();
     bool declined = false;

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "server/base/owner_thread.h"
 #include "server/routing/interest.h"
 
 namespace pulsegate {
 
 struct Filter;
 
-/// Whoever subscribes: a session, or a group that shares a subscription.
+/// Base of a session, and of the group of a shared subscription.
 class Subscriber {};
 
 template <class Tag>
@@ -24,9 +25,8 @@ using SubscriptionHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
                                      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
-/// One subscriber's subscription to one filter. It hangs in two lists, the filter's and the
-/// subscriber's own, so that leaving is O(1) however large the room and however many the
-/// subscriptions.
+/// One subscriber's subscription to one filter. It is linked in two lists, the filter's and the
+/// subscriber's own, so that removing it is O(1) however long they are.
 struct Subscription : SubscriptionHook<Filter>, SubscriptionHook<Subscriber> {
     Filter* filter;
     Subscriber* subscriber;
@@ -39,7 +39,7 @@ using SubscriptionList =
     boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Subscriber>>,
                            boost::intrusive::constant_time_size<false>>;
 
-/// What one subscriber is due of one message: the highest QoS of its matching subscriptions.
+/// A subscriber that a message is for, with the highest QoS of its matching subscriptions.
 struct Match {
     Subscriber* subscriber;
     QoS qos;
@@ -47,11 +47,12 @@ struct Match {
     std::vector<std::uint32_t> identifiers;
 };
 
-/// Which subscribers of this shard want a topic. Filters without wildcards (an inbox for each user,
-/// a hundred thousand of them) are a hash lookup; those with wildcards live in a tree of levels.
+/// Finds the subscribers of a shard for a topic. Filters without wildcards (an inbox for each user,
+/// a hundred thousand of them) are a hash lookup; filters with wildcards are a tree of levels. It
+/// owns filters and subscriptions, not subscribers. Owned by the shard, used on its thread.
 class Router {
 public:
-    /// Tells `interest` of each filter that has subscribers.
+    /// Adds each filter that has subscribers to `interest`.
     explicit Router(Interest& interest);
     ~Router();
     Router(const Router&) = delete;
@@ -62,16 +63,16 @@ public:
     bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
 
-    /// Is the filter among the subscriber's own?
-    bool subscribed(SubscriptionList& own, std::string_view filter) const;
+    /// Has the subscriber subscribed to this filter?
+    [[nodiscard]] bool subscribed(SubscriptionList& own, std::string_view filter) const;
 
-    /// False if there was none.
+    /// False if there was no such subscription.
     bool unsubscribe(SubscriptionList& own, std::string_view filter);
     void unsubscribe_all(SubscriptionList& own);
 
-    /// Calls `visit(const Match&)` once for each subscriber with a matching subscription; those
-    /// with no-local don't count for the publisher (null: none of this shard), and it returns
-    /// whether there were such. The visitor must not subscribe or unsubscribe.
+    /// Calls `visit(const Match&)` once for each subscriber with a matching subscription. The
+    /// publisher's subscriptions with no-local are left out (`publisher` is null if it is not on
+    /// this shard); returns whether there were any. The visitor must not subscribe or unsubscribe.
     template <class Visitor>
     bool match(std::string_view topic, const Subscriber* publisher, Visitor visit) {
         find_filters(topic);
@@ -84,21 +85,27 @@ public:
 
     std::size_t subscriptions() const { return subscriptions_; }
 
-    /// Levels and subscriptions looked at since the beginning: what a turn is measured by.
+    /// Levels and subscriptions examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
 
 private:
     struct Level;
 
-    /// From a level of the tree to the one below it with that name.
+    /// The key of a level: its parent and its name.
     struct Step {
+        Step(const Level& parent, std::string_view name);
+        Step(const Level& parent, std::string_view name, std::uint64_t name_hash)
+            : parent(&parent), name(name), name_hash(name_hash) {}
+
         const Level* parent;
         std::string_view name;
+        std::uint64_t name_hash;
     };
 
-    /// Filters are looked up by their text, levels by the step that leads to them.
+    /// Hashes filters by their text, levels by their Step.
     struct Hash {
         using is_transparent = void;
+        using is_avalanching = void;
         std::size_t operator()(std::string_view text) const;
         std::size_t operator()(const Filter* filter) const;
         std::size_t operator()(const Step& step) const;
@@ -123,24 +130,29 @@ private:
     void drop(Filter& filter);
     void add_to_tree(Filter& filter);
     void remove_from_tree(Filter& filter);
-    Level* below(const Level& level, std::string_view name) const;
+    Level* below(const Step& step) const;
+    Level* any_or_below(const Level& level, std::string_view name) const;
     Level* make_below(Level& parent, std::string_view name);
     void find_filters(std::string_view topic);
-    void find_in_tree(const Level& level, std::string_view topic, bool first);
+    void find_in_tree(std::string_view topic);
     bool merge_matches(const Subscriber* publisher);
 
     Interest& interest_;
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
-    std::unique_ptr<Level> tree_;  ///< the filters with wildcards, by their levels: the first
-    boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all further ones
+    std::unique_ptr<Level> tree_;  ///< the root of the tree of filters with wildcards
+    boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all levels below it
     std::size_t subscriptions_ = 0;
     mutable std::uint64_t work_ = 0;
 
-    std::vector<Filter*> matched_;  ///< scratch of `match`, kept for its memory
+    // Used by `match` only; kept for its capacity.
+    std::vector<Filter*> matched_;
     std::vector<Match> merged_;
+    std::vector<const Level*> levels_here_;   ///< levels of the tree that match the topic so far
+    std::vector<const Level*> levels_below_;  ///< those that match one more level
+    [[no_unique_address]] OwnerThread thread_;
 };
 
-/// A filter that somebody subscribed to, with its text behind it in the same allocation.
+/// A filter that has subscribers, with its text behind it in the same allocation.
 struct Filter {
     boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Filter>>,
                            boost::intrusive::constant_time_size<false>>

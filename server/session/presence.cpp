@@ -4,10 +4,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <iterator>
 #include <utility>
 
-#include "protocol/topic.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -15,64 +14,30 @@ namespace json = boost::json;
 
 namespace {
 
-/// A name that a whole fleet shares has thousands of devices: a message tells the first of them.
+/// A user that a whole fleet shares has thousands of devices: messages list the first ones only.
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
+/// Above this number of users, offline ones are forgotten after a minute.
+constexpr std::size_t most_known = 1'000'000;
+constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
+constexpr Millis when_crowded = 60'000;
+
 const char* state_name(bool online) { return online ? "online" : "offline"; }
-
-/// What a level of a topic can't have in it, or not by itself, and how it is written there.
-struct Escape {
-    char character;
-    std::string_view written;
-};
-constexpr Escape escapes[] = {{'/', "%2F"}, {'+', "%2B"}, {'#', "%23"}, {'%', "%25"}};
-
-/// The user whose name is written so. No name is written in two ways: "%41" is nobody's.
-std::optional<std::string> user_written(std::string_view level) {
-    std::string user;
-    while (!level.empty()) {
-        const auto plain = std::min(level.find_first_of("/+#%"), level.size());
-        user += level.substr(0, plain);
-        level.remove_prefix(plain);
-        if (level.empty()) break;
-        const auto escape = std::ranges::find(escapes, level.substr(0, 3), &Escape::written);
-        if (escape == std::end(escapes)) return std::nullopt;
-        user += escape->character;
-        level.remove_prefix(escape->written.size());
-    }
-    return user;
-}
-
-std::optional<std::string> user_after(std::string_view prefix, std::string_view topic) {
-    if (!topic.starts_with(prefix)) return std::nullopt;
-    return user_written(topic.substr(prefix.size()));
-}
 
 }  // namespace
 
-std::string_view name(Cause cause) {
-    switch (cause) {
-        case Cause::login: return "login";
-        case Cause::logout: return "logout";
-        case Cause::timeout: return "timeout";
-        case Cause::connection_lost: return "connection_lost";
-        case Cause::taken_over: return "taken_over";
-        case Cause::kicked: return "kicked";
-        case Cause::shutdown: return "shutdown";
-    }
-    return "unknown";
-}
-
 User* Presence::find(std::string_view name) const {
+    thread_.assert_here();
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : *found;
 }
 
 User& Presence::find_or_create(std::string_view name) {
+    thread_.assert_here();
     if (User* known = find(name)) return *known;
-    auto& user = *roll_.emplace_back(std::make_unique<User>(name));
-    user.place = static_cast<std::uint32_t>(roll_.size() - 1);
+    auto& user = *users_.emplace_back(std::make_unique<User>(name));
+    user.place = static_cast<std::uint32_t>(users_.size() - 1);
     user.version = forgotten_version_;
     by_name_.insert(&user);
     name_bytes_ += name.size();
@@ -80,6 +45,7 @@ User& Presence::find_or_create(std::string_view name) {
 }
 
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
+    thread_.assert_here();
     const bool was_online = user.online();
     device.here = true;
     ++user.here;
@@ -93,13 +59,15 @@ bool Presence::arrive(User& user, Device& device, WallMillis now) {
 }
 
 void Presence::taken_over(User& user, Device& device, WallMillis now) {
+    thread_.assert_here();
     to_front(user, device);
     change(user, Cause::taken_over, now);
 }
 
 bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
                       WallMillis last_seen) {
-    if (!std::exchange(device.here, false)) return false;  // it has departed before
+    thread_.assert_here();
+    if (!std::exchange(device.here, false)) return false;  // it is disconnected already
     --user.here;
     device.unlink();
     user.devices.push_back(device);
@@ -123,18 +91,22 @@ void Presence::change(User& user, Cause cause, WallMillis now) {
 
 std::size_t Presence::visit(std::size_t from, std::size_t most,
                             const std::function<bool(const User&)>& visitor) const {
-    // Downwards: newcomers are appended and whoever fills a gap comes from the end, so that all who
+    thread_.assert_here();
+    // Downwards: new users are appended, and a gap is filled from the end, so that all users that
     // were not visited yet stay below `from`.
-    from = std::min(from, roll_.size());
+    from = std::min(from, users_.size());
     for (; from > 0 && most > 0; --most)
-        if (!visitor(*roll_[--from])) break;
+        if (!visitor(*users_[--from])) break;
     return from;
 }
 
-void Presence::forget_some(WallMillis limit) {
-    for (auto left = roll_.size() / 60 + 1; left > 0 && !roll_.empty(); --left) {
-        if (sweep_ >= roll_.size()) sweep_ = 0;
-        User& user = *roll_[sweep_];
+void Presence::forget_some(WallMillis now, Millis kept) {
+    thread_.assert_here();
+    const bool crowded = users() > most_known || name_bytes() > most_name_bytes;
+    const WallMillis limit = now - (crowded ? std::min(kept, when_crowded) : kept);
+    for (auto left = users_.size() / 60 + 1; left > 0 && !users_.empty(); --left) {
+        if (sweep_ >= users_.size()) sweep_ = 0;
+        User& user = *users_[sweep_];
         if (user.sessions == 0 && !user.online() && user.since < limit)
             forget(user);
         else
@@ -147,9 +119,9 @@ void Presence::forget(User& user) {
     by_name_.erase(&user);
     name_bytes_ -= user.name.size();
     const auto gap = user.place;
-    std::swap(roll_[gap], roll_.back());
-    roll_[gap]->place = gap;
-    roll_.pop_back();
+    std::swap(users_[gap], users_.back());
+    users_[gap]->place = gap;
+    users_.pop_back();
 }
 
 std::string to_json(const PresenceChange& change) {
@@ -169,7 +141,7 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     std::size_t room = names_listed;
     WallMillis last_seen = user.last_seen;
     for (const Device& device : user.devices) {
-        if (!device.here) break;  // nor is anyone behind it
+        if (!device.here) break;  // connected devices come first
         const WallMillis seen = wall - (now - device.last_packet());
         last_seen = std::max(last_seen, seen);
         if (devices.size() == devices_listed || device.client.size() > room) break;
@@ -191,36 +163,16 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     });
 }
 
-std::string topic_level(std::string_view user) {
-    std::string level;
-    for (const char c : user) {
-        const auto escape = std::ranges::find(escapes, c, &Escape::character);
-        if (escape == std::end(escapes))
-            level += c;
-        else
-            level += escape->written;
-    }
-    return level;
-}
-
-std::string presence_topic(std::string_view user) {
-    return std::string(presence_prefix) + topic_level(user);
-}
-
-std::optional<std::string> presence_user(std::string_view filter) {
-    return user_after(presence_prefix, filter);
-}
-
-std::string inbox_topic(std::string_view user) {
-    return std::string(inbox_prefix) + topic_level(user);
-}
-
-std::optional<std::string> inbox_user(std::string_view topic) {
-    return user_after(inbox_prefix, topic);
-}
-
-bool selects_presence(std::string_view filter) {
-    return has_wildcard(filter) && filter.starts_with(presence_prefix);
+MessageRef presence_message(const User& user, Millis now, WallMillis wall) {
+    auto topic = presence_topic(user.name);
+    constexpr std::size_t longest_topic = 65'535;
+    if (topic.size() > longest_topic) return nullptr;
+    return std::make_shared<Message>(Message{.topic = std::move(topic),
+                                             .payload = to_json(user, now, wall),
+                                             .properties = {},
+                                             .qos = QoS::at_least_once,
+                                             .retain = true,
+                                             .presence_version = user.version});
 }
 
 }  // namespace pulsegate

@@ -1,13 +1,9 @@
 #include "server/session/session.h"
 
-#include <boost/container_hash/hash.hpp>
+#include "server/base/hash.h"
 
 namespace pulsegate {
 
-std::uint64_t Session::fingerprint() const {
-    std::size_t seed = boost::hash<std::string_view>()(client);
-    boost::hash_combine(seed, user.name);
-    return seed;
-}
+std::uint64_t Session::fingerprint() const { return keyed_hash(user.name, client); }
 
 }  // namespace pulsegate

@@ -4,19 +4,19 @@
 #include <cstdint>
 
 #include "protocol/packet.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 namespace pulsegate {
 
-/// Who is the user of a client: its CONNECT username, its client id, or the common name of the
-/// certificate that it showed.
+/// What names the user of a client: its CONNECT username, its client id, or the common name of its
+/// certificate.
 enum class UserFrom : std::uint8_t { username, client_id, certificate };
 
-/// What a broker promises its clients and allows them, under the names of the settings.
+/// The broker's limits and features, under the names of the settings.
 struct BrokerSettings {
     Millis idle_timeout = 30'000;
     bool strict_idle_timeout = false;
-    std::uint32_t max_keepalive = 0;  ///< seconds; 0: what idle_timeout gives
+    std::uint32_t max_keepalive = 0;  ///< seconds; 0: idle_timeout / 1.5
     UserFrom user_from = UserFrom::username;
     Millis forget_after = 24 * 3600 * 1000;
 

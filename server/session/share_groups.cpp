@@ -16,7 +16,8 @@ void ShareGroups::Group::set_connected(std::size_t place, bool is_connected) {
     if (is_connected == (place < connected)) return;
     if (is_connected) return swap(place, connected++);
     if (place < next && next <= connected) {
-        // Who has had a turn fills the gap of one who had: the round goes on with the others.
+        // A member that has had its turn fills the gap, so that the round continues with the
+        // others.
         swap(place, --next);
         place = next;
     }
@@ -31,8 +32,9 @@ void ShareGroups::Group::remove(std::size_t place) {
     members.pop_back();
 }
 
-void ShareGroups::apply(const Membership& change) {
-    using Change = Membership::Change;
+void ShareGroups::apply(const GroupMembership& change) {
+    thread_.assert_here();
+    using Change = GroupMembership::Change;
     if (change.change == Change::joins) {
         Group& group = find_or_create(change.share);
         const auto [place, is_new] = group.places.emplace(change.member, group.members.size());
@@ -54,7 +56,8 @@ void ShareGroups::apply(const Membership& change) {
 }
 
 std::optional<ShareGroups::Choice> ShareGroups::choose(std::string_view share) {
-    const auto found = groups_.find(std::string(share));
+    thread_.assert_here();
+    const auto found = groups_.find(share);
     if (found == groups_.end()) return std::nullopt;
     return choose(*found->second);
 }

@@ -3,19 +3,23 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/base/hash.h"
+#include "server/base/owner_thread.h"
 #include "server/routing/router.h"
-#include "server/session/letters.h"
+#include "server/session/shard_messages.h"
 
 namespace pulsegate {
 
-/// The shared subscriptions (MQTT 5.0, 4.8.2) whose home is one shard: who is in each, and whose
-/// turn it is. The members' sessions may live on any shard; here they are only names.
+/// The shared subscriptions (MQTT 5.0, 4.8.2) whose home is this shard: the members of each, and
+/// whose turn it is. The members' sessions may be on any shard; here they are ids. It belongs to
+/// the shard's thread.
 class ShareGroups {
 public:
     struct Choice {
@@ -28,13 +32,13 @@ public:
 
     explicit ShareGroups(Interest& interest) : router_(interest) {}
 
-    void apply(const Membership& membership);
+    void apply(const GroupMembership& membership);
 
-    /// Whose turn it is: members who are connected, one after the other; if nobody is, those who
-    /// are away. Nothing if the group has no members.
+    /// The member to receive the next message: connected members take turns; if there is none,
+    /// disconnected ones do. Nothing if the group has no members.
     std::optional<Choice> choose(std::string_view share);
 
-    /// Calls `visit(const Choice&)` once for each group that shares a subscription to the topic.
+    /// Calls `visit(const Choice&)` once for each group whose filter selects the topic.
     template <class Visitor>
     void match(std::string_view topic, Visitor visit) {
         if (groups_.empty()) return;
@@ -69,7 +73,9 @@ private:
     Group& find_or_create(const std::string& share);
 
     Router router_;
-    boost::unordered_flat_map<std::string, std::unique_ptr<Group>> groups_;
+    boost::unordered_flat_map<std::string, std::unique_ptr<Group>, TextHash, std::equal_to<>>
+        groups_;
+    [[no_unique_address]] OwnerThread thread_;
 };
 
 }  // namespace pulsegate

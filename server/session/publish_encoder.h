@@ -10,39 +10,39 @@
 
 namespace pulsegate {
 
-/// What differs between the packets that carry one message to its receivers.
-struct Envelope {
+/// What differs between the PUBLISH packets of one message to its receivers.
+struct PublishOptions {
     Version version = Version::v3_1_1;
     QoS qos = QoS::at_most_once;
     bool dup = false;
     bool retain = false;
-    std::uint16_t packet_id = 0;  ///< counts above QoS 0
+    std::uint16_t packet_id = 0;  ///< used above QoS 0
     std::span<const std::uint32_t> identifiers{};
     std::uint16_t alias = 0;   ///< of the topic on this connection; 0: none
-    bool alias_known = false;  ///< the client has heard the alias, and the topic is left out
+    bool alias_known = false;  ///< the client knows the alias, and the topic is left out
 };
 
 /// One message as PUBLISH packets. Receivers of the same protocol version, QoS and use of aliases
 /// share an encoding; flags, packet identifier and alias are written anew for each.
-class Publication {
+class PublishEncoder {
 public:
-    /// At the time `now`, which decides what is left of the message's time to live.
-    Publication(const Message& message, Millis now) : message_(message), now_(now) {}
+    /// `now` decides the remaining Message Expiry Interval. `message` must outlive the encoder.
+    PublishEncoder(const Message& message, Millis now) : message_(message), now_(now) {}
 
     /// The packet for one receiver, valid until the next call.
-    std::string_view packet(const Envelope& envelope);
+    std::string_view packet(const PublishOptions& options);
 
 private:
-    void encode_into(Buffer& out, const Envelope& envelope) const;
+    void encode_into(Buffer& out, const PublishOptions& options) const;
 
-    static constexpr std::size_t aliasings = 3;  ///< no alias, one that is told, one that is known
+    static constexpr std::size_t aliasings = 3;  ///< no alias, a new one, a known one
     static constexpr std::size_t qualities = 3;
 
     const Message& message_;
     const Millis now_;
     Buffer v3_1_1_[qualities];
     Buffer v5_0_[qualities][aliasings];
-    Buffer single_;  ///< with subscription identifiers, which are the receiver's own
+    Buffer single_;  ///< a packet with subscription identifiers, which no two receivers share
 };
 
 }  // namespace pulsegate

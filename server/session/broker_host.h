@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/session/presence.h"
+#include "server/session/shard_messages.h"
+
+namespace pulsegate {
+
+/// What a broker needs from its shard: the other shards, and the record of presence changes.
+class BrokerHost {
+public:
+    /// Sends the message to all other shards that may have subscribers for it or must retain it,
+    /// and to the shard `inbox`, the home of the user whose inbox it is for.
+    virtual void forward(const MessageRef& message, std::optional<unsigned> inbox) = 0;
+
+    /// The Interest of a shard, this one or another.
+    virtual Interest& interest(unsigned shard) = 0;
+
+    /// Sends to the broker of a shard, which may be this one; it is received in a later turn of the
+    /// loop.
+    virtual void send(unsigned shard, ShardMessage message) = 0;
+
+    virtual void record(PresenceChange change) = 0;
+
+protected:
+    ~BrokerHost() = default;
+};
+
+}  // namespace pulsegate

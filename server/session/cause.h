@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace pulsegate {
+
+/// Why a user's presence changed.
+enum class Cause : std::uint8_t {
+    login,            ///< the first device logged in
+    logout,           ///< DISCONNECT by the client
+    timeout,          ///< silent past the limit
+    connection_lost,  ///< the connection ended without a DISCONNECT
+    taken_over,       ///< another connection continues the same client: stays online
+    kicked,           ///< the gateway disconnected the client: bad packet, slow consumer
+    shutdown,         ///< the gateway stops
+};
+
+std::string_view name(Cause cause);
+
+}  // namespace pulsegate

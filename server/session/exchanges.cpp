@@ -1,0 +1,90 @@
+#include "server/session/exchanges.h"
+
+namespace pulsegate {
+
+Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
+    if (!flow_) flow_ = std::make_unique<Flow>(totals);
+    return *flow_;
+}
+
+void Exchanges::forget_if_idle() {
+    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty()) flow_.reset();
+}
+
+// -- messages to the client --
+
+const Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
+    // The identifier is used up even if nothing is sent: the outbox counts the free ones from here
+    // on.
+    const auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
+    last_packet_id_ = sent.packet_id;
+    return sent;
+}
+
+void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery) {
+    flowing(totals).outbox.enqueue(delivery);
+}
+
+const Outbox::InFlight* Exchanges::send_next(std::uint16_t window) {
+    if (!flow_) return nullptr;
+    const auto* next = flow_->outbox.send_next(window, last_packet_id_);
+    if (next && !next->again) last_packet_id_ = next->packet_id;
+    return next;
+}
+
+void Exchanges::discard(std::uint16_t packet_id) {
+    flow_->outbox.discard(packet_id);
+    forget_if_idle();
+}
+
+Outbox::Effect Exchanges::settled_if(Outbox::Effect effect) {
+    if (effect == Outbox::Effect::settled) forget_if_idle();
+    return effect;
+}
+
+Outbox::Effect Exchanges::on_puback(std::uint16_t packet_id) {
+    return flow_ ? settled_if(flow_->outbox.on_puback(packet_id)) : Outbox::Effect::unknown;
+}
+
+Outbox::Effect Exchanges::on_pubrec(std::uint16_t packet_id, bool refused) {
+    return flow_ ? settled_if(flow_->outbox.on_pubrec(packet_id, refused))
+                 : Outbox::Effect::unknown;
+}
+
+Outbox::Effect Exchanges::on_pubcomp(std::uint16_t packet_id) {
+    return flow_ ? settled_if(flow_->outbox.on_pubcomp(packet_id)) : Outbox::Effect::unknown;
+}
+
+void Exchanges::interrupt() {
+    if (flow_) flow_->outbox.interrupt();
+}
+
+std::optional<Delivery> Exchanges::take_oldest() {
+    return flow_ ? flow_->outbox.take_oldest() : std::nullopt;
+}
+
+std::size_t Exchanges::take_lost() {
+    if (!flow_) return 0;
+    const auto lost = flow_->outbox.take_lost();
+    forget_if_idle();
+    return lost;
+}
+
+// -- QoS 2 messages from the client --
+
+void Exchanges::received(Outbox::Totals& totals, std::uint16_t packet_id) {
+    flowing(totals).unreleased.insert(packet_id);
+}
+
+bool Exchanges::release(std::uint16_t packet_id) {
+    const bool known = flow_ && flow_->unreleased.erase(packet_id) > 0;
+    forget_if_idle();
+    return known;
+}
+
+void Exchanges::clear() {
+    flow_.reset();
+    last_packet_id_ = 0;
+}
+
+}  // namespace pulsegate

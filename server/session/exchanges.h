@@ -1,0 +1,80 @@
+#pragma once
+
+#include <boost/container/flat_set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "server/session/outbox.h"
+
+namespace pulsegate {
+
+/// The QoS 1 and 2 exchanges between a session and its client, in both directions (MQTT 5.0, 4.3):
+/// an outbox, and the identifiers of the QoS 2 messages that the client has not released yet.
+/// Without an exchange it takes 16 bytes. It belongs to its session, and to the shard's thread.
+///
+/// Returned pointers are valid until the next change.
+class Exchanges {
+public:
+    // Messages to the client; see Outbox.
+
+    bool must_wait(std::uint16_t window) const { return flow_ && flow_->outbox.must_wait(window); }
+    const Outbox::InFlight& send(Outbox::Totals& totals, const Delivery& delivery);
+    void enqueue(Outbox::Totals& totals, const Delivery& delivery);
+    const Outbox::InFlight* send_next(std::uint16_t window);
+    void discard(std::uint16_t packet_id);
+    Outbox::Effect on_puback(std::uint16_t packet_id);
+    Outbox::Effect on_pubrec(std::uint16_t packet_id, bool refused);
+    Outbox::Effect on_pubcomp(std::uint16_t packet_id);
+    void interrupt();
+    std::optional<Delivery> take_oldest();
+    template <class Wanted>
+    std::vector<Delivery> take_if(Wanted wanted);
+    std::size_t count_lost() { return flow_->outbox.count_lost(); }
+    std::size_t take_lost();
+
+    /// Null if there is no exchange and no queued message.
+    const Outbox* outbox() const { return flow_ ? &flow_->outbox : nullptr; }
+    bool unsent() const { return flow_ && flow_->outbox.unsent(); }
+    std::size_t in_flight() const { return flow_ ? flow_->outbox.in_flight() : 0; }
+
+    // QoS 2 messages from the client, by packet identifier, up to their PUBREL.
+
+    bool unreleased(std::uint16_t packet_id) const {
+        return flow_ && flow_->unreleased.contains(packet_id);
+    }
+    std::size_t unreleased_count() const { return flow_ ? flow_->unreleased.size() : 0; }
+    void received(Outbox::Totals& totals, std::uint16_t packet_id);
+    /// False if there is no such message.
+    bool release(std::uint16_t packet_id);
+
+    /// Drops everything: the session ends, or the client starts a clean one.
+    void clear();
+
+private:
+    struct Flow {
+        explicit Flow(Outbox::Totals& totals) : outbox(totals) {}
+
+        Outbox outbox;
+        boost::container::flat_set<std::uint16_t> unreleased;
+    };
+
+    Flow& flowing(Outbox::Totals& totals);
+    void forget_if_idle();
+    Outbox::Effect settled_if(Outbox::Effect effect);
+
+    std::unique_ptr<Flow> flow_;  ///< null without exchanges and queued messages
+    std::uint16_t last_packet_id_ = 0;
+};
+
+template <class Wanted>
+std::vector<Delivery> Exchanges::take_if(Wanted wanted) {
+    if (!flow_) return {};
+    auto taken = flow_->outbox.take_if(wanted);
+    forget_if_idle();
+    return taken;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,283 @@
+#include "server/session/lifecycle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/session/connect_agreement.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Sessions that end in one turn of the loop, possibly with a will; the others wait for the next
+/// turn.
+constexpr int sessions_a_turn = 64;
+
+}  // namespace
+
+Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+                     Presence& presence, Authorizations& authorizations, Router& router,
+                     SharedSubscriptions& shared, Replay& replay, FanOut& fan_out,
+                     PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters)
+    : settings_(settings),
+      place_(place),
+      sessions_(sessions),
+      presence_(presence),
+      authorizations_(authorizations),
+      router_(router),
+      shared_(shared),
+      replay_(replay),
+      fan_out_(fan_out),
+      announcer_(announcer),
+      sender_(sender),
+      counters_(counters) {}
+
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client) {
+    if (!result.user.empty()) return result.user;
+    const bool named = connect.username && !connect.username->empty();
+    return named && settings.user_from != UserFrom::client_id ? *connect.username : client;
+}
+
+// -- CONNECT --
+
+void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
+    if (const auto refusal = objection_to_connect(settings_, connect))
+        return refuse(link, connect, *refusal);
+    std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
+                                                   : std::string(connect.client_id);
+    const auto name = user_name(settings_, connect, result, client);
+    const AccessRules* const rules = authorizations_.rules_of(result);
+    if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    User& user = presence_.find_or_create(name);
+    if (is_full(user, client))
+        return refuse(link, connect,
+                      {Reason::quota_exceeded, "its user has max-connections-per-user already",
+                       Limit::max_connections_per_user});
+
+    Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
+    const bool takes_over = session.link;
+    if (takes_over) detach(session);
+    const bool resumed = !connect.clean_start && session.state.expiry() > 0;
+    begin(session, resumed, now);
+    authorizations_.grant(session, result, now);
+    if (accept(session, link, connect, resumed) && resumed) resume(session, now);
+    announcer_.arrived(session, takes_over, now);
+}
+
+void Lifecycle::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
+    if (refusal.limit) counters_.count(*refusal.limit);
+    refuse(link, connect, refusal.reason, refusal.why, refusal.why);
+}
+
+void Lifecycle::refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                       std::string_view told) {
+    ++counters_.logins_refused;
+    log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
+                quoted(connect.client_id), quoted(connect.username.value_or("")), why);
+    counters_.count_out(PacketType::connack);
+    link.send(refusing_connack(connect, reason, told));
+    link.end({Cause::kicked, Reason::success, ""});
+}
+
+std::string Lifecycle::assign_client_id(const Connect& connect, const AuthResult& result) const {
+    thread_local std::mt19937_64 random{std::random_device{}()};
+    while (true) {
+        auto id = fmt::format("auto-{:016x}", random());
+        // If the id is the user's name too, its home must be this shard.
+        const auto user = user_name(settings_, connect, result, id);
+        if (user != id || place_.is_home_of(user)) return id;
+    }
+}
+
+/// Has the user max-connections-per-user already, without one that this client would replace?
+bool Lifecycle::is_full(const User& user, std::string_view client) const {
+    const auto most = settings_.max_connections_per_user;
+    if (most == 0 || user.here < most) return false;
+    const Session* known = sessions_.find(user, client);
+    return !known || !known->link;
+}
+
+/// Closes the session's connection, because another one takes the session over.
+void Lifecycle::detach(Session& session) {
+    ++counters_.takeovers;
+    log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
+                quoted(session.client), quoted(session.user.name));
+    session.link->session = nullptr;
+    session.link->end({Cause::taken_over, Reason::session_taken_over,
+                       "another connection took the session over"});
+    session.link = nullptr;
+}
+
+/// Resumes or clears the session that was kept, and cancels or publishes its will.
+void Lifecycle::begin(Session& session, bool resumed, Millis now) {
+    // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
+    // the session of the will ends here.
+    const StoredWill* const will = session.state.will();
+    if (resumed && will && will->delay > 0) session.state.set_will(nullptr);
+    if (resumed)
+        interrupt(session, now);
+    else
+        clear(session, now);
+    publish_will(session, now);
+    sessions_.stop_expiry(session);
+    session.since = wall_now();
+}
+
+/// False if no CONNACK fits the client's Maximum Packet Size.
+bool Lifecycle::accept(Session& session, Link& link, const Connect& connect, bool resumed) {
+    ++counters_.logins;
+    const ConnectAgreement agreement = agree(settings_, connect);
+    session.link = &link;
+    link.session = &session;
+    session.terms = agreement.terms;
+    session.aliases.reset();
+    if (agreement.topic_alias_maximum != 0)
+        session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
+    session.state.set_expiry(agreement.session_expiry);
+    session.state.set_will(stored_will(connect, settings_.retain_available));
+    link.set_largest_packet(agreement.terms.max_packet_size);
+    link.set_limit(agreement.silence);
+
+    const bool assigned = connect.client_id.empty();
+    const Buffer connack = accepting_connack(
+        settings_, connect, agreement,
+        {.session_present = resumed,
+         .assigned_client_id = assigned ? std::string_view(session.client) : std::string_view(),
+         .user = session.user.name});
+    if (connack.empty()) {
+        // A DISCONNECT must not precede the CONNACK either (MQTT 5.0, 3.2.0-1).
+        link.end({Cause::kicked, Reason::success,
+                  "its Maximum Packet Size leaves no room for the CONNACK"});
+        return false;
+    }
+    counters_.count_out(PacketType::connack);
+    link.send(connack);
+    return true;
+}
+
+void Lifecycle::resume(Session& session, Millis now) {
+    shared_.notify_groups(session, GroupMembership::Change::comes_back);
+    sender_.resume(session, now);
+    if (session.replay) replay_.go_on(session, now);
+}
+
+// -- DISCONNECT, and the end of a connection --
+
+void Lifecycle::receive(Session& session, const Disconnect& disconnect) {
+    if (const auto asked = disconnect.properties.number(Property::session_expiry_interval)) {
+        const auto most = longest_session_expiry(settings_);
+        if (session.state.expiry() == 0 && *asked != 0 && most != 0)
+            return session.disconnect(Reason::protocol_error,
+                                      "DISCONNECT sets a session expiry although CONNECT set none");
+        session.state.set_expiry(std::min(*asked, most));
+    }
+    // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
+    // published, the other reasons are errors.
+    if (disconnect.reason == Reason::success) session.state.set_will(nullptr);
+    session.link->end({Cause::logout, Reason::success, "the client disconnected"});
+}
+
+void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
+    const Millis last_packet = session.last_packet();
+    session.link->session = nullptr;
+    session.link = nullptr;
+    session.aliases.reset();
+    session.authorization.reset();
+
+    const bool survives = session.state.expiry() > 0 && ending.cause != Cause::shutdown;
+    if (survives)
+        interrupt(session, now);
+    else
+        clear(session, now);
+    // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
+    if (ending.cause == Cause::shutdown) session.state.set_will(nullptr);
+    const StoredWill* const will = session.state.will();
+    if (will && (!survives || will->delay == 0)) publish_will(session, now);
+
+    announcer_.departed(session, ending.cause, last_packet, now);
+    if (!survives) return sessions_.destroy(session);
+    sessions_.start_expiry(session, now);
+    if (Session* surplus = sessions_.over_quota(session)) {
+        ++counters_.sessions_over_quota;
+        end_disconnected(*surplus, "persistent-session-quota is exceeded", now);
+    }
+}
+
+void Lifecycle::announce_shutdown(Millis now) {
+    sessions_.for_each([&](Session& session) {
+        if (session.link) announcer_.departed(session, Cause::shutdown, session.last_packet(), now);
+    });
+}
+
+/// The connection ends and the session continues.
+void Lifecycle::interrupt(Session& session, Millis now) {
+    session.state.exchanges().interrupt();
+    if (!session.expiry_timer) {
+        shared_.notify_groups(session, GroupMembership::Change::goes_away);
+        shared_.give_back(session, false, now);
+    }
+    replay_.pause(session);
+}
+
+/// The client starts clean, or the session ends: drops all of its state but the will.
+void Lifecycle::clear(Session& session, Millis now) {
+    shared_.notify_groups(session, GroupMembership::Change::leaves);
+    shared_.give_back(session, true, now);
+    shared_.forget(session);
+    session.state.unsubscribe_all(router_);
+    session.unlink();  // so that its own will to the user's inbox does not go to this session
+    replay_.pause(session);
+    session.replay.reset();
+    session.state.exchanges().clear();
+}
+
+/// Publishes the will of the session, if it has one.
+void Lifecycle::publish_will(Session& session, Millis now) {
+    const auto will = session.state.take_will();
+    if (will) fan_out_.publish(take_message(*will, now), &session, now);
+}
+
+// -- sessions of disconnected clients --
+
+bool Lifecycle::expire(Millis now) {
+    const auto due = [&](Session& session, bool ends) {
+        if (!ends) return publish_will(session, now);
+        ++counters_.sessions_expired;
+        end_disconnected(session, "its session expiry has passed", now);
+    };
+    const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
+    return make_room(now) || more_due;
+}
+
+/// True if there is more to do.
+bool Lifecycle::make_room(Millis now) {
+    for (int left = sessions_a_turn;; --left) {
+        Session* const surplus = sessions_.over_budget(sender_.waiting().bytes);
+        if (!surplus) return false;
+        if (left == 0) return true;
+        ++counters_.sessions_over_quota;
+        end_disconnected(*surplus, "persistent-session-bytes is exceeded", now);
+    }
+}
+
+void Lifecycle::end_disconnected(Session& session, const char* why, Millis now) {
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    const auto waiting = outbox ? outbox->queued() + outbox->interrupted() : 0;
+    counters_.dropped_session_ended += waiting;
+    log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
+                "client {} of user {}: session ended: {}; {} queued messages lost",
+                quoted(session.client), quoted(session.user.name), why, waiting);
+    clear(session, now);
+    publish_will(session, now);
+    sessions_.stop_expiry(session);
+    sessions_.destroy(session);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/auth/auth_result.h"
+#include "server/session/authorizations.h"
+#include "server/session/fan_out.h"
+#include "server/session/presence_announcer.h"
+#include "server/session/refusal.h"
+#include "server/session/replay.h"
+#include "server/session/session_table.h"
+#include "server/session/settings.h"
+#include "server/session/shared_subscriptions.h"
+
+namespace pulsegate {
+
+/// How sessions begin, continue and end: CONNECT, DISCONNECT, the end of a connection, and the
+/// expiry of disconnected clients' sessions (MQTT 5.0, 3.1, 3.14 and 4.1). It owns nothing; it
+/// belongs to the shard's thread.
+class Lifecycle {
+public:
+    Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+              Presence& presence, Authorizations& authorizations, Router& router,
+              SharedSubscriptions& shared, Replay& replay, FanOut& fan_out,
+              PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters);
+
+    void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
+
+    /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client.
+    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                std::string_view told);
+
+    void receive(Session& session, const Disconnect& disconnect);
+
+    /// The client's connection has ended.
+    void end(Session& session, const Ending& ending, Millis now);
+
+    /// Publishes that all users are offline, because the gateway stops; connections are still open,
+    /// so that subscribers receive it.
+    void announce_shutdown(Millis now);
+
+    /// Ends sessions that are due or exceed a quota, and publishes wills that are due, a bounded
+    /// number of them. True if there are more.
+    [[nodiscard]] bool expire(Millis now);
+
+private:
+    void refuse(Link& link, const Connect& connect, const Refusal& refusal);
+    std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
+    bool is_full(const User& user, std::string_view client) const;
+    void detach(Session& session);
+    void begin(Session& session, bool resumed, Millis now);
+    bool accept(Session& session, Link& link, const Connect& connect, bool resumed);
+    void resume(Session& session, Millis now);
+    void interrupt(Session& session, Millis now);
+    void clear(Session& session, Millis now);
+    void publish_will(Session& session, Millis now);
+    void end_disconnected(Session& session, const char* why, Millis now);
+    bool make_room(Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    Authorizations& authorizations_;
+    Router& router_;
+    SharedSubscriptions& shared_;
+    Replay& replay_;
+    FanOut& fan_out_;
+    PresenceAnnouncer& announcer_;
+    PacketSender& sender_;
+    Counters& counters_;
+};
+
+/// The user of a client; `client` is its client id.
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client);
+
+}  // namespace pulsegate

@@ -1,0 +1,134 @@
+#include "server/session/outbox.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::uint16_t after(std::uint16_t id) {
+    return id == 65'535 ? 1 : static_cast<std::uint16_t>(id + 1);
+}
+
+/// Steps from one identifier to the other, 1 to 65,535.
+constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
+    return static_cast<std::uint16_t>(to > from ? to - from : 65'535 - from + to);
+}
+
+}  // namespace
+
+Outbox::~Outbox() {
+    totals_.messages -= queue_.size();
+    totals_.bytes -= queued_bytes_;
+}
+
+const Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
+    shared_ |= delivery.share != nullptr;
+    const auto packet_id = next_packet_id(last);
+    return sent_.emplace_back(InFlight{std::move(delivery), packet_id});
+}
+
+void Outbox::enqueue(Delivery delivery) {
+    shared_ |= delivery.share != nullptr;
+    const auto cost = delivery.cost();
+    queued_bytes_ += cost;
+    totals_.bytes += cost;
+    ++totals_.messages;
+    queue_.push_back(std::move(delivery));
+}
+
+const Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last) {
+    if (in_flight() >= window) return nullptr;
+    if (!interrupted_.empty()) {
+        sent_.splice(sent_.end(), interrupted_, interrupted_.begin());
+        sent_.back().again = true;
+        return &sent_.back();
+    }
+    if (queue_.empty()) return nullptr;
+    return &send(dequeue(queue_.begin()), last);
+}
+
+void Outbox::discard(std::uint16_t packet_id) {
+    if (const auto entry = find(packet_id); entry != sent_.end()) sent_.erase(entry);
+}
+
+Outbox::Effect Outbox::on_puback(std::uint16_t packet_id) {
+    const auto entry = find(packet_id);
+    if (entry == sent_.end()) return Effect::unknown;
+    if (entry->released || entry->delivery.qos != QoS::at_least_once) return Effect::misplaced;
+    sent_.erase(entry);
+    return Effect::settled;
+}
+
+Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
+    const auto entry = find(packet_id);
+    if (entry == sent_.end()) return Effect::unknown;
+    if (!entry->released && entry->delivery.qos != QoS::exactly_once) return Effect::misplaced;
+    if (refused) {
+        sent_.erase(entry);
+        return Effect::settled;
+    }
+    entry->released = true;
+    entry->delivery = {};
+    return Effect::release;
+}
+
+Outbox::Effect Outbox::on_pubcomp(std::uint16_t packet_id) {
+    const auto entry = find(packet_id);
+    if (entry == sent_.end()) return Effect::unknown;
+    if (!entry->released) return Effect::misplaced;
+    sent_.erase(entry);
+    return Effect::settled;
+}
+
+void Outbox::interrupt() {
+    // Messages that still wait to be sent again after an earlier connection are younger.
+    const auto younger = interrupted_.begin();
+    for (auto entry = sent_.begin(); entry != sent_.end();) {
+        const auto next = std::next(entry);
+        if (!entry->released) interrupted_.splice(younger, sent_, entry);
+        entry = next;
+    }
+}
+
+std::optional<Delivery> Outbox::take_oldest() {
+    if (queue_.empty()) return std::nullopt;
+    return dequeue(queue_.begin());
+}
+
+std::size_t Outbox::take_lost() { return std::exchange(lost_, 0); }
+
+Outbox::List::iterator Outbox::find(std::uint16_t packet_id) {
+    return std::find_if(sent_.begin(), sent_.end(),
+                        [&](const InFlight& entry) { return entry.packet_id == packet_id; });
+}
+
+/// The next identifier after `last` that no message in flight has. There is always a free one.
+std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
+    // Searched only when the known free ones are used up: new messages don't take identifiers
+    // ahead.
+    while (free_ahead_ == 0) {
+        std::uint16_t nearest = 65'535;
+        for (const List* list : {&sent_, &interrupted_})
+            for (const InFlight& entry : *list)
+                nearest = std::min(nearest, distance(last, entry.packet_id));
+        free_ahead_ = static_cast<std::uint16_t>(nearest - 1);
+        if (free_ahead_ == 0) last = after(last);
+    }
+    --free_ahead_;
+    return after(last);
+}
+
+Delivery Outbox::dequeue(std::list<Delivery>::iterator entry) {
+    const auto cost = entry->cost();
+    queued_bytes_ -= cost;
+    totals_.bytes -= cost;
+    --totals_.messages;
+    Delivery delivery = std::move(*entry);
+    queue_.erase(entry);
+    return delivery;
+}
+
+}  // namespace pulsegate

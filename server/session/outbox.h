@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/message.h"
+
+namespace pulsegate {
+
+/// The QoS 1 and 2 messages to one client: those in flight, those that were in flight when the
+/// connection ended, and those that wait for room in the client's window or for its next connection
+/// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides what is sent next and returns it; the caller sends. A
+/// session without such messages has no outbox.
+class Outbox {
+public:
+    /// The queued messages in all outboxes of a shard.
+    struct Totals {
+        std::size_t messages = 0;
+        std::size_t bytes = 0;
+    };
+
+    struct InFlight {
+        Delivery delivery;  ///< without its message after the PUBREC
+        std::uint16_t packet_id;
+        bool again = false;     ///< sent before, on an earlier connection: DUP
+        bool released = false;  ///< PUBREL was sent, PUBCOMP is awaited
+    };
+
+    /// The effect of an acknowledgement.
+    enum class Effect : std::uint8_t {
+        unknown,    ///< nothing is in flight with that packet identifier
+        misplaced,  ///< for the other QoS, or too early: a protocol error
+        release,    ///< send PUBREL
+        settled,    ///< the exchange is complete
+    };
+
+    explicit Outbox(Totals& totals) : totals_(totals) {}
+    ~Outbox();
+    Outbox(const Outbox&) = delete;
+    Outbox& operator=(const Outbox&) = delete;
+
+    /// Must a new message wait, because the window is full or other messages are to be sent first?
+    bool must_wait(std::uint16_t window) const { return unsent() || in_flight() >= window; }
+
+    /// Puts a new message in flight, with the next free packet identifier after `last`.
+    const InFlight& send(Delivery delivery, std::uint16_t last);
+
+    /// Queues a new message.
+    void enqueue(Delivery delivery);
+
+    /// The message to send next: first those to be sent again, then the queue, oldest first. Null
+    /// if there is none, or the window is full.
+    const InFlight* send_next(std::uint16_t window, std::uint16_t last);
+
+    /// Removes the message with this identifier, which was not sent after all.
+    void discard(std::uint16_t packet_id);
+
+    Effect on_puback(std::uint16_t packet_id);
+    Effect on_pubrec(std::uint16_t packet_id, bool refused);
+    Effect on_pubcomp(std::uint16_t packet_id);
+
+    /// The connection has ended: messages in flight will be sent again.
+    void interrupt();
+
+    /// Removes the oldest message from the queue; nothing if the queue is empty.
+    std::optional<Delivery> take_oldest();
+
+    /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
+    /// order of sending; `sent` is false for queued messages.
+    template <class Wanted>
+    std::vector<Delivery> take_if(Wanted wanted);
+
+    /// Calls `visit(packet_id)` for each message that awaits PUBCOMP, the oldest first.
+    template <class Visit>
+    void for_each_released(Visit visit) const {
+        for (const InFlight& entry : sent_)
+            if (entry.released) visit(entry.packet_id);
+    }
+
+    /// Counts one message that was dropped from the full queue; returns the number since
+    /// `take_lost`.
+    std::size_t count_lost() { return ++lost_; }
+    std::size_t take_lost();
+
+    /// Are there messages to send before a new one?
+    bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
+    bool idle() const { return sent_.empty() && !unsent() && lost_ == 0; }
+    bool has_shared() const { return shared_; }
+    std::size_t in_flight() const { return sent_.size(); }
+    std::size_t interrupted() const { return interrupted_.size(); }
+    std::size_t queued() const { return queue_.size(); }
+    std::size_t queued_bytes() const { return queued_bytes_; }
+
+private:
+    // Not deques: an empty one takes 600 bytes, and most lists hold one message.
+    using List = std::list<InFlight>;
+
+    List::iterator find(std::uint16_t packet_id);
+    std::uint16_t next_packet_id(std::uint16_t last);
+    Delivery dequeue(std::list<Delivery>::iterator entry);
+
+    Totals& totals_;
+    List sent_;         ///< in flight on this connection, the oldest first
+    List interrupted_;  ///< sent on an earlier connection, to be sent again first
+    std::list<Delivery> queue_;
+    std::size_t queued_bytes_ = 0;
+    std::size_t lost_ = 0;
+    std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
+    bool shared_ = false;           ///< some messages are of a shared subscription
+};
+
+template <class Wanted>
+std::vector<Delivery> Outbox::take_if(Wanted wanted) {
+    std::vector<Delivery> taken;
+    for (List* list : {&interrupted_, &sent_})
+        for (auto entry = list->begin(); entry != list->end();) {
+            const bool take = wanted(entry->delivery, true);
+            if (take) taken.push_back(std::move(entry->delivery));
+            entry = take ? list->erase(entry) : std::next(entry);
+        }
+    for (auto entry = queue_.begin(); entry != queue_.end();) {
+        const auto next = std::next(entry);
+        if (wanted(*entry, false)) taken.push_back(dequeue(entry));
+        entry = next;
+    }
+    return taken;
+}
+
+}  // namespace pulsegate

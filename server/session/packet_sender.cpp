@@ -1,0 +1,173 @@
+#include "server/session/packet_sender.h"
+
+#include <algorithm>
+
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
+                           Millis now) {
+    thread_.assert_here();
+    if (delivery.qos == QoS::at_most_once) {
+        if (session.link) send_publish(session, delivery, 0, false, encoder, now);
+        return;
+    }
+    Exchanges& exchanges = session.state.exchanges();
+    if (!session.link || exchanges.must_wait(session.terms.receive_maximum))
+        return wait(session, delivery);
+    const auto packet_id = exchanges.send(waiting_, delivery).packet_id;
+    if (!send_publish(session, delivery, packet_id, false, encoder, now))
+        exchanges.discard(packet_id);
+}
+
+/// False if the message is not sent: it has expired, or exceeds the client's Maximum Packet Size.
+bool PacketSender::send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
+                                bool dup, PublishEncoder& encoder, Millis now) {
+    const Message& message = *delivery.message;
+    // A message that was sent once must be sent again, expired or not (MQTT 5.0, 4.3.3).
+    if (!dup && message.expired(now)) {
+        ++counters_.dropped_expired;
+        return false;
+    }
+    TopicAliases::Outgoing alias;
+    if (session.aliases) alias = session.aliases->outgoing(message.topic);
+    PublishOptions options{.version = session.terms.version,
+                           .qos = delivery.qos,
+                           .dup = dup,
+                           .retain = delivery.retain,
+                           .packet_id = packet_id,
+                           .identifiers = delivery.identifiers,
+                           .alias = alias.alias,
+                           .alias_known = alias.known};
+    auto packet = encoder.packet(options);
+    if (!session.terms.takes(packet.size()) && options.alias != 0) {
+        // An alias may take more bytes than a short topic.
+        options.alias = 0;
+        options.alias_known = false;
+        packet = encoder.packet(options);
+    }
+    if (!session.terms.takes(packet.size())) {
+        // MQTT 5.0, 3.1.2.11.4: a packet that is too large is treated as if it had been sent.
+        ++counters_.dropped_too_large;
+        log_limited(spdlog::level::warn,
+                    "client {} of user {}: message to {} dropped: {} bytes exceed its Maximum "
+                    "Packet Size, {}",
+                    quoted(session.client), quoted(session.user.name), quoted(message.topic),
+                    packet.size(), session.terms.max_packet_size);
+        return false;
+    }
+    if (options.alias != 0 && !options.alias_known)
+        session.aliases->introduced(message.topic, options.alias);
+    ++counters_.messages_out;
+    counters_.count_out(PacketType::publish);
+    session.link->send(packet);
+    return true;
+}
+
+// -- queue --
+
+void PacketSender::wait(Session& session, const Delivery& delivery) {
+    Exchanges& exchanges = session.state.exchanges();
+    const auto cost = delivery.cost();
+    const auto full = [&] {
+        const Outbox* outbox = exchanges.outbox();
+        // An empty queue takes a message of any size.
+        return outbox && outbox->queued() > 0 &&
+               (outbox->queued() >= settings_.max_queued_messages ||
+                outbox->queued_bytes() + cost > settings_.max_queued_bytes);
+    };
+    while (full()) drop_oldest(session);
+    exchanges.enqueue(waiting_, delivery);
+}
+
+/// Drops the oldest message: in a chat the newest ones matter most.
+void PacketSender::drop_oldest(Session& session) {
+    const auto lost = session.state.exchanges().take_oldest();
+    ++counters_.dropped_queue_full;
+    if (session.state.exchanges().count_lost() == 1)
+        log_limited(
+            spdlog::level::warn,
+            "client {} of user {}: queue full, dropping its oldest messages, the first to {}",
+            quoted(session.client), quoted(session.user.name), quoted(lost->message->topic));
+}
+
+void PacketSender::report_lost(Session& session) {
+    const auto lost = session.state.exchanges().take_lost();
+    if (lost == 0) return;
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: {} messages were dropped from its full queue",
+                quoted(session.client), quoted(session.user.name), lost);
+}
+
+bool PacketSender::keeps_up(const Session& session) const {
+    if (!session.link) return false;
+    const bool window_full = session.state.exchanges().in_flight() >= session.terms.receive_maximum;
+    return !window_full && session.link->backlog() < settings_.output_budget / 4;
+}
+
+void PacketSender::send_waiting(Session& session, Millis now) {
+    thread_.assert_here();
+    Exchanges& exchanges = session.state.exchanges();
+    while (keeps_up(session)) {
+        const auto* next = exchanges.send_next(session.terms.receive_maximum);
+        if (!next) break;
+        PublishEncoder encoder(*next->delivery.message, now);
+        if (!send_publish(session, next->delivery, next->packet_id, next->again, encoder, now))
+            exchanges.discard(next->packet_id);
+    }
+    // The messages of one window may exceed the output budget, and a client that resumes would be
+    // disconnected each time; so wait until the backlog is sent. With a full window, the next
+    // acknowledgement continues.
+    const bool more = exchanges.unsent() || (session.replay && session.replay->waiting);
+    const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
+    if (more && !window_full) session.link->notify_when_drained();
+    const Outbox* outbox = exchanges.outbox();
+    if (!outbox || outbox->queued() == 0) report_lost(session);
+}
+
+void PacketSender::resume(Session& session, Millis now) {
+    thread_.assert_here();
+    if (!session.state.exchanges().outbox()) return;
+    report_lost(session);
+    if (const Outbox* outbox = session.state.exchanges().outbox())
+        outbox->for_each_released(
+            [&](std::uint16_t packet_id) { send(session, Pubrel{.packet_id = packet_id}); });
+    send_waiting(session, now);
+}
+
+// -- acknowledgements --
+
+void PacketSender::receive(Session& session, const Puback& puback, Millis now) {
+    thread_.assert_here();
+    settle(session, session.state.exchanges().on_puback(puback.packet_id),
+           "PUBACK for a message of QoS 2", now);
+}
+
+void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
+    thread_.assert_here();
+    const auto effect =
+        session.state.exchanges().on_pubrec(pubrec.packet_id, is_error(pubrec.reason));
+    if (effect == Outbox::Effect::release)
+        return send(session, Pubrel{.packet_id = pubrec.packet_id});
+    if (effect == Outbox::Effect::unknown && !is_error(pubrec.reason))
+        return send(session, Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
+    settle(session, effect, "PUBREC for a message of QoS 1", now);
+}
+
+void PacketSender::receive(Session& session, const Pubcomp& pubcomp, Millis now) {
+    thread_.assert_here();
+    settle(session, session.state.exchanges().on_pubcomp(pubcomp.packet_id),
+           "PUBCOMP for a message that was not released", now);
+}
+
+/// Sends the next messages if an exchange is complete; disconnects the client if it broke the
+/// protocol.
+void PacketSender::settle(Session& session, Outbox::Effect effect, const char* misplaced,
+                          Millis now) {
+    if (effect == Outbox::Effect::misplaced)
+        return session.disconnect(Reason::protocol_error, misplaced);
+    if (effect == Outbox::Effect::settled) send_waiting(session, now);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,33 @@
+#include "server/session/presence_announcer.h"
+
+namespace pulsegate {
+
+void PresenceAnnouncer::arrived(Session& session, bool taken_over, Millis now) {
+    if (taken_over)
+        presence_.taken_over(session.user, session, session.since);
+    else if (!presence_.arrive(session.user, session, session.since))
+        return;
+    announce(session, 0, now);
+}
+
+void PresenceAnnouncer::departed(Session& session, Cause cause, Millis last_packet, Millis now) {
+    const WallMillis wall = wall_now();
+    const Millis silent = now - last_packet;
+    if (presence_.depart(session.user, session, cause, wall, wall - silent))
+        announce(session, silent, now);
+}
+
+void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis now) {
+    const User& user = session.user;
+    host_.record({.time = wall_now(),
+                  .user = user.name,
+                  .online = user.online(),
+                  .cause = user.cause,
+                  .version = user.version,
+                  .client = session.client,
+                  .silent = silent});
+    if (const auto message = presence_message(user, now, wall_now()))
+        fan_out_.route(message, nullptr, now);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "server/session/broker_host.h"
+#include "server/session/fan_out.h"
+#include "server/session/presence.h"
+#include "server/session/session.h"
+
+namespace pulsegate {
+
+/// Announces presence changes to subscribers of `presence/{user}` and to the record of `--events`.
+/// It owns nothing; it belongs to the shard's thread.
+class PresenceAnnouncer {
+public:
+    PresenceAnnouncer(Presence& presence, FanOut& fan_out, BrokerHost& host)
+        : presence_(presence), fan_out_(fan_out), host_(host) {}
+
+    /// The session's client has logged in; or has been `taken_over` by another connection.
+    void arrived(Session& session, bool taken_over, Millis now);
+
+    /// The session's client has disconnected or timed out. `last_packet` is the time of its last
+    /// packet.
+    void departed(Session& session, Cause cause, Millis last_packet, Millis now);
+
+private:
+    void announce(const Session& session, Millis silent, Millis now);
+
+    Presence& presence_;
+    FanOut& fan_out_;
+    BrokerHost& host_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,69 @@
+#include "server/session/publish_encoder.h"
+
+#include <algorithm>
+
+#include "protocol/encode.h"
+
+namespace pulsegate {
+
+namespace {
+
+void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
+    bytes[at] = static_cast<char>(number >> 8);
+    bytes[at + 1] = static_cast<char>(number & 0xFF);
+}
+
+/// The end of the variable byte integer that begins at `at`.
+std::size_t end_of_length(std::string_view bytes, std::size_t at) {
+    while (static_cast<std::uint8_t>(bytes[at]) & 0x80) ++at;
+    return at + 1;
+}
+
+}  // namespace
+
+std::string_view PublishEncoder::packet(const PublishOptions& options) {
+    const auto quality = static_cast<std::size_t>(options.qos);
+    const std::size_t aliasing = options.alias == 0 ? 0 : options.alias_known ? 2 : 1;
+    const bool own = options.version == Version::v5_0 && !options.identifiers.empty();
+    Buffer& bytes = own                                  ? single_
+                    : options.version == Version::v3_1_1 ? v3_1_1_[quality]
+                                                         : v5_0_[quality][aliasing];
+    if (own) bytes.clear();
+    if (bytes.empty()) encode_into(bytes, options);
+
+    constexpr int dup_and_retain = 0x09;
+    bytes[0] = static_cast<char>((bytes[0] & ~dup_and_retain) | (options.dup ? 0x08 : 0) |
+                                 (options.retain ? 0x01 : 0));
+    const std::size_t topic_size = options.alias_known ? 0 : message_.topic.size();
+    std::size_t at = end_of_length(bytes, 1) + 2 + topic_size;
+    if (options.qos != QoS::at_most_once) {
+        put_number(bytes, at, options.packet_id);
+        at += 2;
+    }
+    // The alias is the first property.
+    if (options.alias != 0) put_number(bytes, end_of_length(bytes, at) + 1, options.alias);
+    return bytes;
+}
+
+void PublishEncoder::encode_into(Buffer& out, const PublishOptions& options) const {
+    Publish publish{.qos = options.qos,
+                    .topic = options.alias_known ? std::string_view() : message_.topic,
+                    .packet_id = 1,
+                    .payload = message_.payload};
+    PropertyList properties;
+    if (options.version == Version::v5_0) {
+        if (options.alias != 0) properties.add(Property::topic_alias, options.alias);
+        if (message_.expires != 0) {
+            const Millis left = std::max<Millis>(message_.expires - now_, 0);
+            properties.add(Property::message_expiry_interval,
+                           static_cast<std::uint32_t>((left + 999) / 1000));
+        }
+        properties.append(message_.properties);
+        for (const auto identifier : options.identifiers)
+            properties.add(Property::subscription_identifier, identifier);
+        publish.properties = properties.view();
+    }
+    encode(publish, options.version, out);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,113 @@
+#include "server/session/publishing.h"
+
+#include "protocol/utf8.h"
+#include "server/base/log.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+void Publishing::receive(Session& session, const Publish& publish, Millis now) {
+    const auto topic = topic_of(session, publish);
+    if (!topic) return;
+    if (const auto wrong = breach(session, publish))
+        return session.disconnect(wrong->reason, wrong->why);
+    // Method A of MQTT 5.0, figure 4.3: the message has been delivered already; its identifier is
+    // kept until the PUBREL.
+    if (publish.qos == QoS::exactly_once && session.state.exchanges().unreleased(publish.packet_id))
+        return acknowledge(session, publish, std::nullopt);
+
+    ++counters_.messages_in;
+    const auto refusal = objection(session, publish, *topic);
+    if (refusal) {
+        ++counters_.dropped_refused;
+        if (refusal->limit) counters_.count(*refusal->limit);
+        log_limited(spdlog::level::warn, "client {} of user {}: message to {} dropped: {}",
+                    quoted(session.client), quoted(session.user.name), quoted(*topic),
+                    refusal->why);
+        if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
+            return session.disconnect(refusal->reason, refusal->why);
+    } else {
+        fan_out_.publish(make_message(*topic, publish.payload, publish.properties, publish.qos,
+                                      publish.retain, now),
+                         &session, now);
+    }
+    acknowledge(session, publish, refusal);
+}
+
+/// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was
+/// disconnected for its alias.
+std::optional<std::string_view> Publishing::topic_of(Session& session,
+                                                     const Publish& publish) const {
+    const auto stated = publish.properties.number(Property::topic_alias);
+    if (!stated) return publish.topic;
+    if (*stated == 0 || *stated > settings_.topic_alias_maximum) {
+        session.disconnect(Reason::topic_alias_invalid,
+                           "PUBLISH with a topic alias that is 0 or above topic-alias-maximum");
+        return std::nullopt;
+    }
+    const auto alias = static_cast<std::uint16_t>(*stated);
+    if (!publish.topic.empty()) {
+        if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
+        session.aliases->set(alias, publish.topic);
+        return publish.topic;
+    }
+    const auto topic = session.aliases ? session.aliases->topic_of(alias) : std::string_view();
+    if (!topic.empty()) return topic;
+    session.disconnect(Reason::protocol_error, "PUBLISH with a topic alias that was never set");
+    return std::nullopt;
+}
+
+/// Violations of what the CONNACK announced: the client is disconnected for them.
+std::optional<Refusal> Publishing::breach(const Session& session, const Publish& publish) const {
+    if (publish.qos > settings_.max_qos)
+        return Refusal{Reason::qos_not_supported, "PUBLISH with a QoS above max-qos"};
+    if (session.terms.version != Version::v5_0) return std::nullopt;
+    if (publish.retain && !settings_.retain_available)
+        return Refusal{Reason::retain_not_supported,
+                       "PUBLISH with the retain flag, and retain-available is off"};
+    const Exchanges& exchanges = session.state.exchanges();
+    if (publish.qos == QoS::exactly_once && !exchanges.unreleased(publish.packet_id) &&
+        exchanges.unreleased_count() >= settings_.receive_maximum)
+        return Refusal{Reason::receive_maximum_exceeded,
+                       "more QoS 2 messages than receive-maximum are unreleased"};
+    return std::nullopt;
+}
+
+/// Why this message is refused, while its client stays connected.
+std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
+                                             std::string_view topic) const {
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (rules && !rules->may_publish({session.user.name, session.client}, topic))
+        return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
+    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
+    if (topic.size() > settings_.max_topic_length)
+        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
+                       Limit::max_topic_length};
+    const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
+    if (says_text && !valid_utf8(publish.payload))
+        return Refusal{Reason::payload_format_invalid,
+                       "the payload is not UTF-8 as its Payload Format Indicator states"};
+    return std::nullopt;
+}
+
+void Publishing::acknowledge(Session& session, const Publish& publish,
+                             const std::optional<Refusal>& refusal) {
+    const auto reason = refusal ? refusal->reason : Reason::success;
+    PropertyList words;
+    if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
+    if (publish.qos == QoS::at_least_once)
+        return sender_.send(session, Puback{publish.packet_id, reason, words.view()});
+    if (publish.qos == QoS::at_most_once) return;
+    // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
+    if (!refusal || session.terms.version == Version::v3_1_1)
+        session.state.exchanges().received(sender_.waiting(), publish.packet_id);
+    sender_.send(session, Pubrec{publish.packet_id, reason, words.view()});
+}
+
+void Publishing::receive(Session& session, const Pubrel& pubrel) {
+    const bool known = session.state.exchanges().release(pubrel.packet_id);
+    const auto reason = known ? Reason::success : Reason::packet_identifier_not_found;
+    sender_.send(session, Pubcomp{pubrel.packet_id, reason, {}});
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "server/session/authorizations.h"
+#include "server/session/fan_out.h"
+#include "server/session/packet_sender.h"
+#include "server/session/refusal.h"
+#include "server/session/settings.h"
+
+namespace pulsegate {
+
+/// Handles PUBLISH, and PUBREL, which ends an exchange of QoS 2 (MQTT 5.0, 3.3 and 4.3). It owns
+/// nothing; it belongs to the shard's thread.
+class Publishing {
+public:
+    Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
+               FanOut& fan_out, PacketSender& sender, Counters& counters)
+        : settings_(settings),
+          authorizations_(authorizations),
+          fan_out_(fan_out),
+          sender_(sender),
+          counters_(counters) {}
+
+    void receive(Session& session, const Publish& publish, Millis now);
+    void receive(Session& session, const Pubrel& pubrel);
+
+private:
+    std::optional<std::string_view> topic_of(Session& session, const Publish& publish) const;
+    std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
+    std::optional<Refusal> objection(const Session& session, const Publish& publish,
+                                     std::string_view topic) const;
+    void acknowledge(Session& session, const Publish& publish,
+                     const std::optional<Refusal>& refusal);
+
+    const BrokerSettings& settings_;
+    const Authorizations& authorizations_;
+    FanOut& fan_out_;
+    PacketSender& sender_;
+    Counters& counters_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+
+#include "protocol/reason.h"
+#include "server/base/limit.h"
+
+namespace pulsegate {
+
+/// Why a packet, or one filter of it, is refused: the reason code for the client, text for the log
+/// and for the reason string, and the limit that was reached, if any.
+struct Refusal {
+    Reason reason;
+    const char* why;
+    std::optional<Limit> limit{};
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,315 @@
+#include "server/session/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t looked_at_a_page = 2000;
+constexpr std::size_t messages_a_page = 200;
+
+bool selects_any_presence(std::string_view filter) {
+    return selects_presence(filter) || presence_user(filter);
+}
+
+bool subscribes_to_all_presence(const Session& session) {
+    return std::any_of(session.state.subscriptions().begin(), session.state.subscriptions().end(),
+                       [](const Subscription& subscription) {
+                           return selects_presence(subscription.filter->text());
+                       });
+}
+
+}  // namespace
+
+Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
+               const Presence& presence, PacketSender& sender, BrokerHost& host)
+    : settings_(settings),
+      place_(place),
+      retained_(retained),
+      presence_(presence),
+      sender_(sender),
+      host_(host) {}
+
+void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier) {
+    thread_.assert_here();
+    cancel(session, wanted.filter);
+    if (!selects_any_presence(wanted.filter) && !retained_.may_have(wanted.filter)) return;
+    add(session, {.filter = std::string(wanted.filter),
+                  .options = wanted.options,
+                  .identifier = identifier});
+}
+
+void Replay::fall_behind(Session& session, std::uint64_t version) {
+    thread_.assert_here();
+    if (session.replay) {
+        // One such request is enough, anywhere behind the one that is being answered.
+        auto& requests = session.replay->requests;
+        const auto same =
+            std::find_if(requests.begin() + (session.link ? 1 : 0), requests.end(),
+                         [](const Request& request) { return request.filter.empty(); });
+        if (same != requests.end()) {
+            same->since_version = std::min(same->since_version, version);
+            return;
+        }
+    }
+    const bool first = !session.replay;
+    add(session, {.filter = {}, .since_version = version});
+    if (first && session.link) wait_until_drained(session);
+}
+
+void Replay::add(Session& session, Request request) {
+    const bool first = !session.replay;
+    if (first) session.replay = std::make_unique<ReplayState>();
+    session.replay->requests.push_back(std::move(request));
+    if (first) begin_request(session);
+}
+
+void Replay::begin_request(Session& session) {
+    ReplayState& replay = *session.replay;
+    const auto& filter = replay.requests.front().filter;
+    const auto user = presence_user(filter);
+    replay.retained_done = filter.empty();  // a client that fell behind lacks presence only
+    replay.after.clear();
+    replay.shard = user ? place_.home_of(*user) : 0;
+    replay.from = SIZE_MAX;
+}
+
+void Replay::go_on(Session& session, Millis now) {
+    thread_.assert_here();
+    std::size_t room = messages_a_page;
+    std::size_t looks = looked_at_a_page;
+    while (session.replay) {
+        ReplayState& replay = *session.replay;
+        if (replay.query != 0 || replay.waiting) return;  // a query, or the backlog, is not done
+        if (room == 0 || looks == 0 || !sender_.keeps_up(session))
+            return wait_until_drained(session);
+        const auto& filter = replay.requests.front().filter;
+        if (!replay.retained_done)
+            room -= std::min(room, send_retained(session, room, looks, now));
+        else if (filter.empty() && !subscribes_to_all_presence(session))
+            expand_request(session);
+        else if (filter.empty() || selects_any_presence(filter))
+            return query_presence(session);
+        else
+            end_request(session);
+    }
+}
+
+/// Replaces the request of a client that fell behind, but subscribes to single users only, by
+/// requests for these users.
+void Replay::expand_request(Session& session) {
+    const auto since_version = session.replay->requests.front().since_version;
+    std::vector<Request> narrow;
+    for (const Subscription& subscription : session.state.subscriptions())
+        if (presence_user(subscription.filter->text()))
+            narrow.push_back({.filter = std::string(subscription.filter->text()),
+                              .options = subscription.options,
+                              .identifier = subscription.identifier,
+                              .since_version = since_version});
+    auto& requests = session.replay->requests;
+    requests.insert(requests.begin() + 1, narrow.begin(), narrow.end());
+    end_request(session);
+}
+
+void Replay::wait_until_drained(Session& session) {
+    session.replay->waiting = true;
+    session.link->notify_when_drained();
+}
+
+void Replay::drained(Session& session) {
+    thread_.assert_here();
+    if (!session.replay || !session.replay->waiting) return;
+    if (!sender_.keeps_up(session)) return;  // window full: the next acknowledgement continues
+    session.replay->waiting = false;
+    host_.send(place_.index, ReplayTurn{new_query(session)});
+}
+
+std::uint64_t Replay::new_query(Session& session) {
+    awaited_.erase(session.replay->query);
+    session.replay->query = next_query_++;
+    awaited_.emplace(session.replay->query, &session);
+    return session.replay->query;
+}
+
+/// The session of the query; null if the session has ended or the query was replaced.
+Session* Replay::session_of_query(std::uint64_t query) {
+    const auto found = awaited_.find(query);
+    if (found == awaited_.end()) return nullptr;
+    Session* session = found->second;
+    awaited_.erase(found);
+    session->replay->query = 0;
+    return session;
+}
+
+void Replay::receive(ReplayTurn& turn, Millis now) {
+    thread_.assert_here();
+    if (Session* session = session_of_query(turn.id)) go_on(*session, now);
+}
+
+// -- clients' retained messages --
+
+/// Returns the number of messages sent, and subtracts the examined topics from `looks`.
+std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_t& looks,
+                                  Millis now) {
+    ReplayState& replay = *session.replay;
+    const Request& request = replay.requests.front();
+    std::size_t sent = 0;
+    std::size_t bytes = settings_.output_budget / 4;
+    const std::size_t looks_before = looks;
+    replay.after =
+        retained_.visit(request.filter, replay.after, looks, now, [&](const MessageRef& message) {
+            if (request.options.no_local && message->publisher == session.fingerprint())
+                return true;
+            send(session, message, now);
+            bytes -= std::min(bytes, message->cost());
+            return ++sent < room && bytes > 0 && sender_.keeps_up(session);
+        });
+    replay.retained_done = replay.after.empty();
+    looks_ += looks_before - looks;
+    return replay.retained_done ? sent + 1 : room;
+}
+
+/// Sends a retained message for a new subscription, with its options.
+void Replay::send(Session& session, const MessageRef& message, Millis now) {
+    const Request& request = session.replay->requests.front();
+    Delivery delivery{.message = message,
+                      .qos = std::min({message->qos, request.options.qos, settings_.max_qos}),
+                      .retain = true};
+    if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
+    PublishEncoder encoder(*message, now);
+    sender_.enqueue(session, delivery, encoder, now);
+}
+
+// -- presence --
+
+void Replay::query_presence(Session& session) {
+    const auto id = new_query(session);
+    const ReplayState& replay = *session.replay;
+    const Request& request = replay.requests.front();
+    host_.send(replay.shard,
+               PresenceQuery{.reply_to = place_.index,
+                             .id = id,
+                             .filter = request.filter.empty() ? std::string(everybodys_presence)
+                                                              : request.filter,
+                             .since_version = request.since_version,
+                             .from = replay.from});
+}
+
+void Replay::receive(PresenceQuery& query, Millis now) {
+    thread_.assert_here();
+    PresencePage page = answer(query, now);
+    // A subscriber on this shard gets the page at once: changes while it waited in the mailbox
+    // would reach the client first, and the page would then overwrite them with an older state.
+    if (query.reply_to == place_.index) return receive(page, now);
+    host_.send(query.reply_to, std::move(page));
+}
+
+PresencePage Replay::answer(const PresenceQuery& query, Millis now) const {
+    PresencePage page{.id = query.id, .next = 0, .messages = {}};
+    if (const auto name = presence_user(query.filter)) {
+        const User* user = presence_.find(*name);
+        const bool news = user && user->version >= query.since_version;
+        const auto message = news ? presence_message(*user, now, wall_now()) : nullptr;
+        if (message) page.messages.push_back(message);
+        return page;
+    }
+    // Names may be long: the page must not use up the subscriber's output budget.
+    std::size_t room = settings_.output_budget / 4;
+    page.next = presence_.visit(query.from, looked_at_a_page, [&](const User& user) {
+        if (user.version < query.since_version) return true;
+        if (!topic_matches(query.filter, presence_topic(user.name))) return true;
+        const auto message = presence_message(user, now, wall_now());
+        if (!message) return true;
+        page.messages.push_back(message);
+        room -= std::min(room, message->cost());
+        return room > 0 && page.messages.size() < messages_a_page;
+    });
+    return page;
+}
+
+void Replay::receive(PresencePage& page, Millis now) {
+    thread_.assert_here();
+    Session* const session = session_of_query(page.id);
+    if (!session) return;
+    for (const MessageRef& message : page.messages) send_presence(*session, message, now);
+
+    ReplayState& replay = *session->replay;
+    const bool last_shard =
+        replay.shard + 1 == place_.count || presence_user(replay.requests.front().filter);
+    replay.from = page.next;
+    if (page.next == 0 && last_shard) {
+        end_request(*session);
+    } else if (page.next == 0) {
+        ++replay.shard;
+        replay.from = SIZE_MAX;
+    }
+    if (!session->replay) return;
+    if (!page.messages.empty()) return wait_until_drained(*session);
+    go_on(*session, now);
+}
+
+/// Sends a presence message: as retained for a new subscription; for a client that fell behind as
+/// its present subscriptions say.
+void Replay::send_presence(Session& session, const MessageRef& message, Millis now) {
+    if (!session.replay->requests.front().filter.empty()) return send(session, message, now);
+    bool wanted = false;
+    Delivery delivery{.message = message};
+    for (const Subscription& subscription : session.state.subscriptions()) {
+        const auto filter = subscription.filter->text();
+        // No leading wildcard selects presence.
+        if (begins_with_wildcard(filter) || !topic_matches(filter, message->topic)) continue;
+        wanted = true;
+        delivery.retain |= subscription.options.retain_as_published;
+        delivery.qos = std::max(delivery.qos, subscription.options.qos);
+        if (subscription.identifier != 0) delivery.identifiers.push_back(subscription.identifier);
+    }
+    if (!wanted) return;
+    delivery.qos = std::min(delivery.qos, message->qos);
+    PublishEncoder encoder(*message, now);
+    sender_.enqueue(session, delivery, encoder, now);
+}
+
+// -- ends --
+
+void Replay::end_request(Session& session) {
+    auto& requests = session.replay->requests;
+    requests.erase(requests.begin());
+    if (requests.empty())
+        session.replay.reset();
+    else
+        begin_request(session);
+}
+
+void Replay::cancel(Session& session, std::string_view filter) {
+    thread_.assert_here();
+    if (!session.replay) return;
+    auto& requests = session.replay->requests;
+    const bool under_way = requests.front().filter == filter;
+    if (under_way) pause(session);
+    std::erase_if(requests, [&](const Request& request) { return request.filter == filter; });
+    if (!under_way) return;
+    if (requests.empty()) {
+        session.replay.reset();
+        return;
+    }
+    begin_request(session);
+    wait_until_drained(session);
+}
+
+void Replay::pause(Session& session) {
+    thread_.assert_here();
+    if (!session.replay) return;
+    awaited_.erase(session.replay->query);
+    session.replay->query = 0;
+    session.replay->waiting = false;
+    // Changes in the meantime are added to such a request, so it must start again from the
+    // beginning.
+    if (session.replay->requests.front().filter.empty()) begin_request(session);
+}
+
+}  // namespace pulsegate

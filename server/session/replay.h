@@ -1,0 +1,87 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "protocol/packet.h"
+#include "server/base/owner_thread.h"
+#include "server/routing/retained.h"
+#include "server/session/broker_host.h"
+#include "server/session/packet_sender.h"
+#include "server/session/presence.h"
+#include "server/session/session.h"
+#include "server/session/settings.h"
+#include "server/session/shard_place.h"
+
+namespace pulsegate {
+
+/// Sends retained messages to sessions, page by page: after a SUBSCRIBE, or because presence
+/// changed faster than the client could receive. Clients' retained messages are on this shard,
+/// presence is queried from shard after shard. Presence is a state: a client that can't keep up is
+/// sent the latest state instead of every change.
+///
+/// It owns the queries in progress; a session's progress is in its ReplayState. It belongs to the
+/// shard's thread.
+class Replay {
+public:
+    Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
+           const Presence& presence, PacketSender& sender, BrokerHost& host);
+
+    /// Requests the retained messages for a new subscription; `go_on` sends them.
+    void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
+
+    /// Presence changes are not queued for a client that is disconnected or busy: later it is sent
+    /// the latest state of all users whose version is not below this one.
+    void fall_behind(Session& session, std::uint64_t version);
+
+    /// Sends the next page of retained messages, or queries presence, if the client keeps up.
+    void go_on(Session& session, Millis now);
+
+    /// The client's backlog is empty: continues in a later turn.
+    void drained(Session& session);
+
+    /// The client has unsubscribed: drops the requests for this filter (MQTT 5.0, 3.10.4).
+    void cancel(Session& session, std::string_view filter);
+
+    /// The client has disconnected: drops the query in progress; `go_on` continues after it
+    /// reconnects.
+    void pause(Session& session);
+
+    void receive(PresenceQuery& query, Millis now);
+    void receive(PresencePage& page, Millis now);
+    void receive(ReplayTurn& turn, Millis now);
+
+    /// Retained messages examined since the start: the measure of a turn's work.
+    std::uint64_t work() const { return looks_; }
+
+private:
+    using Request = ReplayState::Request;
+
+    void add(Session& session, Request request);
+    void begin_request(Session& session);
+    void end_request(Session& session);
+    void expand_request(Session& session);
+    void wait_until_drained(Session& session);
+    std::uint64_t new_query(Session& session);
+    Session* session_of_query(std::uint64_t query);
+    std::size_t send_retained(Session& session, std::size_t room, std::size_t& looks, Millis now);
+    void send(Session& session, const MessageRef& message, Millis now);
+    void query_presence(Session& session);
+    PresencePage answer(const PresenceQuery& query, Millis now) const;
+    void send_presence(Session& session, const MessageRef& message, Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    const Retained& retained_;
+    const Presence& presence_;
+    PacketSender& sender_;
+    BrokerHost& host_;
+    boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
+    std::uint64_t next_query_ = 1;
+    std::uint64_t looks_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

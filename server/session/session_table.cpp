@@ -1,0 +1,95 @@
+#include "server/session/session_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/hash.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// At the quota, a user with more sessions than this loses its own instead of another user's.
+constexpr std::uint32_t most_of_one_user = 100;
+
+/// Approximate memory of the session of a disconnected client, without its queue.
+std::size_t size_of(const Session& session) {
+    std::size_t size = 500 + session.client.size() + session.user.name.size();
+    for (const Subscription& subscription : session.state.subscriptions())
+        size += 200 + subscription.filter->text().size();
+    if (const StoredWill* will = session.state.will()) size += will->message.cost();
+    return size;
+}
+
+}  // namespace
+
+std::size_t SessionTable::Hash::operator()(const Key& key) const {
+    return keyed_hash(reinterpret_cast<std::uintptr_t>(&key.user), key.client);
+}
+
+SessionTable::SessionTable(const BrokerSettings& settings, ShardPlace place)
+    : settings_(settings), place_(place), next_id_(place.count + place.index) {}
+
+Session* SessionTable::find(const User& user, std::string_view client) const {
+    thread_.assert_here();
+    const auto found = sessions_.find(Key{user, client});
+    return found == sessions_.end() ? nullptr : found->get();
+}
+
+Session& SessionTable::find_or_create(User& user, std::string client, WallMillis wall) {
+    thread_.assert_here();
+    if (Session* known = find(user, client)) return *known;
+    auto created = std::make_unique<Session>(std::exchange(next_id_, next_id_ + place_.count), user,
+                                             std::move(client), wall);
+    return **sessions_.insert(std::move(created)).first;
+}
+
+void SessionTable::destroy(Session& session) {
+    thread_.assert_here();
+    sessions_.erase(sessions_.find(Key{session.user, session.client}));
+}
+
+void SessionTable::start_expiry(Session& session, Millis now) {
+    thread_.assert_here();
+    const std::uint32_t seconds = session.state.expiry();
+    const Tick ends = tick_after(now + Millis{seconds} * 1000);
+    session.expiry_timer = std::make_unique<SessionExpiry>(session, ends);
+    session.expiry_timer->bytes = size_of(session);
+    // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
+    const StoredWill* will = session.state.will();
+    const auto delay = will ? std::min(will->delay, seconds) : seconds;
+    expiry_wheel_.schedule(*session.expiry_timer, tick_after(now + Millis{delay} * 1000));
+    longest_disconnected_.push_back(*session.expiry_timer);
+    ++disconnected_;
+    disconnected_bytes_ += session.expiry_timer->bytes;
+}
+
+void SessionTable::stop_expiry(Session& session) {
+    thread_.assert_here();
+    if (!session.expiry_timer) return;
+    --disconnected_;
+    disconnected_bytes_ -= session.expiry_timer->bytes;
+    session.expiry_timer.reset();
+}
+
+Session* SessionTable::over_quota(Session& latest) const {
+    const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / place_.count, 1);
+    if (disconnected_ <= quota) return nullptr;
+    // A user that invents client ids must not end the sessions of others.
+    const bool over_share = latest.user.sessions > most_of_one_user;
+    return over_share ? &latest : &longest_disconnected_.front().session;
+}
+
+Session* SessionTable::over_budget(std::size_t queued_bytes) const {
+    const auto most = settings_.persistent_session_bytes / place_.count;
+    if (disconnected_ == 0 || disconnected_bytes_ + queued_bytes <= most) return nullptr;
+    return &longest_disconnected_.front().session;
+}
+
+std::size_t SessionTable::replaying() const {
+    return static_cast<std::size_t>(
+        std::count_if(sessions_.begin(), sessions_.end(),
+                      [](const Pointer& session) { return session->link && session->replay; }));
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/message.h"
+#include "server/session/session_id.h"
+
+namespace pulsegate {
+
+/// Asks a shard for the next presence messages that `filter` selects there. It answers with a
+/// PresencePage. Pages keep subscribers to all presence within their output budget.
+struct PresenceQuery {
+    unsigned reply_to;
+    std::uint64_t id;
+    std::string filter;
+    std::uint64_t since_version;  ///< only users whose version is not below this
+    std::size_t from;
+};
+
+struct PresencePage {
+    std::uint64_t id;  ///< of the query
+    std::size_t next;  ///< `from` of the next page; 0: this was the last
+    std::vector<MessageRef> messages;
+};
+
+/// To the shard itself: continue the replay of a session, in a turn of its own.
+struct ReplayTurn {
+    std::uint64_t id;
+};
+
+/// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
+struct GroupMembership {
+    enum class Change : std::uint8_t { joins, leaves, goes_away, comes_back };
+    Change change;
+    std::string share;  ///< `$share/group/filter`
+    SessionId member;
+    SubscribeOptions options{};
+    std::uint32_t identifier = 0;
+};
+
+/// To the home shard of a session: a message to the group that this member is to receive.
+struct GroupDelivery {
+    SessionId member;
+    Delivery delivery;
+    bool even_if_disconnected;  ///< no member of the group is connected
+};
+
+/// Back to the home shard of a shared subscription: another member must receive this message.
+struct GroupReturn {
+    Delivery delivery;
+};
+
+/// What the brokers of different shards send to each other, besides published messages.
+using ShardMessage = std::variant<PresenceQuery, PresencePage, ReplayTurn, GroupMembership,
+                                  GroupDelivery, GroupReturn>;
+
+}  // namespace pulsegate

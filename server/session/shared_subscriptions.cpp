@@ -1,0 +1,139 @@
+#include "server/session/shared_subscriptions.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
+                                         PacketSender& sender, Counters& counters, BrokerHost& host)
+    : place_(place),
+      router_(router),
+      sender_(sender),
+      counters_(counters),
+      host_(host),
+      groups_(interest) {}
+
+// -- members --
+
+void SharedSubscriptions::join(Session& session, std::string_view share, SubscribeOptions options,
+                               std::uint32_t identifier) {
+    thread_.assert_here();
+    members_.emplace(session.id, &session);
+    const unsigned group = place_.home_of(share);
+    // A client that publishes after the SUBACK must find the filter in the Interest of the group's
+    // home, even while the GroupMembership still waits in its mailbox.
+    host_.interest(group).add(shared_filter(share)->filter);
+    send(group, GroupMembership{GroupMembership::Change::joins, std::string(share), session.id,
+                                options, identifier});
+}
+
+void SharedSubscriptions::leave(Session& session, std::string_view share) {
+    thread_.assert_here();
+    if (session.state.shared_count() == 0) forget(session);
+    send(place_.home_of(share),
+         GroupMembership{GroupMembership::Change::leaves, std::string(share), session.id});
+}
+
+void SharedSubscriptions::notify_groups(const Session& session, GroupMembership::Change change) {
+    if (session.state.shared_count() == 0) return;
+    for (const Subscription& subscription : session.state.subscriptions()) {
+        const auto filter = subscription.filter->text();
+        if (shared_filter(filter))
+            send(place_.home_of(filter), GroupMembership{change, std::string(filter), session.id});
+    }
+}
+
+void SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
+    thread_.assert_here();
+    const Outbox* outbox = session.state.exchanges().outbox();
+    if (!outbox || !outbox->has_shared()) return;
+    const auto goes_back = [&](const Delivery& delivery, bool sent) {
+        if (!delivery.share || (sent && delivery.qos == QoS::exactly_once)) return false;
+        // Messages that were sent before the client unsubscribed must be completed (3.10.4).
+        return !sent || ends || session.state.subscribed(router_, *delivery.share);
+    };
+    // Out of the outbox before any is assigned: one may be assigned to this session again.
+    std::vector<Delivery> given_back = session.state.exchanges().take_if(goes_back);
+    for (Delivery& delivery : given_back) {
+        const unsigned group = place_.home_of(*delivery.share);
+        send(group, GroupReturn{std::move(delivery)}, now);
+    }
+}
+
+// -- groups --
+
+void SharedSubscriptions::fan_out(const MessageRef& message, Millis now) {
+    thread_.assert_here();
+    groups_.match(message->topic,
+                  [&](const ShareGroups::Choice& choice) { assign(message, choice, now); });
+}
+
+void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
+                                 Millis now) {
+    Delivery delivery{.message = message,
+                      .qos = std::min(message->qos, choice.options.qos),
+                      .retain = message->retain && choice.options.retain_as_published,
+                      .share = choice.share};
+    if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
+    send(place_.home_of(choice.member),
+         GroupDelivery{choice.member, std::move(delivery), !choice.connected}, now);
+}
+
+// -- messages between shards: to this one at once, to others through their mailboxes --
+
+void SharedSubscriptions::send(unsigned shard, GroupMembership membership) {
+    if (shard == place_.index) return receive(membership);
+    host_.send(shard, std::move(membership));
+}
+
+void SharedSubscriptions::send(unsigned shard, GroupDelivery delivery, Millis now) {
+    if (shard == place_.index) return receive(delivery, now);
+    host_.send(shard, std::move(delivery));
+}
+
+void SharedSubscriptions::send(unsigned shard, GroupReturn returned, Millis now) {
+    if (shard == place_.index) return receive(returned, now);
+    host_.send(shard, std::move(returned));
+}
+
+void SharedSubscriptions::receive(GroupMembership& membership) {
+    thread_.assert_here();
+    groups_.apply(membership);
+    if (membership.change == GroupMembership::Change::joins)
+        // From now on the group has its own entry in the Interest.
+        host_.interest(place_.index).remove(shared_filter(membership.share)->filter);
+}
+
+void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
+    thread_.assert_here();
+    const auto found = members_.find(assigned.member);
+    // The member may have left while this was in the mailbox, or have started a new session.
+    const bool takes_it = found != members_.end() &&
+                          (found->second->link || assigned.even_if_disconnected) &&
+                          found->second->state.subscribed(router_, *assigned.delivery.share);
+    if (!takes_it) {
+        const unsigned group = place_.home_of(*assigned.delivery.share);
+        return send(group, GroupReturn{std::move(assigned.delivery)}, now);
+    }
+    PublishEncoder encoder(*assigned.delivery.message, now);
+    sender_.enqueue(*found->second, assigned.delivery, encoder, now);
+}
+
+void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
+    thread_.assert_here();
+    const Delivery& delivery = returned.delivery;
+    if (const auto choice = groups_.choose(*delivery.share))
+        return assign(delivery.message, *choice, now);
+    ++counters_.dropped_no_member;
+    log_limited(spdlog::level::warn,
+                "message to {} dropped: the shared subscription {} has no members",
+                quoted(delivery.message->topic), quoted(*delivery.share));
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "server/base/owner_thread.h"
+#include "server/session/broker_host.h"
+#include "server/session/packet_sender.h"
+#include "server/session/session.h"
+#include "server/session/shard_place.h"
+#include "server/session/share_groups.h"
+
+namespace pulsegate {
+
+/// Shared subscriptions (MQTT 5.0, 4.8.2) across shards: the messages between the members'
+/// sessions, which may be on any shard, and the groups, each of which has one home shard. Messages
+/// between two shards arrive in order, so a group knows that a member has left before it gets back
+/// the messages that this member did not receive.
+///
+/// It owns the groups whose home is this shard, and knows the sessions on this shard that are
+/// members of any group. It belongs to the shard's thread.
+class SharedSubscriptions {
+public:
+    SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
+                        Counters& counters, BrokerHost& host);
+
+    /// The session has subscribed to `$share/group/filter`, or changed its options.
+    void join(Session& session, std::string_view share, SubscribeOptions options,
+              std::uint32_t identifier);
+    /// The session has unsubscribed.
+    void leave(Session& session, std::string_view share);
+
+    /// Sends the change to all groups of the session.
+    void notify_groups(const Session& session, GroupMembership::Change change);
+
+    /// The session has ended.
+    void forget(const Session& session) { members_.erase(session.id); }
+
+    /// A member has left: its unacknowledged messages go to the others (MQTT 5.0, 4.8.2), but of
+    /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost if it
+    /// `ends`.
+    void give_back(Session& session, bool ends, Millis now);
+
+    /// Sends the message to one member of each group on this shard whose filter selects it.
+    void fan_out(const MessageRef& message, Millis now);
+
+    void receive(GroupMembership& membership);
+    void receive(GroupDelivery& assigned, Millis now);
+    void receive(GroupReturn& returned, Millis now);
+
+    std::size_t groups() const { return groups_.groups(); }
+    std::uint64_t work() const { return groups_.work(); }
+
+private:
+    void assign(const MessageRef& message, const ShareGroups::Choice& choice, Millis now);
+    void send(unsigned shard, GroupMembership membership);
+    void send(unsigned shard, GroupDelivery delivery, Millis now);
+    void send(unsigned shard, GroupReturn returned, Millis now);
+
+    const ShardPlace place_;
+    Router& router_;
+    PacketSender& sender_;
+    Counters& counters_;
+    BrokerHost& host_;
+    ShareGroups groups_;
+    boost::unordered_flat_map<SessionId, Session*> members_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

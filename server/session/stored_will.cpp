@@ -1,0 +1,24 @@
+#include "server/session/stored_will.h"
+
+#include <utility>
+
+namespace pulsegate {
+
+std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available) {
+    if (!connect.will) return nullptr;
+    const Will& will = *connect.will;
+    auto stored = std::make_unique<StoredWill>();
+    stored->message = make_message(will.topic, will.payload, will.properties, will.qos,
+                                   will.retain && retain_available, 0);
+    stored->message.expires = 0;
+    stored->message_expiry = will.properties.number(Property::message_expiry_interval);
+    stored->delay = will.properties.number(Property::will_delay_interval).value_or(0);
+    return stored;
+}
+
+Message take_message(StoredWill& will, Millis now) {
+    if (will.message_expiry) will.message.expires = now + Millis{*will.message_expiry} * 1000;
+    return std::move(will.message);
+}
+
+}  // namespace pulsegate
