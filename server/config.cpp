@@ -7,17 +7,19 @@
 #include <charconv>
 #include <thread>
 
+#include "server/base/url.h"
+
 namespace pulsegate {
 
 namespace {
 
 constexpr Millis second = 1000;
 
-/// Ten years, and a terabyte: more is a slip of the hand.
+/// Ten years, and a terabyte: a larger value is taken for a typing error.
 constexpr Millis longest_memory = 3650ll * 86'400 * second;
 constexpr std::size_t most_bytes = std::size_t{1} << 40;
 
-/// The longest silence that MQTT can ask for: one and a half times 65,535 s.
+/// The longest silence that a keepalive can allow: one and a half times 65,535 s.
 constexpr Millis longest_silence = 98'303 * second;
 
 struct Unit {
@@ -25,7 +27,8 @@ struct Unit {
     std::uint64_t factor;
 };
 
-/// "30s" with the units given, as a multiple of the smallest; nothing if it is not that.
+/// A number with one of the units, such as "30s", as a multiple of the smallest unit; nothing if
+/// the text is not that.
 template <std::size_t N>
 std::optional<std::uint64_t> with_unit(std::string_view text, const Unit (&units)[N]) {
     std::uint64_t number = 0;
@@ -91,7 +94,8 @@ std::uint16_t parse_port(std::string_view text, const auto& fail) {
     return port;
 }
 
-/// Host and port of a URL: `host:port`, `host`, `[::1]:port`. Without one the port stays as it is.
+/// Host and port of a URL: `host:port`, `host`, `[::1]:port`. `port` is left alone if the URL names
+/// none.
 void parse_authority(std::string_view authority, std::string& host, std::uint16_t& port,
                      const auto& fail) {
     if (authority.starts_with('[')) {
@@ -110,7 +114,8 @@ void parse_authority(std::string_view authority, std::string& host, std::uint16_
     port = parse_port(authority.substr(1), fail);
 }
 
-/// Takes from `rest` what is in front of the place `at`, and as much of a separator behind it.
+/// Removes the text before `at` from `rest`, and `separator` characters behind it. Returns that
+/// text.
 std::string_view cut(std::string_view& rest, std::size_t at, std::size_t separator) {
     const auto front = rest.substr(0, at);
     rest.remove_prefix(std::min(rest.size(), at == rest.npos ? at : at + separator));
@@ -135,7 +140,7 @@ ListenUrl parse_url(const std::string& text) {
     if (url.is_websocket())
         url.path = path.size() > 1 ? path : "/mqtt";
     else if (path.size() > 1)
-        throw fail("has a path, which only ws and wss know");
+        throw fail("has a path, which only ws and wss URLs may have");
     if (rest == "proxy-protocol" && url.for_clients())
         url.proxy_protocol = true;
     else if (!rest.empty())
@@ -143,7 +148,7 @@ ListenUrl parse_url(const std::string& text) {
     return url;
 }
 
-/// Where the auth hook is. What it is must go into a request as it stands.
+/// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
 HookUrl parse_hook_url(const std::string& name, const std::string& text) {
     const auto fail = [&](std::string_view why) {
         return ConfigError(
@@ -162,12 +167,12 @@ HookUrl parse_hook_url(const std::string& name, const std::string& text) {
     HookUrl url{.tls = scheme == "https"};
     url.port = url.tls ? 443 : 80;
     const auto authority = cut(rest, rest.find_first_of("/?#"), 0);
-    // Not repeated: there may be a password in it.
+    // The message does not repeat the URL: there may be a password in it.
     if (authority.find('@') != authority.npos)
         throw ConfigError(name +
                           ": the URL names a user; put a token into an auth-hook-token-file");
     parse_authority(authority, url.host, url.port, fail);
-    if (url.port == 0) throw fail("has the port 0, where nobody is");
+    if (url.port == 0) throw fail("has the port 0; name the port of the hook");
     if (rest.find('#') != rest.npos) throw fail("has a fragment (#), which is never sent");
     url.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
     return url;
@@ -196,12 +201,12 @@ bool parse_switch(const std::string& name, const std::string& text) {
     throw ConfigError(fmt::format("{}: '{}' is unknown; choose on or off", name, text));
 }
 
-/// The settings of one command line: each option's text is turned into a member of the Config.
+/// Defines the options: each one parses its text into a member of the Config.
 class Settings {
 public:
     explicit Settings(CLI::App& app) : app_(app) {}
 
-    /// The heading in `--help` of those that follow.
+    /// Sets the heading in `--help` for the settings that follow.
     void begin(const char* group) { group_ = group; }
 
     template <class Parse>
@@ -213,7 +218,7 @@ public:
         if (*usual) option->default_str(usual);
     }
 
-    /// One that may be said several times.
+    /// A setting that may be repeated.
     template <class Take>
     void each(const char* name, const char* type, const char* help, Take take) {
         const auto take_all = [take](const std::vector<std::string>& texts) {
@@ -266,41 +271,40 @@ private:
     const char* group_ = "Options";
 };
 
-/// Where it serves, and how it is watched.
+/// Listeners, admin API, event loops and logs.
 void add_general(Settings& settings, Config& config) {
-    settings.each(
-        "listen", "URL",
-        "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
-        "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), clients' all "
-        "?proxy-protocol. A kind that is not named keeps its default: mqtt://127.0.0.1:1883, "
-        "http://127.0.0.1:8080",
-        [&](const std::string& url) { config.listen.push_back(parse_url(url)); });
-    settings.any(
-        "admin-token-file", "FILE", "",
-        "The bearer token that the admin API asks for; must, unless it is on loopback only",
-        [&](auto&, auto& text) { config.admin_token_file = text; });
+    settings.each("listen", "URL",
+                  "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
+                  "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), all but "
+                  "http take ?proxy-protocol. A kind that is not named keeps its default: "
+                  "mqtt://127.0.0.1:1883, http://127.0.0.1:8080",
+                  [&](const std::string& url) { config.listen.push_back(parse_url(url)); });
+    settings.any("admin-token-file", "FILE", "",
+                 "File with the bearer token for the admin API; required unless the API listens on "
+                 "loopback only",
+                 [&](auto&, auto& text) { config.admin_token_file = text; });
     settings.count("shards", config.shards, 1, 256, "one per core",
                    "Event loops, each with a thread of its own");
-    settings.any("events", "FILE", "",
-                 "Append every change of presence to this file as a line of JSON; - is standard "
-                 "output",
-                 [&](auto&, auto& text) { config.events = text; });
+    settings.any(
+        "events", "FILE", "",
+        "Append every presence change to this file as a line of JSON; - is standard output",
+        [&](auto&, auto& text) { config.events = text; });
     settings.any("log-level", "LEVEL", "info",
                  "What to log to standard error: debug, info, warn or error",
                  [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
 }
 
-/// What mqtts and wss need.
+/// For mqtts and wss listeners.
 void add_tls(Settings& settings, Config& config) {
-    settings.files(
-        "tls-cert", config.tls.certificates,
-        "Certificate of mqtts and wss listeners, PEM, with its chain; repeatable: the client's "
-        "SNI chooses");
-    settings.files("tls-key", config.tls.keys, "Its private key, PEM; one for each --tls-cert");
+    settings.files("tls-cert", config.tls.certificates,
+                   "Certificate of mqtts and wss listeners with its chain, PEM; repeatable: the "
+                   "client's SNI selects one");
+    settings.files("tls-key", config.tls.keys,
+                   "Private key of the certificate, PEM; one for each --tls-cert");
     settings.any("tls-client-ca", "FILE", "",
-                 "Clients must show a certificate that one of these signed, PEM",
+                 "Clients must show a certificate that one of these CAs signed, PEM",
                  [&](auto&, auto& text) { config.tls.client_ca = text; });
-    settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS that is spoken",
+    settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS version that is accepted",
                  [&](auto& name, auto& text) {
                      if (text != "1.2" && text != "1.3")
                          throw ConfigError(
@@ -309,60 +313,63 @@ void add_tls(Settings& settings, Config& config) {
                  });
 }
 
-/// Who may come in, and who is whose.
+/// Who may log in, as which user.
 void add_logins(Settings& settings, Config& config) {
-    settings.flag("allow-anonymous", config.gatekeeper.allow_anonymous,
-                  "Let in who names no user, also on listeners that are reachable from outside");
-    settings.files(
-        "jwt-secret", config.gatekeeper.jwt.secret_files,
-        "Secret of HS256 tokens, 32 bytes or more; repeatable. A token is a client's password, "
-        "its sub the user");
-    settings.files("jwt-key", config.gatekeeper.jwt.public_key_files,
-                   "Public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
-    settings.any("jwt-issuer", "TEXT", "", "What the iss of tokens must be",
-                 [&](auto&, auto& text) { config.gatekeeper.jwt.issuer = text; });
-    settings.any("jwt-audience", "TEXT", "", "What must be in the aud of tokens",
-                 [&](auto&, auto& text) { config.gatekeeper.jwt.audience = text; });
+    settings.flag(
+        "allow-anonymous", config.authenticator.allow_anonymous,
+        "Accept clients without a username, also on listeners that are reachable from outside");
+    settings.files("jwt-secret", config.authenticator.jwt.secret_files,
+                   "File with the secret of HS256 tokens, 32 bytes or more; repeatable. A client "
+                   "sends its token as the password; the token's sub is the user");
+    settings.files("jwt-key", config.authenticator.jwt.public_key_files,
+                   "File with the public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
+    settings.any("jwt-issuer", "TEXT", "", "The iss that tokens must have",
+                 [&](auto&, auto& text) { config.authenticator.jwt.issuer = text; });
+    settings.any("jwt-audience", "TEXT", "", "The audience that must be in the aud of tokens",
+                 [&](auto&, auto& text) { config.authenticator.jwt.audience = text; });
     settings.any(
         "password-file", "FILE", "",
         "Users and hashed passwords, as mosquitto_passwd and `pulsegate passwd` write them",
-        [&](auto&, auto& text) { config.gatekeeper.password_file = text; });
-    auto& hook = config.gatekeeper.hook;
+        [&](auto&, auto& text) { config.authenticator.password_file = text; });
+    auto& hook = config.authenticator.hook;
     settings.any("auth-hook", "URL", "",
-                 "Your backend, http or https://HOST:PORT/PATH: it is asked about logins that no "
-                 "token and no password file decides",
+                 "Your backend, http or https://HOST:PORT/PATH: it is asked about logins that "
+                 "neither a token nor the password file decides",
                  [&](auto& name, auto& text) { hook.url = parse_hook_url(name, text); });
     settings.duration("auth-hook-timeout", hook.timeout, second, 60 * second, "3s",
-                      "How long its answer may take; later nobody comes in");
+                      "How long the auth hook's answer may take; then the login is refused");
     settings.duration("auth-hook-cache", hook.cache, 0, 3600 * second, "10s",
-                      "How long an answer is remembered; 0 asks about each login");
+                      "How long an answer of the auth hook is cached; 0: every login is a request");
     settings.count("auth-hook-connections", hook.connections, 1, 1000, "16",
-                   "How many connections to it there may be");
-    settings.any("auth-hook-ca", "FILE", "",
-                 "Who may have signed its certificate, PEM; the system's authorities else",
-                 [&](auto&, auto& text) { hook.ca_file = text; });
-    settings.any("auth-hook-token-file", "FILE", "", "The bearer token that it is shown",
+                   "Connections to the auth hook, at most");
+    settings.any(
+        "auth-hook-ca", "FILE", "",
+        "CAs that may have signed the auth hook's certificate, PEM; default: the system's CAs",
+        [&](auto&, auto& text) { hook.ca_file = text; });
+    settings.any("auth-hook-token-file", "FILE", "",
+                 "File with the bearer token that is sent to the auth hook",
                  [&](auto&, auto& text) { hook.token_file = text; });
     settings.any("access-file", "FILE", "",
-                 "Rules: who may publish and subscribe to what; allow|deny read|write|readwrite "
-                 "[user NAME] FILTER",
-                 [&](auto&, auto& text) { config.gatekeeper.access_file = text; });
+                 "File with the rules who may publish and subscribe to what; a rule is: allow|deny "
+                 "read|write|readwrite [user NAME] FILTER",
+                 [&](auto&, auto& text) { config.authenticator.access_file = text; });
     settings.any("user-from", "FIELD", "username",
-                 "Who is the user of a client: its username (its client-id if it has none), always "
-                 "its client-id, or the common name of its certificate",
+                 "What names the user of a client: its username (its client-id if it sends none), "
+                 "always its client-id, or the common name of its certificate",
                  [&](auto& name, auto& text) { config.user_from = parse_user_from(name, text); });
 }
 
-/// How long clients may be silent.
+/// Keepalives and timeouts.
 void add_silence(Settings& settings, Config& config) {
     settings.duration("idle-timeout", config.idle_timeout, second, longest_silence, "30s",
-                      "The silence after which a client is offline, when it states no keepalive "
+                      "The silence after which a client is offline, if it states no keepalive "
                       "(MQTT 5.0: or a longer one)");
     settings.flag(
         "strict-idle-timeout", config.strict_idle_timeout,
         "Hold MQTT 3.1.1 clients to the idle timeout, even if they state a longer keepalive");
     settings.any("max-keepalive", "DURATION", "idle-timeout / 1.5",
-                 "The longest keepalive that MQTT 5.0 clients may choose; the others are told it",
+                 "The longest keepalive of MQTT 5.0 clients; a client that states more gets this "
+                 "as its Server Keep Alive",
                  [&](auto& name, auto& text) {
                      config.max_keepalive = static_cast<std::uint32_t>(
                          parse_duration(name, text, second, 65'535 * second) / second);
@@ -370,28 +377,29 @@ void add_silence(Settings& settings, Config& config) {
     settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
                       "How long a new connection may take to send its CONNECT");
     settings.duration("websocket-ping", config.websocket_ping, 0, longest_silence, "0s",
-                      "How long a WebSocket may be quiet before it is sent a ping, so that "
-                      "proxies keep it; 0s: none");
+                      "How long a WebSocket may be idle before the gateway sends a ping, so that "
+                      "proxies keep it open; 0s: no pings");
     settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
-                      "How long an offline user stays known");
+                      "How long the presence of an offline user is kept");
 }
 
-/// What waits for whom, and what is retained.
+/// Sessions, message queues and retained messages.
 void add_sessions(Settings& settings, Config& config) {
     settings.duration("max-session-expiry", config.max_session_expiry, 0, longest_memory, "7d",
-                      "How long the session of a client that is away is kept, at most; a 3.1.1 "
-                      "client that keeps its session gets all of it");
+                      "How long the session of a disconnected client is kept, at most; MQTT 3.1.1 "
+                      "clients without clean session get all of it");
     settings.count("persistent-session-quota", config.persistent_session_quota, 1, 1'000'000'000,
                    "500000",
-                   "How many sessions of clients that are away are kept; then the longest away "
-                   "go first");
+                   "How many sessions of disconnected clients are kept; beyond it the session that "
+                   "has been disconnected longest ends");
     settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
                   most_bytes, "1GiB",
-                  "How much memory they take, with all queues; then the longest away go first");
+                  "How much memory these sessions take, with all queues; beyond it the session "
+                  "that has been disconnected longest ends");
     settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
-                   "How many messages wait for one client; then the oldest go first");
+                   "How many messages are queued for one client; beyond it the oldest are dropped");
     settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
-                  "How much memory the messages take that wait for one client");
+                  "How much memory the messages take that are queued for one client");
 
     settings.on_off("retain-available", config.retain_available,
                     "Whether clients may publish retained messages");
@@ -401,86 +409,86 @@ void add_sessions(Settings& settings, Config& config) {
                   "How much memory retained messages take");
 }
 
-/// What one client may send and is sent.
+/// Packets, messages and topics of one client.
 void add_traffic(Settings& settings, Config& config) {
     settings.size("max-packet-size", config.max_packet_size, 1024, 268'435'460, "256KiB",
                   "The largest packet that a client may send");
-    settings.size("output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
-                  "What may wait to be sent to one client; a slower one is cut");
+    settings.size(
+        "output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
+        "Bytes that may wait to be sent to one client; a client that exceeds it is disconnected");
     settings.count("receive-maximum", config.receive_maximum, 1, 65'535, "256",
-                   "Messages of QoS 2 that a client may have under way to us");
+                   "QoS 2 messages that one client may leave unreleased, at most");
     settings.count("max-inflight", config.max_inflight, 1, 5000, "256",
-                   "Messages of QoS 1 and 2 that we have under way to a client");
+                   "Unacknowledged QoS 1 and 2 messages to one client, at most");
     settings.count("topic-alias-maximum", config.topic_alias_maximum, 0, 65'535, "16",
-                   "Topic aliases of one connection, in each direction");
+                   "Topic aliases of one connection in each direction, at most");
     settings.any("max-qos", "0|1|2", "2", "The highest QoS that clients may use",
                  [&](auto& name, auto& text) {
                      config.max_qos = static_cast<QoS>(parse_count(name, text, 0, 2));
                  });
 
-    settings.on_off("inbox", config.inbox,
-                    "Whether a message to inbox/USER goes to all of that user's devices, without "
-                    "a subscription");
+    settings.on_off(
+        "inbox", config.inbox,
+        "Whether messages to inbox/USER go to all devices of the user, without a subscription");
     settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
-                   "How many subscriptions one client may have");
+                   "Subscriptions of one client, at most");
     settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
-                    "Whether filters may have wildcards");
+                    "Whether topic filters may have wildcards");
     settings.on_off("shared-subscriptions", config.shared_subscriptions,
-                    "Whether clients may share subscriptions: $share/GROUP/FILTER");
+                    "Whether clients may use shared subscriptions: $share/GROUP/FILTER");
     settings.size("max-topic-length", config.max_topic_length, 1, 65'535, "65535",
-                  "The longest topic or filter, in bytes");
+                  "The longest topic or topic filter, in bytes");
     settings.count("max-topic-levels", config.max_topic_levels, 1, 1000, "128",
-                   "How many levels a filter may have");
+                   "Levels of a topic filter, at most");
 }
 
-/// What keeps the gateway from being overrun.
+/// Limits and bans.
 void add_limits(Settings& settings, Config& config) {
     settings.count("max-connections", config.admission.max_connections, 0, 100'000'000,
                    "what the file limit allows",
-                   "How many connections there may be; newcomers beyond are told that it is busy");
-    settings.size("memory-budget", config.admission.memory_budget, 1024 * 1024, most_bytes,
-                  "3/4 of the machine's",
-                  "The memory of the process; beyond it newcomers are told that it is busy");
-    settings.count("max-connections-per-address", config.visitors.max_connections_per_address, 0,
-                   100'000'000, "10000",
-                   "How many connections one IPv4 address, or IPv6 network of 64 bits, may have; "
-                   "0: any number");
+                   "Connections, at most; further ones are refused with server busy");
+    settings.size(
+        "memory-budget", config.admission.memory_budget, 1024 * 1024, most_bytes,
+        "3/4 of the machine's",
+        "The memory of the process; beyond it new connections are refused with server busy");
+    settings.count(
+        "max-connections-per-address", config.address_limits.max_connections_per_address, 0,
+        100'000'000, "10000",
+        "Connections of one IPv4 address, or IPv6 network of 64 bits, at most; 0: any number");
     settings.count("max-connections-per-user", config.max_connections_per_user, 0, 100'000'000,
-                   "100", "How many clients of one user may be connected; 0: any number");
+                   "100", "Connected clients of one user, at most; 0: any number");
     settings.count("login-rate", config.login_queue.rate, 0, 10'000'000, "5000",
-                   "Logins a second; the others wait, addresses taking turns; 0: any number");
+                   "Logins a second; further ones wait, and addresses take turns; 0: any number");
     settings.duration("login-wait", config.login_queue.wait, 0, 60 * second, "5s",
-                      "How long a login waits for its turn; then it is told that it is busy");
+                      "How long a login waits for its turn; then it is refused with server busy");
     settings.duration("max-loop-lag", config.max_loop_lag, 1, 60 * second, "100ms",
-                      "Logins wait while an event loop is later than this");
+                      "Logins wait while an event loop lags by more than this");
     settings.count("max-message-rate", config.max_message_rate, 0, 100'000'000, "10000",
-                   "Packets a second of one client, but for acknowledgements; a faster one is "
+                   "Packets a second of one client, without acknowledgements; a faster client is "
                    "read more slowly; 0: any number");
-    settings.size("max-byte-rate", config.max_byte_rate, 0, most_bytes, "10MiB",
-                  "Bytes a second of one client; a faster one is read more slowly; 0: any number");
-    settings.size("total-output-budget", config.total_output_budget, 1024 * 1024, most_bytes,
-                  "256MiB",
-                  "What may wait to be sent to all clients; no client may have more of it than "
-                  "is left");
-    settings.count("ban-failures", config.visitors.ban_failures, 0, 1'000'000, "100",
+    settings.size(
+        "max-byte-rate", config.max_byte_rate, 0, most_bytes, "10MiB",
+        "Bytes a second of one client; a faster client is read more slowly; 0: any number");
+    settings.size(
+        "total-output-budget", config.total_output_budget, 1024 * 1024, most_bytes, "256MiB",
+        "Bytes that may wait to be sent to all clients; one client may use no more than is left");
+    settings.count("ban-failures", config.address_limits.ban_failures, 0, 1'000'000, "100",
                    "Different wrong passwords within a minute that ban their address; 0: no bans");
-    settings.count("ban-flaps", config.conduct.ban_flaps, 0, 1'000'000, "30",
-                   "Connections within a minute that break, or are thrown out, and ban their "
-                   "client; 0: no bans");
-    settings.count("duel-takeovers", config.conduct.duel_takeovers, 0, 1'000'000, "5",
-                   "Takeovers of a client within a minute after which further ones must wait; 0: "
-                   "never");
-    settings.duration("ban-time", config.visitors.ban_time, second, longest_memory, "5m",
+    settings.count("ban-flaps", config.client_limits.ban_flaps, 0, 1'000'000, "30",
+                   "Connections of a client within a minute that break, or are closed by the "
+                   "gateway, and ban the client; 0: no bans");
+    settings.count(
+        "duel-takeovers", config.client_limits.duel_takeovers, 0, 1'000'000, "5",
+        "Takeovers of a client within a minute after which further ones are delayed; 0: never");
+    settings.duration("ban-time", config.address_limits.ban_time, second, longest_memory, "5m",
                       "How long a ban lasts");
 }
 
 }  // namespace
 
 std::string ListenUrl::text() const {
-    const bool v6 = host.find(':') != std::string::npos;
-    return fmt::format("{}://{}{}{}:{}{}{}", schemes[static_cast<std::size_t>(scheme)].name,
-                       v6 ? "[" : "", host, v6 ? "]" : "", port, path,
-                       proxy_protocol ? "?proxy-protocol" : "");
+    return fmt::format("{}://{}:{}{}{}", schemes[static_cast<std::size_t>(scheme)].name,
+                       bracketed(host), port, path, proxy_protocol ? "?proxy-protocol" : "");
 }
 
 Config parse_config(int argc, const char* const* argv) {
@@ -488,8 +496,8 @@ Config parse_config(int argc, const char* const* argv) {
     config.shards = std::max(1u, std::thread::hardware_concurrency());
 
     CLI::App app{
-        "Pulsegate, a chat gateway: MQTT 3.1.1 and 5.0 for mobile clients, with presence that is "
-        "right.\n"
+        "Pulsegate, a chat gateway: MQTT 3.1.1 and 5.0 for mobile clients, with reliable "
+        "presence.\n"
         "Without arguments it serves MQTT on 127.0.0.1:1883 and its admin API on 127.0.0.1:8080.",
         "pulsegate"};
     app.get_formatter()->column_width(34);
@@ -502,7 +510,8 @@ Config parse_config(int argc, const char* const* argv) {
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.footer(
         "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
-        "pulsegate passwd --help: how to write a password file. README.md has the whole story.");
+        "pulsegate passwd --help: how to write a password file. server/README.md describes every "
+        "setting.");
 
     Settings settings(app);
     settings.begin("Serving");
@@ -523,9 +532,9 @@ Config parse_config(int argc, const char* const* argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-        throw Informed{app.help()};
+        throw UsageRequested{app.help()};
     } catch (const CLI::CallForVersion& version) {
-        throw Informed{std::string(version.what()) + "\n"};
+        throw UsageRequested{std::string(version.what()) + "\n"};
     } catch (const CLI::ConfigError& error) {
         std::string_view what = error.what();
         if (what.ends_with(".++")) what.remove_suffix(3);  // CLI11's mark of a section's beginning
@@ -539,15 +548,15 @@ Config parse_config(int argc, const char* const* argv) {
         throw ConfigError(fmt::format(
             "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
             config.output_budget, config.max_packet_size));
-    config.conduct.ban_time = config.visitors.ban_time;
-    config.gatekeeper.user_by_certificate = config.user_from == UserFrom::certificate;
+    config.client_limits.ban_time = config.address_limits.ban_time;
+    config.authenticator.user_by_certificate = config.user_from == UserFrom::certificate;
     if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
         throw ConfigError(
-            "user-from: clients show no certificates; name a --tls-client-ca as well");
-    const auto& hook = config.gatekeeper.hook;
+            "user-from: clients are not asked for certificates; name a --tls-client-ca as well");
+    const auto& hook = config.authenticator.hook;
     if (!hook.ca_file.empty() && !(hook.url && hook.url->tls))
         throw ConfigError(
-            "auth-hook-ca: there is no certificate to check; name an auth-hook with https://");
+            "auth-hook-ca: the auth-hook has no certificate to check; name one with https://");
     const auto listens = [&](bool for_clients) {
         return std::any_of(config.listen.begin(), config.listen.end(),
                            [&](auto& url) { return url.for_clients() == for_clients; });

@@ -7,18 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "server/admission/admission.h"
-#include "server/admission/conduct.h"
-#include "server/admission/login_queue.h"
-#include "server/admission/visitors.h"
-#include "server/clock.h"
-#include "server/gatekeeper.h"
+#include "server/base/clock.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
+#include "server/limits/client_limits.h"
+#include "server/login/authenticator.h"
+#include "server/login/login_queue.h"
 #include "server/session/settings.h"
 #include "server/transport/tls.h"
 
 namespace pulsegate {
 
-/// Where to listen, and for what: `wss://host:port/path?proxy-protocol`.
+/// The URL of a listener: `wss://host:port/path?proxy-protocol`.
 struct ListenUrl {
     enum class Scheme : std::uint8_t { mqtt, mqtts, ws, wss, http };
     Scheme scheme;
@@ -34,40 +34,39 @@ struct ListenUrl {
     std::string text() const;
 };
 
-/// Every setting, under the name it has as a flag and in the file: `idle-timeout` is
-/// `idle_timeout`.
+/// All settings. The flag and the file's line `idle-timeout` set `idle_timeout`.
 struct Config : BrokerSettings {
     std::vector<ListenUrl> listen;
     unsigned shards = 0;
     Millis login_timeout = 10'000;
     Millis websocket_ping = 0;
     AdmissionSettings admission;
-    VisitorSettings visitors;
-    ConductSettings conduct;
+    AddressLimitSettings address_limits;
+    ClientLimitSettings client_limits;
     LoginQueueSettings login_queue;
     Millis max_loop_lag = 100;
     double max_message_rate = 10'000;
     std::size_t max_byte_rate = 10 * 1024 * 1024;
     std::size_t total_output_budget = 256 * 1024 * 1024;
-    GatekeeperSettings gatekeeper;
+    AuthenticatorSettings authenticator;
     Tls::Settings tls;
     std::string admin_token_file;
     std::string events;
     spdlog::level::level_enum log_level = spdlog::level::info;
 };
 
-/// A setting that can't be used: the message names it and the remedy.
+/// A setting that can't be used. The message names the setting and the remedy.
 class ConfigError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// What the command line asks for instead of serving: text for standard output.
-struct Informed {
+/// The command line asks for a text on standard output (`--help`, `--version`), not for serving.
+struct UsageRequested {
     std::string text;
 };
 
-/// Reads flags and, with `--config`, a file of the same names. Throws ConfigError, or Informed for
-/// `--help` and `--version`.
+/// Reads flags and, with `--config`, a file of settings with the same names. Throws ConfigError, or
+/// UsageRequested for `--help` and `--version`.
 Config parse_config(int argc, const char* const* argv);
 
 }  // namespace pulsegate

@@ -17,19 +17,19 @@
 #include <thread>
 
 #include "server/auth/passwd_command.h"
+#include "server/base/line_writer.h"
+#include "server/base/log.h"
 #include "server/config.h"
-#include "server/line_writer.h"
-#include "server/log.h"
 #include "server/server.h"
 
 namespace {
 
 using namespace pulsegate;
 
-/// Leaving must not take longer than a service manager's patience.
-constexpr auto longest_leave = std::chrono::seconds(9);
+/// Stopping must take less time than service managers allow for it (Docker: 10 s).
+constexpr auto longest_stop = std::chrono::seconds(9);
 
-/// Hands the log's lines to a writer, because a reader of standard error may stand still.
+/// Writes the log through a LineWriter, because the reader of standard error may block.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
     void sink_it_(const spdlog::details::log_msg& message) override {
         spdlog::memory_buf_t line;
@@ -68,12 +68,12 @@ void say_ready(const Server& server, const Config& config) {
             "ulimit -n, or LimitNOFILE in a systemd unit",
             wanted);
     for (const auto& [url, open_to_anybody] : server.listening())
-        if (open_to_anybody) spdlog::warn("{}: anybody may come in", url.text());
+        if (open_to_anybody) spdlog::warn("{}: clients are not authenticated", url.text());
 }
 
-/// What the main thread does while the shards serve: waits for SIGTERM or SIGINT, lets SIGHUP begin
-/// new files, and gives memory back. Made before any other thread: it blocks these signals in all
-/// of them, and they wait for the main thread to take them.
+/// What the main thread does while the shards serve: it waits for SIGTERM or SIGINT, reloads on
+/// SIGHUP, and returns memory to the system. Construct it before any other thread: threads inherit
+/// the blocked signals, so that only the main thread takes them.
 class Watch {
 public:
     Watch() {
@@ -82,19 +82,19 @@ public:
         pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
     }
 
-    /// Returns when it is time to go.
-    void keep(Server& server) {
+    /// Returns on SIGTERM or SIGINT.
+    void wait(Server& server) {
         while (true) {
             const timespec a_minute{.tv_sec = 60, .tv_nsec = 0};
             switch (sigtimedwait(&signals_, nullptr, &a_minute)) {
-                case SIGTERM: return spdlog::info("SIGTERM: taking leave of the clients");
-                case SIGINT: return spdlog::info("SIGINT: taking leave of the clients");
+                case SIGTERM: return spdlog::info("SIGTERM: shutting down");
+                case SIGINT: return spdlog::info("SIGINT: shutting down");
                 case SIGHUP:
-                    spdlog::info("SIGHUP: beginning new files");
+                    spdlog::info("SIGHUP: reloading");
                     server.reload();
                     break;
                 default:
-                    // After a storm the allocator would keep what those who left had needed.
+                    // The allocator would keep the memory of closed connections.
                     malloc_trim(0);
             }
         }
@@ -105,16 +105,16 @@ private:
 };
 
 void serve(const Config& config) {
-    std::signal(SIGPIPE, SIG_IGN);  // who reads our output may go; that is an error of a write
-    Watch watch;                    // before any thread
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
+    Watch watch;                    // before any thread starts
     const Log log(config.log_level);
     Server server(config);
     server.start();
     say_ready(server, config);
-    watch.keep(server);
+    watch.wait(server);
     std::thread([] {
-        std::this_thread::sleep_for(longest_leave);
-        fmt::print(stderr, "pulsegate: some connections would not end: leaving without goodbye\n");
+        std::this_thread::sleep_for(longest_stop);
+        fmt::print(stderr, "pulsegate: some connections did not end in time: exiting\n");
         std::_Exit(0);
     }).detach();
     server.stop();
@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
     try {
         serve(parse_config(argc, argv));
         return 0;
-    } catch (const Informed& informed) {
+    } catch (const UsageRequested& informed) {
         std::fputs(informed.text.c_str(), stdout);
         return 0;
     } catch (const std::exception& error) {

@@ -35,8 +35,4 @@ std::uint64_t next_stamp() {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-bool reserved_topic(std::string_view topic) {
-    return topic.starts_with('$') || topic.starts_with("presence/");
-}
-
 }  // namespace pulsegate

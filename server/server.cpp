@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <chrono>
@@ -10,10 +11,10 @@
 #include <fstream>
 #include <future>
 #include <system_error>
-#include <type_traits>
 
 #include "server/auth/secret_file.h"
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/shard.h"
 
 namespace pulsegate {
 
@@ -34,24 +35,17 @@ tcp::endpoint resolve(const ListenUrl& url) {
     return *found.begin();
 }
 
-/// Event loops with their listeners, admin connections, those to the auth-hook, files, and some
-/// air.
+/// Descriptors for all but clients: event loops, listeners, admin and auth-hook connections, files,
+/// and a reserve.
 std::size_t own_files(const Config& config) {
-    const auto& hook = config.gatekeeper.hook;
+    const auto& hook = config.authenticator.hook;
     return 256 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
 }
 
-/// The first line of the file; "" without one.
-std::string read_token(const std::string& path) {
-    if (path.empty()) return "";
-    SecretFile file;
-    try {
-        file = read_secret_file(path);
-    } catch (const std::runtime_error& error) {
-        throw ConfigError(fmt::format("admin-token-file: {}", error.what()));
-    }
-    if (!file.warning.empty()) spdlog::warn("admin-token-file: {}", file.warning);
-    std::string token = file.text.substr(0, file.text.find('\n'));
+/// What the admin API asks for; "" without a file.
+std::string read_admin_token(const std::string& path) {
+    if (path.empty()) return {};  // g++ 12 suspects the other way to write past its end
+    std::string token = read_token("admin-token-file", path);
     constexpr std::size_t shortest = 16;
     if (token.size() < shortest)
         throw ConfigError(fmt::format(
@@ -64,7 +58,7 @@ std::string read_token(const std::string& path) {
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {
     const char* remedy = "choose another with --listen";
     if (error == boost::asio::error::address_in_use)
-        remedy = "stop whoever listens there, or choose another port with --listen";
+        remedy = "stop the process that listens there, or choose another port with --listen";
     else if (error == boost::asio::error::access_denied)
         remedy = "ports below 1024 need privileges: choose a higher one with --listen";
     throw ConfigError(fmt::format("listen: {}: {}; {}", url.text(), error.message(), remedy));
@@ -75,8 +69,8 @@ std::string read_token(const std::string& path) {
 Server::Server(const Config& config) try
     : config_(config),
       admission_(config.admission, own_files(config)),
-      visitors_(config.visitors),
-      gatekeeper_(config.gatekeeper) {
+      address_limits_(config.address_limits),
+      authenticator_(config.authenticator) {
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {
@@ -89,17 +83,18 @@ Server::Server(const Config& config) try
     }
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
-        all.push_back(shards_
-                          .emplace_back(std::make_unique<Shard>(config_, i, admission_, visitors_,
-                                                                gatekeeper_, events_.get()))
-                          .get());
+        all.push_back(
+            shards_
+                .emplace_back(std::make_unique<Shard>(config_, i, admission_, address_limits_,
+                                                      authenticator_, events_.get()))
+                .get());
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, admission_, visitors_, gatekeeper_,
-                                     read_token(config_.admin_token_file));
+    admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_,
+                                     read_admin_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {
         shard->use(tls);
-        shard->use(gatekeeper_.rules());
+        shard->use(authenticator_.rules());
     }
     for (const ListenUrl& url : config_.listen) listen(url);
 } catch (const ConfigError&) {
@@ -112,23 +107,24 @@ Server::Server(const Config& config) try
 
 Server::~Server() { stop(); }
 
-bool Server::asks_everybody(const ListenUrl& url) const {
+bool Server::authenticates_clients(const ListenUrl& url) const {
     if (!url.for_clients()) return !config_.admin_token_file.empty();
     const bool by_certificate = url.has_tls() && !config_.tls.client_ca.empty();
-    return by_certificate || (gatekeeper_.asks() && !config_.gatekeeper.allow_anonymous);
+    return by_certificate || (authenticator_.required() && !config_.authenticator.allow_anonymous);
 }
 
-/// Safe by default: nobody comes in from outside without being asked who they are.
+/// Safe by default: a listener that is reachable from outside must authenticate its clients. Throws
+/// ConfigError.
 void Server::check_public(const ListenUrl& url) const {
-    if (asks_everybody(url)) return;
+    if (authenticates_clients(url)) return;
     if (!url.for_clients())
         throw ConfigError(
             fmt::format("listen: {}: the admin API would be reachable from outside; name an "
                         "--admin-token-file, or listen on 127.0.0.1",
                         url.text()));
-    if (config_.gatekeeper.allow_anonymous) return;
+    if (config_.authenticator.allow_anonymous) return;
     throw ConfigError(
-        fmt::format("listen: {}: reachable from outside, and nobody is asked for a password; name "
+        fmt::format("listen: {}: reachable from outside, and clients are not authenticated; name "
                     "a --password-file, a --jwt-secret, a --jwt-key or an --auth-hook, listen on "
                     "127.0.0.1, or say --allow-anonymous",
                     url.text()));
@@ -143,13 +139,13 @@ void Server::listen(const ListenUrl& url) {
         } else {
             boost::asio::io_context io;
             Listener::check_free(io, endpoint);
-            const Door door{url.proxy_protocol, url.has_tls(), url.path};
-            for (auto& shard : shards_) endpoint = shard->listen(endpoint, door);
+            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path};
+            for (auto& shard : shards_) endpoint = shard->listen(endpoint, options);
         }
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());
     }
-    listening_.push_back({url, !endpoint.address().is_loopback() && !asks_everybody(url)});
+    listening_.push_back({url, !endpoint.address().is_loopback() && !authenticates_clients(url)});
     listening_.back().url.port = endpoint.port();
 }
 
@@ -158,34 +154,33 @@ void Server::start() {
     admin_->start();
 }
 
-template <class Action>
-auto Server::on_every_shard(Action action) {
-    using Answer = std::invoke_result_t<Action, Shard&>;
-    std::vector<std::future<Answer>> answers;
+void Server::on_every_shard(const std::function<void(Shard&)>& task) {
+    std::vector<std::future<void>> done;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
-        const auto task = std::make_shared<std::packaged_task<Answer(Shard&)>>(action);
-        answers.push_back(task->get_future());
-        shards_[i]->send(Shard::Task([task](Shard& shard) { (*task)(shard); }));
+        const auto promise = std::make_shared<std::promise<void>>();
+        done.push_back(promise->get_future());
+        shards_[i]->send(Shard::Task([&task, promise](Shard& shard) {
+            task(shard);
+            promise->set_value();
+        }));
     }
-    for (auto& answer : answers) answer.wait();
-    return answers;
+    for (auto& each : done) each.wait();
 }
 
-/// Waits, within reason, until those who watch presence have been told that everybody went.
-void Server::let_watchers_hear() {
-    constexpr auto within_reason = std::chrono::seconds(3);
-    const auto end = std::chrono::steady_clock::now() + within_reason;
+/// Waits until the subscribers to presence have been sent that all users are offline, but no longer
+/// than 3 s.
+void Server::await_presence_sent() {
+    constexpr auto longest_wait = std::chrono::seconds(3);
+    const auto end = std::chrono::steady_clock::now() + longest_wait;
     while (std::chrono::steady_clock::now() < end) {
-        std::size_t behind = 0;
-        for (auto& answer :
-             on_every_shard([](Shard& shard) { return shard.broker().catching_up(); }))
-            behind += answer.get();
+        std::atomic<std::size_t> behind = 0;
+        on_every_shard([&](Shard& shard) { behind += shard.broker().sessions().replaying(); });
         if (behind == 0) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
 }
 
-/// Null if no listener needs any.
+/// Null if no listener has TLS.
 std::shared_ptr<const Tls> Server::read_certificates() const {
     const bool needed = std::any_of(config_.listen.begin(), config_.listen.end(),
                                     [](const ListenUrl& url) { return url.has_tls(); });
@@ -198,28 +193,29 @@ void Server::reload() {
         if (const auto tls = read_certificates()) {
             for (auto& shard : shards_)
                 shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
-            spdlog::info("certificates read anew");
+            spdlog::info("certificates reloaded");
         }
     } catch (const std::exception& error) {
-        spdlog::error("certificates stay as they were: {}", error.what());
+        spdlog::error("certificates not reloaded: {}", error.what());
     }
     try {
-        gatekeeper_.reload();
-        const auto rules = gatekeeper_.rules();
+        authenticator_.reload();
+        const auto rules = authenticator_.rules();
         for (auto& shard : shards_)
             shard->send(Shard::Task([rules](Shard& each) { each.use(rules); }));
-        if (gatekeeper_.asks() || rules) spdlog::info("users, keys and rules read anew");
+        if (authenticator_.required() || rules) spdlog::info("users, keys and rules reloaded");
     } catch (const std::exception& error) {
-        spdlog::error("users, keys and rules stay as they were: {}", error.what());
+        spdlog::error("users, keys and rules not reloaded: {}", error.what());
     }
 }
 
 void Server::stop() {
     if (threads_.empty()) return;
-    // First everyone goes offline, and those who watch are told; only then are they sent home.
-    gatekeeper_.stop();
+    // First all users go offline, and the subscribers to presence are told; only then are clients
+    // disconnected.
+    authenticator_.stop();
     on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
-    let_watchers_hear();
+    await_presence_sent();
     on_every_shard([](Shard& shard) { shard.stop(); });
     for (auto& thread : threads_) thread.join();
     threads_.clear();

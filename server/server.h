@@ -1,59 +1,67 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "server/admission/admission.h"
+#include "server/base/line_writer.h"
 #include "server/config.h"
 #include "server/http/admin.h"
-#include "server/line_writer.h"
-#include "server/shard.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
+#include "server/login/authenticator.h"
 
 namespace pulsegate {
 
-/// The gateway: shards, admin API and event log, from the first bind to the last goodbye.
+class Shard;
+class Tls;
+
+/// Owns everything that serves: shards and their threads, admin API, event log, limits and
+/// authentication. Used from the main thread only.
 class Server {
 public:
-    /// Binds every listener. Throws ConfigError.
+    /// Reads all files and binds every listener. Throws ConfigError.
     explicit Server(const Config& config);
     ~Server();
 
     void start();
 
-    /// Begins a new event file where the old one was moved away, and reads the certificates anew.
-    /// What can't be read stays as it was, and the log says so.
+    /// Reopens the event file and reads certificates, users, keys and rules again. What can't be
+    /// read stays in use as it was, with a line in the log.
     void reload();
 
-    /// Takes leave: no newcomers, everybody offline, goodbye, and the threads end.
+    /// Refuses logins, publishes that all users are offline, disconnects all clients and joins the
+    /// threads.
     void stop();
+
+    /// Runs the task on each shard's thread, behind all the mail that lies there already, and waits
+    /// for all of them.
+    void on_every_shard(const std::function<void(Shard&)>& task);
 
     struct Listening {
         ListenUrl url;         ///< with its real port
-        bool open_to_anybody;  ///< also from outside
+        bool open_to_anybody;  ///< reachable from outside, and does not authenticate
     };
     /// In the order of the configuration.
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
 
 private:
-    /// Does this listener let in nobody who does not show who they are?
-    bool asks_everybody(const ListenUrl& url) const;
+    /// Does this listener refuse every client that is not authenticated?
+    bool authenticates_clients(const ListenUrl& url) const;
     void check_public(const ListenUrl& url) const;
     void listen(const ListenUrl& url);
     std::shared_ptr<const Tls> read_certificates() const;
-    /// Runs `action(Shard&)` on each shard's thread and returns the futures, all ready.
-    template <class Action>
-    auto on_every_shard(Action action);
-    void let_watchers_hear();
+    void await_presence_sent();
 
     const Config config_;
     Admission admission_;
-    Visitors visitors_;
+    AddressLimits address_limits_;
     std::unique_ptr<LineWriter> events_;
-    Gatekeeper gatekeeper_;
-    std::unique_ptr<Admin> admin_;  // outlives the shards, whose mail may hold its questions
+    Authenticator authenticator_;
+    std::unique_ptr<Admin> admin_;  // outlives the shards: their mailboxes may hold its requests
     std::vector<std::unique_ptr<Shard>> shards_;
     std::vector<Listening> listening_;
     std::vector<std::thread> threads_;

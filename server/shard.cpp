@@ -5,51 +5,32 @@
 #include <chrono>
 #include <utility>
 
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/item_weight.h"
 #include "server/transport/connection.h"
-#include "server/transport/wrapping.h"
 
 namespace pulsegate {
 
 namespace {
 
-/// Bytes of messages that may wait for another shard before we read no more from those who send
-/// them.
-constexpr std::size_t most_mail = 4 * 1024 * 1024;
-
-struct Weight {
-    std::size_t operator()(const MessageRef& message) const { return message->cost(); }
-    std::size_t operator()(const Handout& handout) const {
-        return handout.delivery.message->cost();
-    }
-    std::size_t operator()(const Return& returned) const {
-        return returned.delivery.message->cost();
-    }
-    std::size_t operator()(const Letter& letter) const { return std::visit(*this, letter); }
-    std::size_t operator()(const Membership& membership) const {
-        return bookkeeping + membership.share.size();
-    }
-    std::size_t operator()(const PresencePage& page) const {
-        std::size_t sum = bookkeeping;
-        for (const MessageRef& message : page.messages) sum += message->cost();
-        return sum;
-    }
+struct ItemWeight {
+    std::size_t operator()(const MessageRef& message) const { return weight_of(message); }
+    std::size_t operator()(const ShardMessage& message) const { return weight_of(message); }
     template <class Other>
     std::size_t operator()(const Other&) const {
-        return bookkeeping;
+        return bookkeeping_weight;
     }
-    static constexpr std::size_t bookkeeping = 256;
 };
 
 std::string described(const Session* session) {
-    return session ? "client " + quoted(session->client) : "without login";
+    return session ? fmt::format("client {}", quoted(session->client)) : "without login";
 }
 
 /// What a login takes, in messages to one client.
 constexpr std::uint64_t login_work = 512;
 
-/// How long clients have to read that the server stops.
-constexpr Millis farewell = 300;
+/// How long clients have to read the DISCONNECT of a server that stops.
+constexpr Millis disconnect_patience = 300;
 
 /// In ns, of what may come so often a second; 0 if it may come any time.
 double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
@@ -65,38 +46,27 @@ TransportSettings transport_settings(const Config& config) {
             .websocket_ping = config.websocket_ping};
 }
 
+LoginSettings login_settings(const Config& config) {
+    return {.queue = {config.login_queue.rate / config.shards, config.login_queue.wait},
+            .max_loop_lag = config.max_loop_lag,
+            .client_limits = config.client_limits,
+            .user_from = config.user_from};
+}
+
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, Admission& admission, Visitors& visitors,
-             Gatekeeper& gatekeeper, LineWriter* events)
+Shard::Shard(const Config& config, unsigned index, Admission& admission,
+             AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events)
     : index_(index),
       admission_(admission),
-      visitors_(visitors),
-      gatekeeper_(gatekeeper),
-      events_(events),
-      settings_(config),
-      broker_(settings_, index, config.shards, interest_, store_, counters_, *this),
-      transport_(io_, transport_settings(config), admission, visitors, counters_, *this),
-      login_queue_({config.login_queue.rate / config.shards, config.login_queue.wait}),
-      max_loop_lag_(config.max_loop_lag),
-      conduct_(config.conduct) {}
+      peers_(index, events),
+      broker_(config, index, config.shards, interest_, counters_, peers_),
+      transport_(io_, transport_settings(config), {admission, address_limits}, counters_, *this),
+      logins_(index, login_settings(config), io_, admission, address_limits, authenticator,
+              counters_, broker_, transport_, *this),
+      listeners_(io_, admission, counters_, transport_) {}
 
 Shard::~Shard() = default;
-
-Listener::Endpoint Shard::listen(const Listener::Endpoint& endpoint, const Door& door) {
-    const auto accepted = [this, door](int socket, const Listener::Endpoint& peer) {
-        ++counters_.accepted;
-        std::unique_ptr<Wrapping> wrapping;
-        if (!door.plain()) {
-            wrapping = std::make_unique<Wrapping>();
-            wrapping->entrance = std::make_unique<Entrance>(door, tls_);
-        }
-        const Address address = door.proxy_protocol ? Address() : Address(peer.address());
-        transport_.accept(socket, std::move(wrapping), address);
-    };
-    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, accepted));
-    return listeners_.back()->endpoint();
-}
 
 void Shard::run() {
     wait_for_tick();
@@ -104,7 +74,7 @@ void Shard::run() {
 }
 
 void Shard::announce_shutdown() {
-    for (auto& listener : listeners_) listener->stop();
+    listeners_.stop();
     broker_.announce_shutdown(monotonic_now());
     transport_.end_turn();
 }
@@ -113,7 +83,7 @@ void Shard::stop() {
     stopping_ = true;
     transport_.end_all(
         {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
-    leave_by(monotonic_now() + farewell);
+    leave_by(monotonic_now() + disconnect_patience);
 }
 
 void Shard::leave_by(Millis end) {
@@ -126,15 +96,15 @@ ShardStatus Shard::status() const {
     const Wheel& wheel = transport_.wheel();
     ShardStatus status{.counters = counters_,
                        .connections = transport_.connections(),
-                       .connected = broker_.connected(),
-                       .absent = broker_.absent(),
+                       .connected = broker_.sessions().connected(),
+                       .disconnected = broker_.sessions().disconnected(),
                        .waiting = broker_.waiting(),
                        .subscriptions = broker_.subscriptions(),
                        .users = broker_.presence().users(),
                        .online = broker_.presence().online(),
                        .retained = broker_.retained().messages(),
                        .retained_bytes = broker_.retained().bytes(),
-                       .logins_waiting = login_queue_.size(),
+                       .logins_waiting = logins_.waiting(),
                        .backlog = transport_.backlog(),
                        .tick = wheel.now(),
                        .slots = {}};
@@ -142,12 +112,14 @@ ShardStatus Shard::status() const {
     return status;
 }
 
-// -- what connections tell
-// ---------------------------------------------------------------------------
+// -- what connections report --
+
+void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis now) {
+    logins_.begin(connection, std::move(connect), now);
+}
 
 void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
-    if (connection.session) return broker_.handle(*connection.session, packet, now);
-    on_connect(connection, std::get<Connect>(packet), now);
+    if (connection.session) broker_.handle(*connection.session, packet, now);
 }
 
 void Shard::on_drained(Connection& connection) {
@@ -174,72 +146,37 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
                     now - connection.last_packet());
     if (!session) return;
     if (expired) ++counters_.expiries;
-    judge_conduct(*session, ending, now);
+    logins_.count_end(*session, ending, now);
     broker_.end(*session, ending, now);
 }
 
-// -- what the broker asks for
-// ------------------------------------------------------------------------
+// -- what logins ask for --
 
-void Shard::forward(const MessageRef& message, std::optional<unsigned> inbox) {
-    const bool for_all = message->stamp != 0;  // retained: every shard keeps it
-    const Interest::Topic topic(message->topic);
-    for (Shard* shard : shards_) {
-        const bool wanted = for_all || shard->index_ == inbox || shard->interest_.wants(topic);
-        if (shard == this || !wanted) continue;
-        if (shard->send(message) > most_mail) congested_ = true;
-    }
+void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
+void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
+
+// -- mailbox --
+
+std::size_t Shard::send(Item item) {
+    const std::size_t weight = std::visit(ItemWeight{}, item);
+    return mailbox_.send(std::move(item), weight, [this] { drain_mailbox(); });
 }
 
-bool Shard::congested() {
-    const auto behind = [](const Shard* shard) { return shard->mailbox_.weight() > most_mail; };
-    if (congested_) congested_ = std::any_of(shards_.begin(), shards_.end(), behind);
-    return congested_;
-}
-
-void Shard::record(PresenceChange change) {
-    if (events_) events_->write(to_json(change));
-}
-
-void Shard::send(unsigned shard, Letter letter) {
-    if (shards_[shard]->send(std::move(letter)) > most_mail && shard != index_) congested_ = true;
-}
-
-// -- mail
-// --------------------------------------------------------------------------------------------
-
-std::size_t Shard::send(Mail mail) {
-    const std::size_t weight = std::visit(Weight{}, mail);
-    return mailbox_.send(std::move(mail), weight, [this] { open_mail(); });
-}
-
-void Shard::open_mail() {
+void Shard::drain_mailbox() {
     const auto began_at = work();
-    std::uint64_t opened = 0;
-    while (true) {
-        if (unread_mail_ == mail_.size()) {
-            mail_ = mailbox_.take();
-            unread_mail_ = 0;
-            if (mail_.empty()) break;
-        }
-        Mail mail = std::move(mail_[unread_mail_++]);
-        std::visit([this](auto& content) { receive(content); }, mail);
-        // A letter is work even if it interests nobody, or senders could keep us here for ever.
-        opened += std::holds_alternative<Arrival>(mail) ? login_work : 1;
-        if (work() - began_at + opened <= work_a_turn) continue;
-        boost::asio::post(io_, [this] { open_mail(); });  // the rest in another turn
+    std::uint64_t handled = 0;
+    while (auto item = mailbox_.next()) {
+        std::visit([this](auto& content) { receive(content); }, *item);
+        // A message is work even if it interests nobody, or senders could keep us here for ever.
+        handled += std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
+        if (work() - began_at + handled <= work_a_turn) continue;
+        boost::asio::post(io_, [this] { drain_mailbox(); });  // the rest in another turn
         break;
     }
     transport_.end_turn();
 }
 
-void Shard::receive(Arrival& arrival) { transport_.adopt(std::move(arrival)); }
-void Shard::receive(const MessageRef& message) { broker_.deliver(message, monotonic_now()); }
-void Shard::receive(Letter& letter) { broker_.receive(letter, monotonic_now()); }
-void Shard::receive(const Task& task) { task(*this); }
-
-// -- time
-// --------------------------------------------------------------------------------------------
+// -- time --
 
 void Shard::wait_for_tick() {
     const Millis now = monotonic_now();
@@ -256,14 +193,16 @@ void Shard::tick() {
     const Millis now =
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
-    lag_ = now - due;
+    logins_.report_lag(now - due);
+    advance();
+}
+
+void Shard::advance() {
     if (index_ == 0) admission_.weigh();
     transport_.expire_due();
     tick_broker();
-    for (auto& listener : listeners_) listener->tick();
+    listeners_.tick();
 }
-
-void Shard::use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
 
 void Shard::tick_broker() {
     const bool more = broker_.tick(monotonic_now());

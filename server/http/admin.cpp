@@ -27,9 +27,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "protocol/topic.h"
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/base/url.h"
 #include "server/http/metrics.h"
-#include "server/log.h"
+#include "server/shard.h"
 
 namespace pulsegate {
 
@@ -45,8 +47,8 @@ namespace {
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
-constexpr auto shard_patience = 2s;
-constexpr auto client_patience = 10s;
+constexpr auto shard_timeout = 2s;
+constexpr auto client_timeout = 10s;
 constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_users_asked = 1000;
 
@@ -57,7 +59,7 @@ Response reply(const Request& request, http::status status, std::string body,
     response.set(http::field::content_type, type);
     response.set(http::field::cache_control, "no-store");
     response.keep_alive(request.keep_alive());
-    response.content_length(body.size());  // for HEAD too: what GET would send (RFC 9110, 8.6)
+    response.content_length(body.size());  // for HEAD too: the length of GET's body (RFC 9110, 8.6)
     if (request.method() != http::verb::head) response.body() = std::move(body);
     return response;
 }
@@ -94,7 +96,7 @@ std::string unknown_user_json(std::string_view user) {
     return json::serialize(json::object{{"error", "unknown user"}, {"user", user}});
 }
 
-/// What is known of some users; `described` has an empty place for an unknown one.
+/// The presence of some users; `described` has an empty element for each unknown one.
 std::string users_json(const std::vector<std::string>& names,
                        const std::vector<std::optional<std::string>>& described) {
     json::array known;
@@ -126,50 +128,15 @@ std::string bans_json(const std::vector<Ban>& bans) {
     return json::serialize(json::object{{"bans", std::move(all)}});
 }
 
-/// `%41` is "A" (RFC 3986, 2.1); nothing if an escape is broken or the whole is no UTF-8.
-std::optional<std::string> percent_decoded(std::string_view text) {
-    const auto hex = [](char c) {
-        if (c >= '0' && c <= '9') return c - '0';
-        if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-        if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-        return -1;
-    };
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '%') {
-            out += text[i];
-            continue;
-        }
-        if (i + 2 >= text.size() || hex(text[i + 1]) < 0 || hex(text[i + 2]) < 0)
-            return std::nullopt;
-        out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
-        i += 2;
-    }
-    if (!valid_utf8(out)) return std::nullopt;
-    return out;
-}
-
-/// The value of a query parameter, still encoded.
-std::optional<std::string_view> query_value(std::string_view query, std::string_view key) {
-    while (!query.empty()) {
-        const auto pair = query.substr(0, query.find('&'));
-        query.remove_prefix(std::min(pair.size() + 1, query.size()));
-        const auto equals = pair.find('=');
-        if (pair.substr(0, equals) == key)
-            return equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 struct Admin::Impl {
-    Impl(std::vector<Shard*> all, const Admission& admitted, Visitors& everybody,
-         const Gatekeeper& judge, std::string secret)
+    Impl(std::vector<Shard*> all, const Admission& admitted, AddressLimits& limits,
+         const Authenticator& checks, std::string secret)
         : shards(std::move(all)),
           admission(admitted),
-          visitors(everybody),
-          gatekeeper(judge),
+          address_limits(limits),
+          authenticator(checks),
           token(std::move(secret)) {}
 
     bool admits(const Request& request) const {
@@ -180,14 +147,14 @@ struct Admin::Impl {
                CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
     }
 
-    /// What each of the shards answers to `question(Shard&)`; an empty place for one that did not
-    /// in time.
+    /// Runs `question(Shard&)` on each of the shards' threads and returns the answers, in their
+    /// order; an empty element for a shard that did not answer in time.
     template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
     asio::awaitable<std::vector<std::optional<Answer>>> ask(std::vector<Shard*> asked,
                                                             Question question) {
         struct Gathering {
             Gathering(asio::io_context& context, std::size_t count)
-                : timer(context, shard_patience), answers(count), left(count) {}
+                : timer(context, shard_timeout), answers(count), left(count) {}
             asio::steady_timer timer;
             std::vector<std::optional<Answer>> answers;
             std::size_t left;
@@ -202,11 +169,10 @@ struct Admin::Impl {
             }));
         boost::system::error_code cancelled;
         co_await gathering->timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-        co_return gathering
-            ->answers;  // a copy: an answer that comes too late still finds its place
+        co_return gathering->answers;  // a copy: late answers are still written to the original
     }
 
-    /// The status of all shards; nothing if one does not answer.
+    /// The status of all shards; nothing if one of them does not answer in time.
     asio::awaitable<std::optional<std::vector<ShardStatus>>> all_status() {
         auto answers = co_await ask(shards, [](Shard& shard) { return shard.status(); });
         std::vector<ShardStatus> all;
@@ -226,14 +192,14 @@ struct Admin::Impl {
         const bool lifts = path == "/api/v1/bans" && request.method() == http::verb::delete_;
         if (!lifts && request.method() != http::verb::get && request.method() != http::verb::head) {
             auto refusal = failure(request, http::status::method_not_allowed,
-                                   "only GET and HEAD are answered here, and DELETE of bans");
+                                   "method not allowed: use GET or HEAD, or DELETE for bans");
             refusal.set(http::field::allow,
                         path == "/api/v1/bans" ? "GET, HEAD, DELETE" : "GET, HEAD");
             co_return refusal;
         }
         if (path != "/healthz" && !admits(request)) {
             auto refusal = failure(request, http::status::unauthorized,
-                                   "show the token: Authorization: Bearer TOKEN");
+                                   "token missing or wrong: send Authorization: Bearer TOKEN");
             refusal.set(http::field::www_authenticate, "Bearer");
             co_return refusal;
         }
@@ -261,7 +227,7 @@ struct Admin::Impl {
         const auto all = co_await all_status();
         if (!all) co_return unavailable(request);
         co_return reply(request, http::status::ok,
-                        metrics_text(*all, admission, gatekeeper.hook_counters()),
+                        metrics_text(*all, admission, authenticator.hook_counters()),
                         "text/plain; version=0.0.4; charset=utf-8");
     }
 
@@ -272,9 +238,11 @@ struct Admin::Impl {
     }
 
     asio::awaitable<Response> bans(const Request& request) {
-        const auto question = [](Shard& shard) { return shard.conduct().bans(monotonic_now()); };
+        const auto question = [](Shard& shard) {
+            return shard.client_limits().bans(monotonic_now());
+        };
         const auto answers = co_await ask(shards, question);
-        auto all = visitors.bans(monotonic_now());
+        auto all = address_limits.bans(monotonic_now());
         for (const auto& answer : answers) {
             if (!answer) co_return unavailable(request);
             all.insert(all.end(), answer->begin(), answer->end());
@@ -291,20 +259,22 @@ struct Admin::Impl {
             boost::system::error_code error;
             const auto address = asio::ip::make_address(text->substr(0, text->find('/')), error);
             if (error)
-                co_return failure(request, http::status::bad_request, "that is no IP address");
-            if (!visitors.lift_ban(Address(address)))
+                co_return failure(request, http::status::bad_request,
+                                  "address is not an IP address");
+            if (!address_limits.lift_ban(Address(address)))
                 co_return failure(request, http::status::not_found, "no such ban");
             co_return reply(request, http::status::ok, bans_json({}));
         }
         const auto user = value("user");
         const auto client = value("client");
         if (!user || !client)
-            co_return failure(request, http::status::bad_request,
-                              "say whose: ?address=10.0.0.7 or ?user=alice&client=alice-phone");
+            co_return failure(
+                request, http::status::bad_request,
+                "no ban named: add ?address=10.0.0.7 or ?user=alice&client=alice-phone");
         const auto order = [name = *user, id = *client](Shard& shard) {
-            return shard.conduct().lift_ban(name, id);
+            return shard.client_limits().lift_ban(name, id);
         };
-        Shard* const home = shards[Broker::home(*user, static_cast<unsigned>(shards.size()))];
+        Shard* const home = shards[home_shard(*user, static_cast<unsigned>(shards.size()))];
         const auto answers = co_await ask(std::vector<Shard*>(1, home), order);
         if (!answers.front()) co_return unavailable(request);
         if (!*answers.front()) co_return failure(request, http::status::not_found, "no such ban");
@@ -315,13 +285,13 @@ struct Admin::Impl {
         const auto name = percent_decoded(encoded);
         if (!name)
             co_return failure(request, http::status::bad_request,
-                              "the path is no percent-encoded UTF-8");
+                              "the path is not percent-encoded UTF-8");
         // Named, because g++ 12 destroys a lambda with captures twice when it is a temporary in a
         // co_await expression (GCC bug 99576).
         const auto question = [user = *name](Shard& shard) {
             return shard.broker().describe(user, monotonic_now());
         };
-        Shard* const home = shards[Broker::home(*name, static_cast<unsigned>(shards.size()))];
+        Shard* const home = shards[home_shard(*name, static_cast<unsigned>(shards.size()))];
         const auto answers = co_await ask(std::vector<Shard*>(1, home), question);
         if (!answers.front()) co_return unavailable(request);
         const auto& described = *answers.front();
@@ -329,7 +299,8 @@ struct Admin::Impl {
         co_return reply(request, http::status::ok, *described);
     }
 
-    /// The users of these names as JSON, in their order; an empty place for an unknown one.
+    /// The presence of these users as JSON, in their order; an empty element for each unknown one.
+    /// Nothing if a shard does not answer in time.
     asio::awaitable<std::optional<std::vector<std::optional<std::string>>>> describe(
         std::vector<std::string> names) {
         const auto shared = std::make_shared<const std::vector<std::string>>(std::move(names));
@@ -353,21 +324,21 @@ struct Admin::Impl {
         const auto ids = query_value(query, "ids");
         if (!ids || ids->empty())
             co_return failure(request, http::status::bad_request,
-                              "say which users: ?ids=alice,bob");
+                              "no users named: add ?ids=alice,bob");
         std::vector<std::string> names;
         for (std::string_view rest = *ids; names.size() <= most_users_asked;) {
             const auto comma = rest.find(',');
             const auto name = percent_decoded(rest.substr(0, comma));
             if (!name)
                 co_return failure(request, http::status::bad_request,
-                                  "ids are no percent-encoded UTF-8");
+                                  "ids are not percent-encoded UTF-8");
             names.push_back(*name);
             if (comma == std::string_view::npos) break;
             rest.remove_prefix(comma + 1);
         }
         if (names.size() > most_users_asked)
             co_return failure(request, http::status::bad_request,
-                              "too many users in one request: ask for 1000 at most");
+                              "too many users in one request: name 1000 at most");
 
         const auto described = co_await describe(names);
         if (!described) co_return unavailable(request);
@@ -386,7 +357,7 @@ struct Admin::Impl {
             parser.header_limit(60 *
                                 1024);  // a thousand names; Beast throws at a field above 64 KiB
             parser.body_limit(16 * 1024);
-            stream.expires_after(client_patience);
+            stream.expires_after(client_timeout);
             co_await http::async_read(stream, buffer, parser,
                                       asio::redirect_error(asio::use_awaitable, error));
             const bool bad =
@@ -402,7 +373,7 @@ struct Admin::Impl {
             else
                 response = co_await answer(parser.get());
             if (bad) response.keep_alive(false);
-            stream.expires_after(client_patience);
+            stream.expires_after(client_timeout);
             co_await http::async_write(stream, response,
                                        asio::redirect_error(asio::use_awaitable, error));
             if (!response.keep_alive()) break;
@@ -425,7 +396,7 @@ struct Admin::Impl {
             }
             if (connections >= most_connections) continue;  // closes it
             ++connections;
-            asio::co_spawn(io, serve(std::move(socket)), [this](std::exception_ptr failed) {
+            asio::co_spawn(io, serve(std::move(socket)), [this](const std::exception_ptr& failed) {
                 --connections;
                 try {
                     if (failed) std::rethrow_exception(failed);
@@ -438,24 +409,24 @@ struct Admin::Impl {
 
     std::vector<Shard*> shards;
     const Admission& admission;
-    Visitors& visitors;
-    const Gatekeeper& gatekeeper;
+    AddressLimits& address_limits;
+    const Authenticator& authenticator;
     const std::string token;
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
     std::size_t connections = 0;
 };
 
-Admin::Admin(std::vector<Shard*> shards, const Admission& admission, Visitors& visitors,
-             const Gatekeeper& gatekeeper, std::string token)
-    : impl_(std::make_unique<Impl>(std::move(shards), admission, visitors, gatekeeper,
+Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
+             const Authenticator& authenticator, std::string token)
+    : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
                                    std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 
 Admin::Endpoint Admin::listen(const Endpoint& endpoint) {
     auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint, true);
-    const auto real = acceptor->local_endpoint();
+    auto real = acceptor->local_endpoint();
     asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
     impl_->acceptors.push_back(std::move(acceptor));
     return real;

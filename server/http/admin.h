@@ -7,26 +7,28 @@
 #include <thread>
 #include <vector>
 
-#include "server/admission/admission.h"
-#include "server/admission/visitors.h"
-#include "server/gatekeeper.h"
-#include "server/shard.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
+#include "server/login/authenticator.h"
 
 namespace pulsegate {
 
-/// The admin API over HTTP, on a thread of its own: health, metrics, the wheel, users, bans. It
-/// asks the shards by mail and never touches what is theirs; a shard that does not answer costs it
-/// a 503.
+class Shard;
+
+/// The admin API over HTTP: health, metrics, the wheel, users, bans. It owns its listeners and a
+/// thread of its own. It asks the shards through their mailboxes and never touches their state; the
+/// answer is 503 if a shard does not answer in time.
 class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// Whoever asks must show the token, unless it is empty; /healthz answers everybody.
-    Admin(std::vector<Shard*> shards, const Admission& admission, Visitors& visitors,
-          const Gatekeeper& gatekeeper, std::string token);
+    /// Requests must carry the token as a bearer token, unless it is empty; /healthz needs none.
+    Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
+          const Authenticator& authenticator, std::string token);
     ~Admin();
 
-    /// Before `start`. Returns where it really listens. Throws boost::system::system_error.
+    /// Call it before `start`. Returns the endpoint with its real port. Throws
+    /// boost::system::system_error.
     Endpoint listen(const Endpoint& endpoint);
 
     void start();

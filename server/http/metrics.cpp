@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <span>
 #include <utility>
 
 namespace pulsegate {
@@ -103,18 +102,17 @@ public:
     }
 
     void loop_lag(const char* name, const char* help) {
-        per_shard(
-            name, help, MetricType::Histogram, [](const ShardStatus& shard, ClientMetric& metric) {
-                const Counters& counters = shard.counters;
-                fill_histogram(metric, Counters::lag_bounds, counters.lag_counts, counters.lag_sum);
-            });
+        per_shard(name, help, MetricType::Histogram,
+                  [](const ShardStatus& shard, ClientMetric& metric) {
+                      fill_histogram(metric, shard.counters.lag);
+                  });
     }
 
     void auth_hook(const HookCounters& hook) {
-        auto& requests = family("pulsegate_auth_hook_requests_total",
-                                "Logins that the auth hook was to judge, by result; busy: it was "
-                                "not asked.",
-                                MetricType::Counter);
+        auto& requests =
+            family("pulsegate_auth_hook_requests_total",
+                   "Logins for the auth hook, by result; busy: refused without a request.",
+                   MetricType::Counter);
         const std::pair<const char*, std::uint64_t> results[] = {{"allowed", hook.allowed},
                                                                  {"denied", hook.denied},
                                                                  {"failed", hook.failed},
@@ -128,11 +126,11 @@ public:
         ClientMetric hits;
         hits.counter.value = static_cast<double>(hook.remembered);
         family("pulsegate_auth_hook_cache_hits_total",
-               "Logins judged by the answer to an earlier request, or to one under way.",
+               "Logins decided by an earlier answer of the auth hook, or by a request in flight.",
                MetricType::Counter)
             .metric.push_back(std::move(hits));
         ClientMetric wait;
-        fill_histogram(wait, HookCounters::wait_bounds, hook.wait_counts, hook.wait_sum);
+        fill_histogram(wait, hook.wait);
         family("pulsegate_auth_hook_seconds", "How long requests to the auth hook took.",
                MetricType::Histogram)
             .metric.push_back(std::move(wait));
@@ -148,16 +146,16 @@ private:
         return out;
     }
 
-    /// Of milliseconds; the last count is of what is above all bounds.
-    static void fill_histogram(ClientMetric& metric, std::span<const std::int64_t> bounds,
-                               std::span<const std::uint64_t> counts, std::int64_t sum) {
+    /// Prometheus counts in seconds, and in each bucket those below as well.
+    template <Millis... Bounds>
+    static void fill_histogram(ClientMetric& metric, const Histogram<Bounds...>& times) {
         std::uint64_t below = 0;
-        for (std::size_t i = 0; i < bounds.size(); ++i) {
-            below += counts[i];
-            metric.histogram.bucket.push_back({below, static_cast<double>(bounds[i]) / 1000});
+        for (std::size_t i = 0; i < times.bounds.size(); ++i) {
+            below += times.counts[i];
+            metric.histogram.bucket.push_back({below, static_cast<double>(times.bounds[i]) / 1000});
         }
-        metric.histogram.sample_count = below + counts.back();
-        metric.histogram.sample_sum = static_cast<double>(sum) / 1000;
+        metric.histogram.sample_count = below + times.counts.back();
+        metric.histogram.sample_sum = static_cast<double>(times.sum) / 1000;
     }
 
     static ClientMetric labelled(std::size_t shard) {
@@ -202,13 +200,13 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     Families families(shards);
     families.gauge("pulsegate_connections", "Open connections.", state(&ShardStatus::connections));
     families.gauge("pulsegate_sessions", "Clients logged in.", state(&ShardStatus::connected));
-    families.gauge("pulsegate_sessions_absent", "Sessions whose client is away.",
-                   state(&ShardStatus::absent));
-    families.gauge("pulsegate_messages_queued", "Messages that wait for their client.",
+    families.gauge("pulsegate_sessions_disconnected", "Sessions of disconnected clients.",
+                   state(&ShardStatus::disconnected));
+    families.gauge("pulsegate_messages_queued", "Messages in the queues of clients.",
                    state(&ShardStatus::waiting));
     families.gauge("pulsegate_retained_messages", "Retained messages; each shard has them all.",
                    state(&ShardStatus::retained));
-    families.gauge("pulsegate_retained_bytes", "Memory of the retained messages, about.",
+    families.gauge("pulsegate_retained_bytes", "Approximate memory of the retained messages.",
                    state(&ShardStatus::retained_bytes));
     families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));
     families.gauge("pulsegate_users_known", "Users known, online or offline.",
@@ -220,30 +218,28 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_logins_total", "CONNECTs accepted.", count(&Counters::logins));
     families.counter("pulsegate_logins_refused_total", "CONNECTs refused.",
                      count(&Counters::logins_refused));
-    families.gauge("pulsegate_logins_waiting", "CONNECTs that wait for their turn.",
+    families.gauge("pulsegate_logins_waiting", "CONNECTs that wait for login-rate or max-loop-lag.",
                    state(&ShardStatus::logins_waiting));
     families.limits("pulsegate_limit_hits_total",
-                    "How often somebody ran into a limit, by its setting.");
+                    "How often clients reached a limit, by its setting.");
     families.counter("pulsegate_login_timeouts_total",
                      "Connections closed because they sent no CONNECT in time.",
                      count(&Counters::login_timeouts));
     families.counter("pulsegate_takeovers_total", "Sessions taken over by a new connection.",
                      count(&Counters::takeovers));
-    families.counter("pulsegate_expiries_total",
-                     "Clients closed because they were silent too long.",
+    families.counter("pulsegate_expiries_total", "Clients disconnected by the silence limit.",
                      count(&Counters::expiries));
-    families.counter("pulsegate_sessions_expired_total",
-                     "Sessions ended because their client stayed away.",
+    families.counter("pulsegate_sessions_expired_total", "Sessions ended by their session expiry.",
                      count(&Counters::sessions_expired));
     families.counter("pulsegate_sessions_over_quota_total",
                      "Sessions ended early because of persistent-session-quota.",
                      count(&Counters::sessions_over_quota));
-    families.counter("pulsegate_rescues_total",
-                     "Clients that were due but had sent something: false alarms.",
-                     count(&Counters::rescues));
-    families.counter("pulsegate_entrances_refused_total",
-                     "Connections turned away at the PROXY header, TLS or WebSocket handshake.",
-                     count(&Counters::entrances_refused));
+    families.counter("pulsegate_expiry_false_alarms_total",
+                     "Clients at the silence limit that were kept because they had sent something.",
+                     count(&Counters::expiry_false_alarms));
+    families.counter("pulsegate_handshakes_refused_total",
+                     "Connections refused at the PROXY header, TLS or WebSocket handshake.",
+                     count(&Counters::handshakes_refused));
     families.counter("pulsegate_bad_packets_total",
                      "Connections closed for a malformed or illegal packet.",
                      count(&Counters::bad_packets));
@@ -261,26 +257,28 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_bytes_sent_total", "Bytes sent to clients.",
                      count(&Counters::bytes_out));
 
-    families.loop_lag("pulsegate_loop_lag_seconds", "How late the ticks of the event loop came.");
-    families.gauge("pulsegate_loop_lag_last_seconds", "How late the last tick came.",
+    families.loop_lag("pulsegate_loop_lag_seconds",
+                      "Lag of the event loop: how late its ticks ran.");
+    families.gauge("pulsegate_loop_lag_last_seconds", "Lag of the event loop at its last tick.",
                    [](const ShardStatus& shard) {
                        return static_cast<double>(shard.counters.lag_last) / 1000;
                    });
     families.wheel_slots("pulsegate_wheel_slot_nodes",
                          "Connections waiting in each slot of the timing wheel.");
 
-    families.gauge("pulsegate_output_waiting_bytes", "Bytes that clients' sockets have not taken.",
+    families.gauge("pulsegate_output_waiting_bytes", "Bytes that wait to be sent to clients.",
                    state(&ShardStatus::backlog));
-    families.process_gauge("pulsegate_memory_bytes", "Resident memory, as admission sees it.",
+    families.process_gauge("pulsegate_memory_bytes",
+                           "Resident memory, compared with the memory budget.",
                            static_cast<double>(admission.memory()));
     families.process_gauge("pulsegate_memory_budget_bytes",
-                           "Beyond this memory, newcomers are turned away.",
+                           "Memory beyond which new clients are refused.",
                            static_cast<double>(admission.memory_budget()));
     families.process_gauge("pulsegate_open_files_limit", "Limit on open files.",
                            static_cast<double>(admission.file_limit()));
     families.process_gauge(
         "pulsegate_open_files_headroom",
-        "Connections that still fit under the limit on open files, or max-connections.",
+        "Connections left under the limit on open files, or max-connections.",
         static_cast<double>(admission.capacity()) - static_cast<double>(admission.open()));
     if (hook) families.auth_hook(*hook);
     return families.text();

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "server/admission/admission.h"
-#include "server/auth_hook.h"
-#include "server/shard.h"
+#include "server/limits/admission.h"
+#include "server/login/auth_hook.h"
+#include "server/shard_status.h"
 
 namespace pulsegate {
 

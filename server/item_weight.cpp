@@ -1,0 +1,37 @@
+#include "server/item_weight.h"
+
+#include <variant>
+
+namespace pulsegate {
+
+namespace {
+
+struct ShardMessageWeight {
+    std::size_t operator()(const GroupDelivery& assigned) const {
+        return weight_of(assigned.delivery.message);
+    }
+    std::size_t operator()(const GroupReturn& returned) const {
+        return weight_of(returned.delivery.message);
+    }
+    std::size_t operator()(const GroupMembership& membership) const {
+        return bookkeeping_weight + membership.share.size();
+    }
+    std::size_t operator()(const PresencePage& page) const {
+        std::size_t sum = bookkeeping_weight;
+        for (const MessageRef& message : page.messages) sum += weight_of(message);
+        return sum;
+    }
+    template <class Other>
+    std::size_t operator()(const Other&) const {
+        return bookkeeping_weight;
+    }
+};
+
+}  // namespace
+
+std::size_t weight_of(const MessageRef& message) { return message->cost(); }
+std::size_t weight_of(const ShardMessage& message) {
+    return std::visit(ShardMessageWeight{}, message);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/base/line_writer.h"
+#include "server/base/owner_thread.h"
+#include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/session/broker.h"
+#include "server/session/shard_messages.h"
+
+namespace pulsegate {
+
+class Shard;
+
+/// The other shards, and the event log, as the broker of one shard sees them. It owns nothing but
+/// the knowledge whether any of them lags behind, and lives on its shard's thread.
+class ShardPeers final : public BrokerHost {
+public:
+    ShardPeers(unsigned index, LineWriter* events) : index_(index), events_(events) {}
+
+    /// All shards, its own included, by index; before they run.
+    void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
+
+    Shard& operator[](unsigned shard) { return *shards_[shard]; }
+
+    /// Does too much wait for a shard that messages were sent to?
+    bool congested();
+
+    void forward(const MessageRef& message, std::optional<unsigned> inbox) override;
+    Interest& interest(unsigned shard) override;
+    void send(unsigned shard, ShardMessage message) override;
+    void record(PresenceChange change) override;
+
+private:
+    const unsigned index_;
+    LineWriter* const events_;  ///< null: none
+    std::vector<Shard*> shards_;
+    bool congested_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/counters.h"
+#include "wheel/wheel.h"
+
+namespace pulsegate {
+
+/// How a shard stands, as a copy: any thread may read it.
+struct ShardStatus {
+    Counters counters;
+    std::size_t connections;
+    std::size_t connected;
+    std::size_t disconnected;
+    std::size_t waiting;
+    std::size_t subscriptions;
+    std::size_t users;
+    std::size_t online;
+    std::size_t retained;
+    std::size_t retained_bytes;
+    std::size_t logins_waiting;
+    std::size_t backlog;
+    Tick tick;
+    std::array<std::uint32_t, Wheel::slots> slots;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,101 @@
+#include "server/topics.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "protocol/topic.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::string_view presence_prefix = "presence/";
+constexpr std::string_view inbox_prefix = "inbox/";
+
+/// A character that a user's name may have but a topic level may not, and its percent-encoding.
+struct Escape {
+    char character;
+    std::string_view written;
+};
+constexpr Escape escapes[] = {{'/', "%2F"}, {'+', "%2B"}, {'#', "%23"}, {'%', "%25"}};
+
+/// The encoding of the character; nothing if it needs none.
+std::string_view escape_of(char character) {
+    const auto escape = std::ranges::find(escapes, character, &Escape::character);
+    return escape == std::end(escapes) ? std::string_view{} : escape->written;
+}
+
+/// Decodes a level. Each name has one encoding only, so "%41" names no user.
+std::optional<std::string> user_written(std::string_view level) {
+    std::string user;
+    while (!level.empty()) {
+        const auto plain = std::min(level.find_first_of("/+#%"), level.size());
+        user += level.substr(0, plain);
+        level.remove_prefix(plain);
+        if (level.empty()) break;
+        const auto escape = std::ranges::find(escapes, level.substr(0, 3), &Escape::written);
+        if (escape == std::end(escapes)) return std::nullopt;
+        user += escape->character;
+        level.remove_prefix(escape->written.size());
+    }
+    return user;
+}
+
+std::optional<std::string> user_after(std::string_view prefix, std::string_view topic) {
+    if (!topic.starts_with(prefix)) return std::nullopt;
+    return user_written(topic.substr(prefix.size()));
+}
+
+bool gateways_own(std::string_view topic) {
+    return server_topic(topic) || topic.starts_with(presence_prefix);
+}
+
+}  // namespace
+
+std::string topic_level(std::string_view user) {
+    std::string level;
+    for (const char c : user) {
+        const auto escape = escape_of(c);
+        if (escape.empty())
+            level += c;
+        else
+            level += escape;
+    }
+    return level;
+}
+
+bool is_topic_level(std::string_view level, std::string_view user) {
+    for (const char& c : user) {
+        auto written = escape_of(c);
+        if (written.empty()) written = {&c, 1};
+        if (!level.starts_with(written)) return false;
+        level.remove_prefix(written.size());
+    }
+    return level.empty();
+}
+
+std::string presence_topic(std::string_view user) {
+    return std::string(presence_prefix) + topic_level(user);
+}
+
+std::optional<std::string> presence_user(std::string_view filter) {
+    return user_after(presence_prefix, filter);
+}
+
+bool selects_presence(std::string_view filter) {
+    return has_wildcard(filter) && filter.starts_with(presence_prefix);
+}
+
+std::string inbox_topic(std::string_view user) {
+    return std::string(inbox_prefix) + topic_level(user);
+}
+
+std::optional<std::string> inbox_user(std::string_view topic) {
+    return user_after(inbox_prefix, topic);
+}
+
+bool reserved_topic(std::string_view topic) { return gateways_own(topic); }
+
+bool hidden_from_leading_wildcard(std::string_view topic) { return gateways_own(topic); }
+
+}  // namespace pulsegate

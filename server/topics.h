@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pulsegate {
+
+/// The topics that have a meaning for the gateway; no other file spells them out:
+///
+///     presence/{user}   who is online: only the gateway publishes it
+///     inbox/{user}      what all devices of the user get, without a subscription
+///     $...              the server's own (MQTT 5.0, 4.7.2)
+///
+/// `{user}` is the user's name as one level, percent-encoded. Each name has one encoding only, so
+/// that a user has one topic and rules can compare bytes. `$share/` is in protocol/topic.h, because
+/// the validity of a filter depends on it.
+
+inline constexpr std::string_view presence_level = "presence";
+inline constexpr std::string_view everybodys_presence = "presence/+";
+
+/// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
+std::string topic_level(std::string_view user);
+
+/// Is `level` the encoded name of that user? Allocates nothing.
+bool is_topic_level(std::string_view level, std::string_view user);
+
+/// `presence/{user}`
+std::string presence_topic(std::string_view user);
+
+/// The one user whose presence this filter selects, if it is such a filter.
+std::optional<std::string> presence_user(std::string_view filter);
+
+/// Does this filter have wildcards and select presence? A filter that begins with a wildcard never
+/// does.
+bool selects_presence(std::string_view filter);
+
+/// `inbox/{user}`
+std::string inbox_topic(std::string_view user);
+
+/// The user whose inbox this topic is, if it is such a topic.
+std::optional<std::string> inbox_user(std::string_view topic);
+
+/// Topics that clients may not publish to: the gateway alone publishes presence, and `$` topics are
+/// reserved for the server.
+bool reserved_topic(std::string_view topic);
+
+/// Topics that a filter with a leading wildcard does not select: those that begin with `$` (MQTT
+/// 5.0, 4.7.2), and presence, because a subscriber to "#" did not ask for all presence changes.
+bool hidden_from_leading_wildcard(std::string_view topic);
+
+}  // namespace pulsegate
