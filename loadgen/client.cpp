@@ -34,7 +34,7 @@ std::string Client::open(const asio::ip::tcp::endpoint& target,
 
 void Client::start_anew() {
     refused = overdue_ping = false;
-    farewell = Reason::success;
+    disconnect_reason = Reason::success;
     overslept_until = pinged_at = before_send_ = after_send_ = {};
 }
 
@@ -91,7 +91,7 @@ void Client::vanish() {
 
 void Client::close() {
     stage = Stage::gone;
-    ++life_;
+    ++generation_;
     boost::system::error_code ignored;
     socket_.close(ignored);
     unsent_ = {};

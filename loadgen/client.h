@@ -21,19 +21,19 @@ namespace pulsegate::load {
 namespace asio = boost::asio;
 using Socket = asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type>;
 
-/// One MQTT client: its socket, how far its life has come, and when it last sent anything. It moves
-/// packets; when to send them and what the answers mean is the fleet's business. There may be
-/// 100,000 in a process, so at rest it owns no buffer.
+/// One MQTT client: its socket, the stage of its connection, and the time of its last send. It
+/// sends and receives packets; Crowd and its derived classes decide when, and what the answers
+/// mean. There may be 100,000 in a process, so at rest it owns no buffer.
 class Client : public Wheel::Node {
 public:
     enum class Stage : std::uint8_t {
-        unborn,
+        idle,
         connecting,
         logging_in,
         subscribing,
         talking,
         silent,
-        waiting,  ///< to try again
+        waiting,  ///< for its next attempt
         gone,
     };
 
@@ -41,29 +41,30 @@ public:
         : number(its_number), will_fall_silent(falls_silent), socket_(io.get_executor()) {}
 
     /// Opens the socket, bound to `source` if there is one; `socket()` is then ready to connect.
-    /// These answer with the cause of trouble in words, or with an empty text.
+    /// These functions return what went wrong, or an empty text.
     std::string open(const asio::ip::tcp::endpoint& target,
                      std::optional<asio::ip::address> source);
     std::string send(std::string_view packet);
     std::string send_rest();
 
-    /// Reads once into `buffer`, which is shared by all clients, and calls `visit(const Packet&)`
-    /// for each packet in it, until the client is away.
+    /// Reads once into `buffer`, which all clients share, and calls `visit(const Packet&)` for each
+    /// packet in it, until the client is closed.
     template <class Visit>
     std::string receive(std::span<std::uint8_t> buffer, Version version, Visit&& visit);
 
-    /// Cancels whatever waits on the socket.
+    /// Closes the connection, and cancels all waits on the socket.
     void close();
 
-    /// The same, with a reset: the server is told nothing else, and the port is free at once.
+    /// The same with a TCP reset, without DISCONNECT; the port is free at once.
     void vanish();
 
     bool away() const {
-        return stage == Stage::unborn || stage == Stage::waiting || stage == Stage::gone;
+        return stage == Stage::idle || stage == Stage::waiting || stage == Stage::gone;
     }
 
-    /// Each connection is a life of its own: what was begun in another must not touch this one.
-    std::uint16_t life() const { return life_; }
+    /// Counts the connections of the client: handlers of an earlier connection must not touch this
+    /// one.
+    std::uint16_t generation() const { return generation_; }
 
     Socket& socket() { return socket_; }
     bool has_rest() const { return !unsent_.empty(); }
@@ -77,21 +78,21 @@ public:
     std::uint16_t next_packet_id() { return ++packet_id_ == 0 ? ++packet_id_ : packet_id_; }
 
     const std::uint32_t number;
-    std::uint32_t place = 0;  ///< among the talkers; kept by the fleet
-    Stage stage = Stage::unborn;
+    std::uint32_t place = 0;  ///< index among the talkers; kept by the fleet
+    Stage stage = Stage::idle;
     const bool will_fall_silent;
-    bool starved = false;                ///< the generator itself was too late to keep it alive
-    bool overdue_ping = false;           ///< and already counted as such
-    bool refused = false;                ///< by the CONNACK, with this
-    Reason farewell = Reason::success;   ///< or by a DISCONNECT of the server
-    std::uint8_t times_turned_away = 0;  ///< from the storm
-    std::uint16_t keepalive = 0;         ///< seconds, as agreed
-    std::uint32_t unacknowledged = 0;    ///< QoS 1 messages
-    Time due{};                          ///< the next thing it has to do
+    bool starved = false;                        ///< the generator was too late to keep it alive
+    bool overdue_ping = false;                   ///< its overdue ping has been counted
+    bool refused = false;                        ///< by the CONNACK
+    Reason disconnect_reason = Reason::success;  ///< of the refusal, or of the server's DISCONNECT
+    std::uint8_t failed_attempts = 0;            ///< in the storm
+    std::uint16_t keepalive = 0;                 ///< seconds, as agreed
+    std::uint32_t unacknowledged = 0;            ///< QoS 1 messages
+    Time due{};                                  ///< its next action
     Time falls_silent_at = Time::max();
-    Time overslept_until{};  ///< the generator last left it silent past its limit; zero: never
+    Time overslept_until{};  ///< end of the last silence past its limit; zero: none
     Time pinged_at{};        ///< the oldest ping without an answer; zero: none
-    Time started_at{};       ///< of the connect
+    Time started_at{};       ///< when the connect began
 
 private:
     void start_anew();
@@ -103,14 +104,14 @@ private:
     Time before_send_{};
     Time after_send_{};
     std::string unsent_;
-    std::string partial_;  ///< front of a packet whose rest has not come yet
+    std::string partial_;  ///< beginning of an incomplete packet
     std::uint16_t packet_id_ = 0;
-    std::uint16_t life_ = 0;
+    std::uint16_t generation_ = 0;
 };
 
 static_assert(sizeof(Client) <= 256);
 
-/// Larger than anything the generator asks for.
+/// Bytes; larger than all packets that the generator causes.
 constexpr std::size_t max_packet_size = 40'000;
 
 template <class Visit>

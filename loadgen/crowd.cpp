@@ -36,7 +36,7 @@ Crowd::Crowd(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint tar
       timer_(io),
       buffer_(std::make_unique<std::uint8_t[]>(buffer_size)) {}
 
-// ---- Time
+// -- time --
 
 void Crowd::begin(Time start) {
     start_ = start;
@@ -53,10 +53,10 @@ void Crowd::step() {
     while (!this_second_.empty() && this_second_.top().first <= now) {
         const auto [due, client] = this_second_.top();
         this_second_.pop();
-        if (client->due == due) attend(*client, now);  // not planned anew since
+        if (client->due == due) attend(*client, now);  // not rescheduled since
     }
     take_turn(now);
-    if (!disbanded_) arm();
+    if (!stopped_) arm();
 }
 
 void Crowd::arm() {
@@ -103,7 +103,7 @@ void Crowd::attend(Client& client, Time now) {
     }
 }
 
-// ---- The ramp
+// -- the ramp --
 
 void Crowd::start_ramp(Time now) { ramp_ = Schedule(now, plan_.options.ramp); }
 
@@ -132,7 +132,7 @@ void Crowd::fail(Client& client, const std::string& cause) {
     give_example(fmt::format("{} could not connect: {}", id_of(client.number), cause));
 }
 
-// ---- A client's life
+// -- the stages of a client --
 
 void Crowd::connect(Client& client, Time now) {
     client.stage = Client::Stage::connecting;
@@ -143,8 +143,9 @@ void Crowd::connect(Client& client, Time now) {
     if (plan_.loopback) source = source_of(client.number);
     if (const auto trouble = client.open(target_, source); !trouble.empty())
         return lose(client, trouble);
-    const auto connected = [this, &client, life = client.life()](boost::system::error_code error) {
-        if (life != client.life()) return;
+    const auto connected = [this, &client,
+                            generation = client.generation()](boost::system::error_code error) {
+        if (generation != client.generation()) return;
         if (error) return lose(client, error.message());
         log_in(client);
     };
@@ -167,8 +168,8 @@ void Crowd::log_in(Client& client) {
 
 void Crowd::start_talking(Client& client, Time now) {
     client.stage = Client::Stage::talking;
-    // The first ping comes at any time, as if the client had been here before the run: so pings are
-    // spread evenly from the start, however steep the ramp.
+    // The first ping is at a random time, as if the client had been connected before the run, so
+    // that pings are spread evenly from the start, however steep the ramp.
     plan_next(client, now + from_seconds(client.keepalive * random(0, latest_ping)));
 }
 
@@ -200,8 +201,9 @@ void Crowd::send(Client& client) {
 }
 
 void Crowd::await_room(Client& client) {
-    const auto has_room = [this, &client, life = client.life()](boost::system::error_code error) {
-        if (error || life != client.life()) return;
+    const auto has_room = [this, &client,
+                           generation = client.generation()](boost::system::error_code error) {
+        if (error || generation != client.generation()) return;
         if (const auto trouble = client.send_rest(); !trouble.empty()) return lose(client, trouble);
         if (client.has_rest()) await_room(client);
     };
@@ -210,18 +212,19 @@ void Crowd::await_room(Client& client) {
 
 void Crowd::await_packets(Client& client) {
     if (client.away()) return;
-    const auto has_some = [this, &client, life = client.life()](boost::system::error_code error) {
-        if (error || life != client.life()) return;
+    const auto has_some = [this, &client,
+                           generation = client.generation()](boost::system::error_code error) {
+        if (error || generation != client.generation()) return;
         receive(client);
         await_packets(client);
     };
     client.socket().async_wait(Socket::wait_read, has_some);
 }
 
-void Crowd::disband() {
+void Crowd::disconnect_all() {
     packet_.clear();
     encode(Disconnect{}, plan_.options.version, packet_);
-    disbanded_ = true;
+    stopped_ = true;
     for (Client& client : clients_) {
         if (client.stage == Client::Stage::talking) send(client);
         if (client.stage != Client::Stage::gone) client.close();
@@ -229,10 +232,10 @@ void Crowd::disband() {
     io_.stop();
 }
 
-// ---- What the server said
+// -- packets of the server --
 
 void Crowd::receive(Client& client) {
-    std::optional<Time> read_at;  // one look at the clock serves all packets of a read
+    std::optional<Time> read_at;  // the clock is read once for all packets of a read
     const auto trouble = client.receive({buffer_.get(), buffer_size}, plan_.options.version,
                                         [&](const Packet& packet) {
                                             if (!read_at) read_at = Clock::now();
@@ -250,7 +253,7 @@ void Crowd::on(Client& client, const Connack& packet, Time) {
     if (client.stage != Client::Stage::logging_in) return lose(client, "unexpected CONNACK");
     if (packet.reason != Reason::success) {
         client.refused = true;
-        client.farewell = packet.reason;
+        client.disconnect_reason = packet.reason;
         return lose(client, fmt::format("refused: {}", name(packet.reason)));
     }
     if (const auto keepalive = packet.properties.number(Property::server_keep_alive);
@@ -271,7 +274,7 @@ void Crowd::on(Client& client, const Suback& packet, Time now) {
     if (client.stage != Client::Stage::subscribing) return lose(client, "unexpected SUBACK");
     if (packet.reasons.empty() || is_error(packet.reasons.front()))
         return lose(client, "subscription refused");
-    came_in(client, now);
+    logged_in(client, now);
 }
 
 void Crowd::on(Client& client, const Publish& packet, Time now) {
@@ -297,17 +300,19 @@ void Crowd::on(Client& client, const Pingresp&, Time now) {
     client.overdue_ping = false;
 }
 
-void Crowd::on(Client& client, const Disconnect& packet, Time) { client.farewell = packet.reason; }
+void Crowd::on(Client& client, const Disconnect& packet, Time) {
+    client.disconnect_reason = packet.reason;
+}
 
 template <class Unexpected>
 void Crowd::on(Client& client, const Unexpected&, Time) {
     lose(client, "the server sent a packet that only clients send");
 }
 
-// ---- What went wrong
+// -- failures --
 
 void Crowd::lose(Client& client, const std::string& cause) {
-    if (client.away() || disbanded_) return;
+    if (client.away() || stopped_) return;
     const auto stage = client.stage;
     Wheel::cancel(client);
     client.close();
@@ -323,7 +328,8 @@ void Crowd::judge_lost_talker(Client& client, const std::string& cause) {
     }
     ++results_.false_offline;
     std::string words = cause;
-    if (client.farewell != Reason::success) words += fmt::format(" ({})", name(client.farewell));
+    if (client.disconnect_reason != Reason::success)
+        words += fmt::format(" ({})", name(client.disconnect_reason));
     give_example(fmt::format("{} from {} was false offline {} after its last packet: {}",
                              id_of(client.number), source_of(client.number).to_string(),
                              show(close.since_before_send), words));
@@ -341,8 +347,8 @@ Close Crowd::close_of(const Client& client, Time now) const {
     return {now - client.before_send(), now - client.after_send(), now - seen_until_};
 }
 
-// A client that sends again after more than its limit may have been closed before the server got
-// that. The news of it can take a tick of the server, and our own way through what is unread.
+// A client that sends again after more than its limit may have been closed before the server
+// received that. The close can take a tick of the server and the time until the generator reads it.
 bool Crowd::overslept(const Client& client) const {
     return client.overslept_until != Time() &&
            seen_until_ <= client.overslept_until + server_tick + stall;
@@ -352,7 +358,7 @@ void Crowd::give_example(std::string text) {
     if (results_.examples.size() < most_examples) results_.examples.push_back(std::move(text));
 }
 
-// ---- Names and numbers
+// -- names and numbers --
 
 Duration Crowd::limit_of(const Client& client) const {
     if (plan_.options.limit) return *plan_.options.limit;
@@ -367,7 +373,7 @@ std::string Crowd::id_of(std::uint32_t client) const {
     return fmt::format("load-{:08x}-{}", run_, client);
 }
 
-// 127.0.0.1 and upwards, over the whole of 127.0.0.0/8 if need be.
+// 127.0.0.1 and upwards, within 127.0.0.0/8.
 asio::ip::address Crowd::source_of(std::uint32_t client) const {
     return asio::ip::address_v4(asio::ip::address_v4::loopback().to_uint() +
                                 client % plan_.sources);

@@ -17,9 +17,9 @@
 
 namespace pulsegate::load {
 
-/// Clients on one event loop and its thread: brings them in at the planned rate, lets them ping and
-/// reads what the server says. What else they do, and what to make of a loss, is up to the heir. It
-/// never holds back because the server is slow.
+/// Owns clients on one event loop and its thread: connects them at the planned rate, sends their
+/// pings and reads the server's packets. The derived class decides what else they do, and what a
+/// lost connection means. It never sends less because the server is slow.
 class Crowd {
 public:
     const Results& results() const { return results_; }
@@ -29,10 +29,10 @@ protected:
           std::uint64_t run);
     ~Crowd() = default;
 
-    // What the heir decides.
-    virtual void take_turn(Time now) = 0;  ///< at `next_turn` or before
+    // Decided by the derived class.
+    virtual void take_turn(Time now) = 0;  ///< called at `next_turn` or before
     virtual Time next_turn() const = 0;
-    virtual void came_in(Client& client, Time now) = 0;
+    virtual void logged_in(Client& client, Time now) = 0;
     virtual void is_due(Client& client, Time now) = 0;
     virtual void received(Client& client, const Publish& packet, Time now) = 0;
     virtual void acknowledged(Client&, const Puback&) {}
@@ -40,7 +40,7 @@ protected:
     virtual void lost(Client& client, Client::Stage stage, const std::string& cause) = 0;
     virtual void stalled(Time /*planned*/, Duration /*late*/) {}
 
-    // Time: one timer drives everything that is planned.
+    // Time: one timer drives all planned actions.
     void begin(Time start);
     void plan_next(Client& client, Time due);
     Time start() const { return start_; }
@@ -53,16 +53,16 @@ protected:
     void settle(Client& client, Time now);
     void fail(Client& client, const std::string& cause);
 
-    // A client's life.
+    // The stages of a client.
     void connect(Client& client, Time now);
     void start_talking(Client& client, Time now);
     void ping(Client& client, Time now);
-    void send(Client& client);  // what is in packet_
+    void send(Client& client);  // sends packet_
     void lose(Client& client, const std::string& cause);
     void judge_lost_talker(Client& client, const std::string& cause);
 
-    /// Says goodbye for everybody and ends the loop.
-    void disband();
+    /// Sends DISCONNECT for all clients and ends the loop.
+    void disconnect_all();
     void count_overdue_pings(Time now);
     void give_example(std::string text);
 
@@ -98,7 +98,7 @@ private:
     void await_packets(Client& client);
     void await_room(Client& client);
 
-    // What the server said.
+    // Packets of the server.
     void receive(Client& client);
     void handle(Client& client, const Packet& packet, Time now);
     void on(Client& client, const Connack& packet, Time now);
@@ -115,14 +115,15 @@ private:
     const asio::ip::tcp::endpoint target_;
     Time start_{};
     asio::steady_timer timer_;
-    bool disbanded_ = false;
+    bool stopped_ = false;
 
-    // All that was ready to be read before this time has been read: the timer was set for it, the
-    // poller reports first what was ready first, and the timer's turn has come.
+    // All packets that were readable before this time have been read: the timer was set for it, the
+    // poller reports events in their order, and the timer has fired.
     Time seen_until_{};
 
     using Due = std::pair<Time, Client*>;
-    // The wheel brings clients up when their second begins; here they wait for their moment in it.
+    // The wheel has a resolution of a second; clients that are due within the current one wait
+    // here.
     std::priority_queue<Due, std::vector<Due>, std::greater<>> this_second_;
 
     Schedule ramp_;

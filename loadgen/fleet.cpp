@@ -15,15 +15,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// How long to go on looking at silent clients that should be closed by now, to see how late it is.
+/// How long to wait for the close of silent clients that is overdue, to measure how late it is.
 constexpr Duration grace = 5s;
 
-/// Even when everything has arrived, a duplicate may follow.
+/// Wait for duplicates even when every message has arrived.
 constexpr Duration settle_time = 200ms;
 
 constexpr Duration glance_every = 200ms;
 
-/// After a stall many messages are due at once; reading has its turn in between.
+/// After a stall many messages are due at once; read between batches of this size.
 constexpr int messages_a_step = 256;
 
 constexpr std::size_t most_stall_notes = 3;
@@ -39,7 +39,7 @@ Duration cpu_used() {
 
 }  // namespace
 
-Fleet::Fleet(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint target)
+Fleet::Fleet(asio::io_context& io, const Plan& plan, const asio::ip::tcp::endpoint& target)
     : Crowd(io, plan, target, std::random_device{}()),
       periods_(results_.quiet, results_.in_storm),
       ledger_(run_, plan.options.size, results_.messages, periods_),
@@ -49,7 +49,8 @@ Fleet::Fleet(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint tar
     talkers_.reserve(clients_.size());
     results_.notes = plan_.notes;
     if (plan_.storm > 0)
-        storm_.emplace(io_, plan_, target, run_, [this](const Storm::News& news) { hear(news); });
+        storm_.emplace(io_, plan_, target, run_,
+                       [this](const Storm::Status& status) { on_storm(status); });
 }
 
 void Fleet::run(Watch watch) {
@@ -66,7 +67,7 @@ void Fleet::interrupt() {
     if (phase_ == Phase::running) start_draining(Clock::now());
 }
 
-// ---- Time
+// -- time --
 
 void Fleet::take_turn(Time now) {
     if (phase_ == Phase::ramping) keep_ramping(now);
@@ -96,8 +97,8 @@ void Fleet::stalled(Time planned, Duration late) {
         plan_.limit - from_seconds(seconds(plan_.options.keepalive) * latest_ping);
     results_.notes.push_back(fmt::format(
         "the generator stalled for {}, {} after the start{}", show(late), show(planned - start()),
-        late > slack ? ": longer than its clients can stay silent; closes that this caused are not "
-                       "held against the server"
+        late > slack ? ": longer than its clients may be silent; closes because of it do not count "
+                       "against the server"
                      : "; latencies include it"));
 }
 
@@ -117,10 +118,10 @@ void Fleet::glance(Time now) {
     if (phase_ == Phase::draining) length = plan_.options.drain;
     watch_({phase_, now - phase_start_, length,
             sent_by_all() + received_by_all() - packets_at_phase_start_,
-            open_clients() + news_.open, news_, results_});
+            open_clients() + storm_status_.open, storm_status_, results_});
 }
 
-// ---- The phases
+// -- the phases --
 
 void Fleet::keep_ramping(Time now) {
     ramp(now);
@@ -129,9 +130,9 @@ void Fleet::keep_ramping(Time now) {
     if (!std::exchange(gathering_, true)) storm_->gather(start());
 }
 
-// Returns how long the phase took that ends here.
+// Returns the duration of the phase that ends here.
 Duration Fleet::enter(Phase next, Time now) {
-    next_glance_ = now;  // a last one at the old phase, a first one at the new
+    next_glance_ = now;  // the last one of the old phase and the first one of the new
     glance(now);
     next_glance_ = now;
     packets_at_phase_start_ = sent_by_all() + received_by_all();
@@ -168,7 +169,7 @@ void Fleet::start_draining(Time now) {
 void Fleet::finish(Time now) {
     count_what_is_missing(now);
     enter(Phase::done, now);
-    disband();
+    disconnect_all();
     if (storm_) results_.add_storm(storm_->end());
 }
 
@@ -214,13 +215,14 @@ void Fleet::count_still_open(const Client& client, Time now) {
                              show(silence)));
 }
 
-// ---- The storm
+// -- the storm --
 
-void Fleet::hear(const Storm::News& news) {
-    const bool just_over = news.stage == Storm::Stage::over && news_.stage != Storm::Stage::over;
-    if (just_over) periods_.end(news.at);
-    news_ = news;
-    if (phase_ == Phase::ramping && news.stage != Storm::Stage::gathering)
+void Fleet::on_storm(const Storm::Status& status) {
+    const bool just_over =
+        status.stage == Storm::Stage::over && storm_status_.stage != Storm::Stage::over;
+    if (just_over) periods_.end(status.at);
+    storm_status_ = status;
+    if (phase_ == Phase::ramping && status.stage != Storm::Stage::gathering)
         start_running(Clock::now());
 }
 
@@ -231,11 +233,11 @@ void Fleet::strike_if_due(Time now) {
     storm_->strike(now);
 }
 
-bool Fleet::storm_settled() const { return !storm_ || news_.stage == Storm::Stage::over; }
+bool Fleet::storm_settled() const { return !storm_ || storm_status_.stage == Storm::Stage::over; }
 
-// ---- A client's life
+// -- the stages of a client --
 
-void Fleet::came_in(Client& client, Time now) {
+void Fleet::logged_in(Client& client, Time now) {
     settle(client, now);
     if (!client.will_fall_silent) {
         client.place = static_cast<std::uint32_t>(talkers_.size());
@@ -249,8 +251,8 @@ void Fleet::is_due(Client& client, Time now) {
     now >= client.falls_silent_at ? fall_silent(client, now) : ping(client, now);
 }
 
-// The last sign of life is a ping of its own, so that the limit counts from a moment that was drawn
-// at random, not from where the ramp or the ping schedule happened to be.
+// The last packet is an extra ping, so that the limit counts from a random moment, not from one of
+// the ramp or the ping schedule.
 void Fleet::fall_silent(Client& client, Time now) {
     ping(client, now);
     if (client.away()) return;
@@ -285,7 +287,8 @@ void Fleet::lose_silent(Client& client) {
     const Time now = Clock::now();
     auto& silence = results_.silence;
     --silent_open_;
-    if (client.farewell != Reason::success) ++silence.farewells[std::string(name(client.farewell))];
+    if (client.disconnect_reason != Reason::success)
+        ++silence.disconnect_reasons[std::string(name(client.disconnect_reason))];
 
     const Close close = close_of(client, now);
     const Timing timing = overslept(client)
@@ -303,7 +306,7 @@ void Fleet::lose_silent(Client& client) {
                              show(limit_of(client)), show(limit_of(client) + server_tick)));
 }
 
-// ---- Messages
+// -- messages --
 
 void Fleet::send_due_messages(Time now) {
     for (int count = 0; count < messages_a_step && messages_.due(now); ++count)
@@ -367,7 +370,7 @@ void Fleet::remove_talker(Client& client) {
     talkers_.pop_back();
 }
 
-// ---- Names and numbers
+// -- names and numbers --
 
 std::uint32_t Fleet::open_clients() const {
     return static_cast<std::uint32_t>(talkers_.size()) + yet_to_fall_silent_ + silent_open_;

@@ -13,36 +13,36 @@
 namespace pulsegate::load {
 
 /// The established clients of a run, on one thread: they keep talking, or fall silent, and the
-/// fleet records what came of it. It conducts the run through its phases, the storm included, and
-/// judges nothing but the moment of a close.
+/// fleet records the results. It leads the run through its phases, the storm included, and judges
+/// only the time of a close.
 class Fleet : public Crowd {
 public:
     enum class Phase { ramping, running, draining, done };
 
-    /// What a progress line may want to know; lent for the call.
+    /// The state of the run for a progress line; valid during the call.
     struct Glance {
         Phase phase;
         Duration elapsed;       ///< in this phase
-        Duration length;        ///< of this phase, as far as it is known
+        Duration length;        ///< of this phase, if it is known
         std::uint64_t packets;  ///< sent and received in this phase
         std::uint32_t open;
-        const Storm::News& storm;
-        const Results& results;  ///< without those of the storm
+        const Storm::Status& storm;
+        const Results& results;  ///< without the storm's
     };
     using Watch = std::function<void(const Glance&)>;
 
-    Fleet(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint target);
+    Fleet(asio::io_context& io, const Plan& plan, const asio::ip::tcp::endpoint& target);
 
     /// Returns when the run is over. Calls `watch` a few times a second.
     void run(Watch watch);
 
-    /// Ends the run soon, with what there is.
+    /// Ends the run soon, with the results so far.
     void interrupt();
 
 private:
     void take_turn(Time now) override;
     Time next_turn() const override;
-    void came_in(Client& client, Time now) override;
+    void logged_in(Client& client, Time now) override;
     void is_due(Client& client, Time now) override;
     void received(Client& client, const Publish& packet, Time now) override;
     void acknowledged(Client& client, const Puback& packet) override;
@@ -62,7 +62,7 @@ private:
     void glance(Time now);
 
     // The storm.
-    void hear(const Storm::News& news);
+    void on_storm(const Storm::Status& status);
     void strike_if_due(Time now);
     bool storm_settled() const;
 
@@ -75,9 +75,11 @@ private:
     void send_message(Time planned);
     void remove_talker(Client& client);
 
-    std::uint32_t open_clients() const;  // of the established, once the ramp is over
-    std::uint64_t sent_by_all() const { return packets_sent_ + news_.packets_sent; }
-    std::uint64_t received_by_all() const { return packets_received_ + news_.packets_received; }
+    std::uint32_t open_clients() const;  // of the established, after the ramp
+    std::uint64_t sent_by_all() const { return packets_sent_ + storm_status_.packets_sent; }
+    std::uint64_t received_by_all() const {
+        return packets_received_ + storm_status_.packets_received;
+    }
 
     Watch watch_;
     Phase phase_ = Phase::ramping;
@@ -98,7 +100,7 @@ private:
 
     bool gathering_ = false;
     bool struck_ = false;
-    Storm::News news_;  ///< the last that was heard of the storm
+    Storm::Status storm_status_;  ///< the last report of the storm
     std::optional<StormThread> storm_;
 };
 

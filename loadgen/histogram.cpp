@@ -49,7 +49,7 @@ Duration Histogram::percentile(double fraction) const {
 // seven bits after the leading one the bucket in it.
 std::size_t Histogram::bucket(std::uint64_t value) {
     if (value < half) return value;
-    const int shift = std::bit_width(value) - precision - 1;
+    const int shift = static_cast<int>(std::bit_width(value)) - precision - 1;
     return static_cast<std::size_t>(shift) * half + static_cast<std::size_t>(value >> shift);
 }
 

@@ -8,8 +8,8 @@
 
 namespace pulsegate::load {
 
-/// Durations counted in buckets that grow with the value: 128 to a doubling, so that a percentile
-/// is right to 1 % from a nanosecond to centuries, in 60 kB. Minimum, mean and maximum are exact.
+/// Counts durations in buckets that grow with the value, 128 for each doubling, so that percentiles
+/// are exact to 1 % from a nanosecond to centuries, in 60 kB. Minimum, mean and maximum are exact.
 class Histogram {
 public:
     void add(Duration value);
@@ -21,7 +21,7 @@ public:
     Duration max() const { return max_; }
     Duration mean() const;
 
-    /// The value that `fraction` (0 to 1) of all values do not exceed.
+    /// The value that is not exceeded by `fraction` (0 to 1) of all values.
     Duration percentile(double fraction) const;
 
 private:

@@ -11,8 +11,8 @@
 
 namespace pulsegate::load {
 
-/// Which messages are under way, and what became of the others: it holds the stamp of each until it
-/// arrives, so that what is lost, duplicated or misdirected can be named.
+/// The messages in flight, and counts of the others: it keeps the stamp of each until it arrives,
+/// so that lost, duplicated and misdirected messages can be named.
 class Ledger {
 public:
     enum class Arrival { first, again, not_ours };
@@ -20,7 +20,7 @@ public:
     Ledger(std::uint64_t run, std::size_t size, Results::Messages& counts, Periods& periods)
         : run_(run), size_(size), counts_(counts), periods_(periods) {}
 
-    /// Enters a message that is about to be sent and writes its payload to `out`.
+    /// Records a message that is about to be sent and writes its payload to `out`.
     void post(std::uint32_t sender, std::uint32_t receiver, Time planned, Time now, Buffer& out);
 
     Arrival arrive(std::uint32_t receiver, Bytes payload, Time now);

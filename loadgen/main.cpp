@@ -28,8 +28,8 @@ namespace {
 
 constexpr int interrupted_status = 128 + SIGINT;
 
-/// The first address of the server that answers: 15,000 refusals say no more than one. A server
-/// that is just being started has a few seconds.
+/// The first address of the server that accepts a connection; waits a few seconds for a server that
+/// is just starting. Throws std::runtime_error if there is none: one error says as much as 15,000.
 tcp::endpoint find_server(asio::io_context& io, const Address& address) {
     boost::system::error_code error;
     const auto found = tcp::resolver(io).resolve(address.host, std::to_string(address.port), error);
@@ -45,16 +45,16 @@ tcp::endpoint find_server(asio::io_context& io, const Address& address) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     } while (std::chrono::steady_clock::now() < patience);
-    throw std::runtime_error(fmt::format(
-        "--connect: nobody answers at {}:{}: {}; start the server (server/run) or name another",
-        address.host, address.port, error.message()));
+    throw std::runtime_error(
+        fmt::format("--connect: no server at {}:{}: {}; start one (server/run) or name another",
+                    address.host, address.port, error.message()));
 }
 
 bool in_loopback_net(const tcp::endpoint& target) {
     return target.address().is_v4() && target.address().to_v4().is_loopback();
 }
 
-/// Opened before the run, so that a wrong name costs no minute of load.
+/// Opens the file before the run, so that a wrong name is reported at once.
 std::ofstream open_json(const std::string& name) {
     std::ofstream file;
     if (name.empty() || name == "-") return file;
@@ -82,7 +82,7 @@ int run(const Options& options) {
     const Plan plan = make_plan(options, in_loopback_net(target), survey_machine());
     auto file = open_json(options.json);
 
-    // Whoever wants JSON on standard output wants nothing else there.
+    // JSON on standard output must be the only output there.
     FILE* const report = options.json == "-" ? stderr : stdout;
     fmt::print(report, "{}", announce(plan));
     std::fflush(report);

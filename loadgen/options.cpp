@@ -14,20 +14,20 @@ namespace pulsegate::load {
 namespace {
 
 constexpr const char* description =
-    "Loads an MQTT gateway with clients that talk and clients that fall silent, and checks the\n"
-    "truth: nobody who kept talking was closed, everybody who fell silent was closed no earlier\n"
-    "than the limit and at most one tick (1 s) later, and every message arrived exactly once.";
+    "Loads an MQTT gateway with clients that talk and clients that fall silent, and checks that\n"
+    "no client that kept talking was closed, every silent client was closed no earlier than its\n"
+    "limit and at most one tick (1 s) later, and every message arrived exactly once.";
 
 constexpr const char* examples =
     "Examples:\n"
     "  pulsegate-loadgen\n"
-    "      what the machine allows, up to 15,000 clients, sending 3,000 packets a second\n"
+    "      as many clients as the machine allows, at most 15,000, with 3,000 packets a second\n"
     "  pulsegate-loadgen --clients 1000 --keepalive 2s --silent 50% --duration 10s\n"
     "      a short check of the expiry\n"
     "  pulsegate-loadgen --clients 100000 --ramp 5000/s --messages 0 --json run.json\n"
     "      many idle clients; needs a file limit above 100,050 here and at the server\n"
     "  pulsegate-loadgen --clients 16000 --storm 15000\n"
-    "      1,000 clients chat on while 15,000 vanish and come back\n"
+    "      1,000 clients keep talking while 15,000 vanish and reconnect\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not start,\n"
     "130 interrupted.";
@@ -50,7 +50,7 @@ double parse_ramp(std::string_view text) {
     return rate;
 }
 
-// On the wire it is a 16-bit number of seconds, and 0 would mean that nobody is ever closed.
+// In CONNECT it is a 16-bit number of seconds, and with 0 no client would ever be closed.
 std::chrono::seconds parse_keepalive(std::string_view text) {
     const auto whole = std::chrono::duration_cast<std::chrono::seconds>(parse_duration(text));
     if (whole != parse_duration(text) || whole.count() < 1 || whole.count() > 65535)
@@ -107,7 +107,7 @@ std::string parse_file(std::string_view text) {
     return std::string(text);
 }
 
-/// Binds options to where their values go.
+/// Binds options to the variables for their values.
 class Binder {
 public:
     explicit Binder(CLI::App& app) : app_(app) {}
@@ -139,55 +139,55 @@ void bind(CLI::App& app, Options& options) {
     binder.add("--connect", "URL", options.connect, parse_address, "mqtt://127.0.0.1:1883",
                "the server; towards a loopback server, clients come from\nmany loopback addresses");
     binder.add("--clients", "N", options.clients, parse_clients, "15000",
-               "how many; fewer by default when the file limit is lower");
+               "number of clients; the default is lower if the file limit is");
     binder.add("--ramp", "RATE", options.ramp, parse_ramp, "2000/s", "new connections a second");
     binder.add("--keepalive", "TIME", options.keepalive, parse_keepalive, "20s",
-               "what clients state; talkers ping after 0.75 to 1.0 of it");
+               "keepalive of the clients; talkers ping after 0.75 to 1.0 of it");
     binder.add("--messages", "RATE|fill", options.messages, parse_messages, "fill",
-               "one-to-one messages a second between talkers; fill: as many\nas bring what "
-               "clients send to 3,000 packets a second, pings included");
+               "one-to-one messages a second between talkers; fill: 3,000 packets\na second from "
+               "all clients, less their pings");
     binder.add("--silent", "PERCENT", options.silent, parse_percent, "5%",
                "clients that stop sending without closing");
     binder.add("--duration", "TIME", options.duration, parse_positive, "45s",
-               "from the end of the ramp; extended if the silent could not be\njudged by then");
+               "from the end of the ramp; extended until the silent clients\ncan be judged");
 
     binder.group("Messages");
-    binder.add("--qos", "0|1", options.qos, parse_qos, "0", "of messages and subscriptions");
+    binder.add("--qos", "0|1", options.qos, parse_qos, "0", "QoS of messages and subscriptions");
     binder.add("--mqtt-version", "3.1.1|5", options.version, parse_version, "3.1.1",
                "protocol version");
-    binder.add("--size", "BYTES", options.size, parse_size, "64", "payload of a message");
+    binder.add("--size", "BYTES", options.size, parse_size, "64", "size of a message's payload");
     binder.add("--drain", "TIME", options.drain, parse_duration, "5s",
-               "how long to wait at the end for what is under way");
+               "how long to wait at the end for messages in flight");
 
     binder.group("Checks");
     binder.add("--limit", "TIME", options.limit, parse_positive, "1.5 keepalives",
-               "silence after which the server must close; an MQTT 5 Server\nKeep Alive rules "
-               "unless this is given");
+               "silence after which the server must close; an MQTT 5 Server\nKeep Alive overrides "
+               "the default");
     binder.add("--tolerance", "TIME", options.tolerance, parse_duration, "100ms",
-               "lateness forgiven to the machine, on top of limit and tick");
+               "allowance for delays of the machine, beyond limit and tick");
     binder.add("--silent-after", "TIME", options.silent_after, parse_duration, "0s",
-               "when the first fall silent, from the end of the ramp");
+               "when the first clients fall silent, from the end of the ramp");
     binder.add("--silent-over", "TIME", options.silent_over, parse_duration, "keepalive/2",
-               "time over which the silent fall silent, each at a random moment");
+               "time within which clients fall silent, each at a random moment");
 
     binder.group("Storm");
     binder.add("--storm", "N|PERCENT", options.storm, parse_share, "0",
-               "how many of the clients vanish at once and come back at once;\nthe others' "
-               "latency in it is compared with that before");
+               "how many of the clients vanish at once and reconnect at once;\nthe others' latency "
+               "is compared with that before");
     binder.add("--storm-after", "TIME", options.storm_after, parse_positive, "10s",
-               "the quiet before it, from the end of the ramp");
+               "quiet time before the storm, from the end of the ramp");
     binder.add("--storm-within", "TIME", options.storm_within, parse_positive, "60s",
-               "when all must be back");
+               "time within which all must be back");
     binder.add("--storm-factor", "N", options.storm_factor, parse_factor, "5",
-               "the p99 of the others' messages may be this many times the\none before");
+               "the others' p99 in the storm may be this many times the one\nbefore");
 
     binder.group("Machine");
     binder.add("--in-progress", "N", options.in_progress, parse_in_progress, "200",
-               "logins under way at once, at most");
+               "logins in progress at once, at most");
     binder.add("--sources", "N", options.sources, parse_sources, "auto",
                "loopback source addresses to spread the clients over");
     binder.add("--json", "FILE", options.json, parse_file, "",
-               "write settings, numbers and verdicts; - for standard output");
+               "write settings, results and checks; - is standard output");
 }
 
 }  // namespace

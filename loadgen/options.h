@@ -12,8 +12,8 @@
 
 namespace pulsegate::load {
 
-/// The command line. What was not said and depends on the machine or on other options is empty;
-/// `Plan` fills it in.
+/// The command line. Options that were not given and depend on the machine or on other options are
+/// empty; `Plan` fills them in.
 struct Options {
     Address connect{"127.0.0.1", 1883};
     std::optional<std::uint32_t> clients;
@@ -43,7 +43,7 @@ struct Options {
     std::string json;
 };
 
-/// `--help` or `--version` was asked for: print it and leave.
+/// The text to print for `--help` or `--version`.
 struct Answer {
     std::string text;
 };

@@ -5,8 +5,8 @@
 
 namespace pulsegate::load {
 
-/// Tells what the established clients met in the quiet before the storm from what they met in it:
-/// a message or a ping belongs to the period in which it was planned, whenever its answer comes.
+/// Assigns measurements of the established clients to the quiet before the storm or to the storm: a
+/// message or a ping belongs to the period in which it was planned, whenever its answer arrives.
 class Periods {
 public:
     Periods(Results::Period& quiet, Results::Period& storm) : quiet_(quiet), storm_(storm) {}
@@ -15,7 +15,7 @@ public:
     void strike(Time now) { struck_ = now; }
     void end(Time now) { over_ = now; }
 
-    /// Nothing if it was planned before the quiet or after the storm.
+    /// Null if `planned` is before the quiet or after the storm.
     Results::Period* of(Time planned) {
         if (planned < begun_ || planned >= over_) return nullptr;
         return planned < struck_ ? &quiet_ : &storm_;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t usual_clients = 15'000;
 constexpr double usual_packets = 3'000;  // a second, sent by all clients together
 
-/// Files that are not clients: the poller, timers, signals, the report, and some air.
+/// Descriptors for all but clients: the poller, timers, signals, the report, and a reserve.
 constexpr std::uint64_t reserved_files = 50;
 
 // A source address has about 28,000 ports towards one server, and some of them may still be in
@@ -52,15 +52,15 @@ void choose_clients(Plan& plan, const Machine& machine) {
 void choose_storm(Plan& plan) {
     const auto storm = plan.options.storm.of(plan.clients);
     if (storm >= plan.clients)
-        throw std::runtime_error(fmt::format(
-            "--storm {}: it takes some of the {} clients, and must leave others to look at; raise "
-            "--clients or lower --storm",
-            storm, plan.clients));
+        throw std::runtime_error(
+            fmt::format("--storm {}: some of the {} clients must stay out of the storm; raise "
+                        "--clients or lower --storm",
+                        storm, plan.clients));
     plan.storm = static_cast<std::uint32_t>(storm);
     if (plan.storm > 0 && plan.options.storm_after >= plan.options.duration)
-        plan.notes.push_back(
-            fmt::format("--duration {} ends before the storm does: the run takes until it is over",
-                        show(plan.options.duration)));
+        plan.notes.push_back(fmt::format(
+            "--duration {} ends before the storm: the run is extended until the storm is over",
+            show(plan.options.duration)));
 }
 
 void choose_sources(Plan& plan, const Machine& machine) {
@@ -100,7 +100,7 @@ void choose_messages(Plan& plan) {
     if (talkers >= 2 || plan.messages == 0) return;
     if (plan.options.messages)
         throw std::runtime_error(fmt::format(
-            "--messages {}: that takes two talking clients, and there are {}; raise --clients or "
+            "--messages {}: needs two talking clients, and there are {}; raise --clients or "
             "lower --silent{}",
             *plan.options.messages, talkers, plan.storm > 0 ? " or --storm" : ""));
     plan.messages = 0;

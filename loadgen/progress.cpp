@@ -23,7 +23,7 @@ std::string bar(double fraction) {
     return text;
 }
 
-/// ", 3 failed", or nothing when there is nothing to complain about.
+/// ", 3 failed", or nothing if the count is 0.
 std::string complaint(std::uint64_t count, const char* what) {
     return count == 0 ? std::string() : fmt::format(", {} {}", show_count(count), what);
 }
@@ -58,7 +58,7 @@ void Progress::begin(Phase phase) {
     last_look_ = {};
 }
 
-/// Leaves the line as it is, and the next one below it.
+/// Keeps the line; the next one is printed below it.
 void Progress::finish_line() {
     if (line_is_out_) return;
     if (terminal_)

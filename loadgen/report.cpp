@@ -31,7 +31,7 @@ double share_of_core(const Results::Traffic& traffic) {
     return traffic.ran > Duration::zero() ? seconds(traffic.cpu) / seconds(traffic.ran) : 0;
 }
 
-// fmt counts bytes where it should count columns, and "µ" has two.
+// fmt counts bytes, not columns, and "µ" has two bytes.
 std::string right(const std::string& text, std::size_t width) {
     std::size_t columns = 0;
     for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
@@ -111,11 +111,11 @@ void add_times(Table& out, const Results& results) {
     out.columns("", {"min", "mean", "max", "closed"});
     out.columns("expiry", {show(silence.expiry.min()), show(silence.expiry.mean()),
                            show(silence.expiry.max()), show_count(silence.expiry.count())});
-    std::string farewells;
-    for (const auto& [reason, count] : silence.farewells)
-        farewells +=
-            fmt::format("{}{}: {}", farewells.empty() ? "" : ", ", reason, show_count(count));
-    if (!farewells.empty()) out.row("server said", "    " + farewells);
+    std::string disconnect_reasons;
+    for (const auto& [reason, count] : silence.disconnect_reasons)
+        disconnect_reasons += fmt::format("{}{}: {}", disconnect_reasons.empty() ? "" : ", ",
+                                          reason, show_count(count));
+    if (!disconnect_reasons.empty()) out.row("DISCONNECTs", "    " + disconnect_reasons);
 }
 
 void add_storm(Table& out, const Results& results) {
@@ -126,10 +126,11 @@ void add_storm(Table& out, const Results& results) {
             fmt::format("{} vanished in {}, all had set out again after {}, {} back in {}",
                         show_count(storm.vanished), show(storm.vanishing), show(storm.setting_out),
                         show_count(storm.back), show(storm.took)));
-    out.row("", fmt::format("{} attempts: {} told busy, {} lost or not answered; {} clients had to "
-                            "try again",
-                            show_count(storm.attempts), show_count(storm.busy),
-                            show_count(storm.dropped), show_count(storm.turned_away)));
+    out.row("", fmt::format(
+                    "{} attempts: {} refused as busy, {} lost or not answered; {} clients had to "
+                    "try again",
+                    show_count(storm.attempts), show_count(storm.busy), show_count(storm.dropped),
+                    show_count(storm.retried)));
     if (storm.behind > Duration::zero())
         out.row("", fmt::format("the generator was up to {} behind with it", show(storm.behind)));
     out.line();
@@ -137,7 +138,8 @@ void add_storm(Table& out, const Results& results) {
     out.percentiles("back again", storm.return_time);
     out.percentiles("last attempt", storm.attempt_time);
 
-    const auto& [quiet, in_storm] = std::tie(results.quiet, results.in_storm);
+    const Results::Period& quiet = results.quiet;
+    const Results::Period& in_storm = results.in_storm;
     const auto compare = [&](const char* quietly, const char* in_the_storm,
                              Histogram Results::Period::*times) {
         out.percentiles(quietly, quiet.*times);
@@ -168,10 +170,10 @@ std::vector<std::string> all_notes(const Results& results) {
     auto notes = results.notes;
     if (results.server_keepalive != 0)
         notes.push_back(
-            fmt::format("the server's keepalive of {} s ruled", results.server_keepalive));
+            fmt::format("the server's keepalive of {} s applied", results.server_keepalive));
     if (results.silence.unclear > 0)
         notes.push_back(
-            fmt::format("{} expiries fell into a stall of the generator and prove nothing",
+            fmt::format("{} expiries fell into a stall of the generator and are not judged",
                         show_count(results.silence.unclear)));
     if (results.interrupted) notes.push_back("interrupted");
     return notes;
@@ -261,7 +263,7 @@ json::object silence_of(const Results::Silence& seen) {
             {"unclear", seen.unclear},
             {"unjudged", seen.unjudged},
             {"expiry", times_of(seen.expiry)},
-            {"farewells", json::value_from(seen.farewells)}};
+            {"disconnect_reasons", json::value_from(seen.disconnect_reasons)}};
 }
 
 json::object storm_of(const Results& results) {
@@ -276,7 +278,7 @@ json::object storm_of(const Results& results) {
     return {{"vanished", seen.vanished},
             {"back", seen.back},
             {"refused", seen.refused},
-            {"turned_away", seen.turned_away},
+            {"retried", seen.retried},
             {"attempts", seen.attempts},
             {"busy", seen.busy},
             {"dropped", seen.dropped},

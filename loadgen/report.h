@@ -9,10 +9,10 @@
 
 namespace pulsegate::load {
 
-/// What is about to happen, in two or three lines.
+/// The plan in two or three lines.
 std::string announce(const Plan& plan);
 
-/// The table at the end: numbers, checks, examples of failures, notes.
+/// The report at the end: numbers, checks, examples of failures, notes.
 std::string table(const Plan& plan, const Results& results, const std::vector<Check>& checks);
 
 /// The same as JSON, with the settings; times in seconds.

@@ -10,7 +10,7 @@
 
 namespace pulsegate::load {
 
-/// What a run measured. Plain numbers: judging them is `verdict.h`, showing them `report.h`.
+/// The measurements of a run: `verdict.h` judges them, `report.h` shows them.
 struct Results {
     struct Connections {
         std::uint32_t connected = 0;
@@ -20,7 +20,7 @@ struct Results {
     } connections;
 
     struct Traffic {
-        Duration ran{};  ///< from the end of the ramp to the begin of the drain
+        Duration ran{};  ///< from the end of the ramp to the beginning of the drain
         std::uint64_t packets_sent = 0;
         std::uint64_t packets_received = 0;
         Duration cpu{};  ///< used by the generator in that time
@@ -28,17 +28,17 @@ struct Results {
 
     struct Messages {
         std::uint64_t planned = 0;
-        std::uint64_t unsent = 0;  ///< planned, but nobody was left to send or receive it
+        std::uint64_t unsent = 0;  ///< planned, but sender or receiver was disconnected
         std::uint64_t sent = 0;
         std::uint64_t received = 0;  ///< each counted once
         std::uint64_t lost = 0;
         std::uint64_t duplicated = 0;
-        std::uint64_t misdirected = 0;   ///< came to the wrong client, damaged, or from elsewhere
-        std::uint64_t excused = 0;       ///< lost or unsent since the generator let clients starve
-        std::uint64_t acknowledged = 0;  ///< QoS 1: PUBACKs
+        std::uint64_t misdirected = 0;  ///< for another client, damaged, or not of this run
+        std::uint64_t excused = 0;      ///< lost or unsent because the generator let clients starve
+        std::uint64_t acknowledged = 0;    ///< QoS 1: PUBACKs
         std::uint64_t unacknowledged = 0;  ///< QoS 1: not excused
         Histogram latency;                 ///< from the planned time to the arrival
-        Histogram lag;                     ///< of it, from the planned time to the send
+        Histogram lag;  ///< part of the latency: from the planned time to the send
     } messages;
 
     struct Pings {
@@ -53,34 +53,34 @@ struct Results {
         std::uint32_t in_time = 0;
         std::uint32_t early = 0;
         std::uint32_t late = 0;
-        std::uint32_t unclear = 0;     ///< closed, but the generator had stalled: not in `expiry`
-        std::uint32_t still_open = 0;  ///< past limit and tick
-        std::uint32_t unjudged = 0;    ///< the run was interrupted before
+        std::uint32_t unclear = 0;     ///< closed during a stall of the generator: not in `expiry`
+        std::uint32_t still_open = 0;  ///< open past limit and tick
+        std::uint32_t unjudged = 0;    ///< the run was interrupted before the limit
         Histogram expiry;              ///< from the last send to the close
-        std::map<std::string, std::uint32_t> farewells;  ///< MQTT 5: reasons of the DISCONNECTs
+        std::map<std::string, std::uint32_t> disconnect_reasons;  ///< MQTT 5
     } silence;
 
-    /// What the clients of the storm met.
+    /// Measurements of the storm's clients.
     struct Storm {
         std::uint32_t vanished = 0;
         std::uint32_t back = 0;
-        std::uint32_t refused = 0;      ///< for good, by a CONNACK that does not say busy
-        std::uint32_t turned_away = 0;  ///< clients that had to try again
+        std::uint32_t refused = 0;  ///< for good, by a CONNACK with another reason than busy
+        std::uint32_t retried = 0;  ///< clients that had to try again
         std::uint64_t attempts = 0;
-        std::uint64_t busy = 0;  ///< attempts that were told so
+        std::uint64_t busy = 0;  ///< attempts that the server refused as busy
         std::uint64_t dropped =
             0;  ///< attempts whose connection was lost, or not answered for 10 s
-        // All from the moment at which they vanished:
+        // From the moment at which the clients vanished:
         Duration vanishing{};    ///< until the generator had reset all connections
-        Duration setting_out{};  ///< until it had begun everybody's first attempt
+        Duration setting_out{};  ///< until it had begun the first attempt of each
         Duration took{};         ///< until the last one was back
-        Duration behind{};       ///< how late the generator's thread was with it, if it stalled
-        Histogram return_time;   ///< of each until its SUBACK, all attempts and waits included
+        Duration behind{};       ///< how late the storm's thread was, at most
+        Histogram return_time;   ///< until its SUBACK, attempts and waits included
         Histogram
             attempt_time;  ///< of the attempts that succeeded, from their connect to the SUBACK
     } storm;
 
-    /// What the established clients met in a part of the run.
+    /// Measurements of the established clients in a part of the run.
     struct Period {
         Histogram latency;
         Histogram lag;
@@ -90,18 +90,17 @@ struct Results {
     Period in_storm;  ///< until all are back
 
     std::uint32_t false_offline = 0;
-    std::uint32_t starved =
-        0;  ///< talkers closed rightly, since the generator sent nothing in time
+    std::uint32_t starved = 0;  ///< talkers closed because the generator sent too late
 
-    std::uint32_t stalls = 0;  ///< times the generator did not get to run
+    std::uint32_t stalls = 0;  ///< delays of the generator's event loop beyond `stall`
     Duration longest_stall{};
-    std::uint16_t server_keepalive = 0;  ///< MQTT 5; 0: the server did not overrule ours
+    std::uint16_t server_keepalive = 0;  ///< MQTT 5, seconds; 0: the server kept ours
 
     bool interrupted = false;
     std::vector<std::string> notes;
-    std::vector<std::string> examples;  ///< the first few failures in words
+    std::vector<std::string> examples;  ///< the first few failures as text
 
-    /// Adds what the storm's clients did and met, to what the established ones did.
+    /// Adds the results of the storm's clients to those of the established ones.
     void add_storm(const Results& others);
 };
 

@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// An open loop: event i is planned for start + i / rate, whatever became of the ones before it.
-/// Who is late stays late in the numbers, instead of asking for less.
+/// An open loop: event i is planned for start + i / rate, whatever happened to earlier ones. A
+/// delay shows in the measurements instead of reducing the load.
 class Schedule {
 public:
     Schedule() = default;

@@ -8,8 +8,8 @@
 
 namespace pulsegate::load {
 
-/// What a message carries so that its receiver can tell when it was meant to leave, whether it came
-/// to the right client and which one it was. The rest of the payload is filling.
+/// The head of each message's payload: when it was planned, for which client, and its number. The
+/// rest of the payload is padding.
 struct Stamp {
     static constexpr std::size_t size = 32;
 
@@ -23,7 +23,7 @@ struct Stamp {
 /// Overwrites `out` with a payload of `size` bytes, at least `Stamp::size`.
 void write(const Stamp& stamp, std::size_t size, Buffer& out);
 
-/// Nothing if the payload is not, to the last byte, one of ours.
-std::optional<Stamp> read_stamp(Bytes payload);
+/// Nothing if the payload is not exactly one that `write` wrote.
+[[nodiscard]] std::optional<Stamp> read_stamp(Bytes payload);
 
 }  // namespace pulsegate::load

@@ -15,17 +15,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What is opened or closed in one go; then reading has its turn.
+/// How long to open or close connections before reading again.
 constexpr Duration turn = 1ms;
 
-constexpr Duration news_every = 200ms;
+constexpr Duration report_every = 200ms;
 
 constexpr int storm_niceness = 19;
 
 bool says_busy(Reason reason) {
     switch (reason) {
         case Reason::server_busy:
-        case Reason::server_unavailable:  // and what 3.1.1 hears of server_busy
+        case Reason::server_unavailable:  // 3.1.1's return code 3, for server_busy too
         case Reason::quota_exceeded:
         case Reason::connection_rate_exceeded: return true;
         default: return false;
@@ -35,8 +35,8 @@ bool says_busy(Reason reason) {
 }  // namespace
 
 Storm::Storm(asio::io_context& io, const Plan& plan, asio::ip::tcp::endpoint target,
-             std::uint64_t run, Tell tell)
-    : Crowd(io, plan, std::move(target), run), tell_(std::move(tell)) {
+             std::uint64_t run, Report report)
+    : Crowd(io, plan, std::move(target), run), report_(std::move(report)) {
     for (std::uint32_t number = plan_.established(); number < plan_.clients; ++number)
         clients_.emplace_back(io_, number, false);
 }
@@ -55,7 +55,7 @@ void Storm::strike(Time now) {
     vanish_some();
 }
 
-// ---- Time
+// -- time --
 
 void Storm::take_turn(Time now) {
     if (stage_ == Stage::gathering) {
@@ -64,25 +64,26 @@ void Storm::take_turn(Time now) {
     }
     if (stage_ == Stage::returning && now >= struck_at_ + plan_.options.storm_within)
         enter(Stage::over, now);
-    if (now >= next_news_) tell_news(now);
+    if (now >= next_report_) report_status(now);
 }
 
 Time Storm::next_turn() const { return next_in_ramp(); }
 
 void Storm::enter(Stage next, Time now) {
     stage_ = next;
-    tell_news(now);
+    report_status(now);
 }
 
-void Storm::tell_news(Time now) {
-    next_news_ = now + news_every;
-    tell_({stage_, now, results_.connections.connected, results_.connections.failed, open_,
-           results_.storm.back, packets_sent_, packets_received_});
+void Storm::report_status(Time now) {
+    next_report_ = now + report_every;
+    report_({stage_, now, results_.connections.connected, results_.connections.failed, open_,
+             results_.storm.back, packets_sent_, packets_received_});
 }
 
-// ---- Away and back again
+// -- vanish and reconnect --
 
-/// Does `act` for as many of the vanished as fit into a turn. False: everybody has been treated.
+/// Calls `act` for as many of the vanished clients as fit into a turn. False: that was the last
+/// one.
 template <class Act>
 bool Storm::some(Act act) {
     Time now = Clock::now();
@@ -95,7 +96,7 @@ bool Storm::some(Act act) {
 
 void Storm::vanish_some() {
     const bool more = some([this](Client& client, Time) {
-        if (client.stage != Client::Stage::talking) return;  // lost meanwhile
+        if (client.stage != Client::Stage::talking) return;  // lost in the meantime
         --open_;
         Wheel::cancel(client);
         client.vanish();
@@ -127,7 +128,7 @@ void Storm::attempt(Client& client, Time now) {
     connect(client, now);
 }
 
-void Storm::came_in(Client& client, Time now) {
+void Storm::logged_in(Client& client, Time now) {
     ++open_;
     if (stage_ != Stage::gathering) return came_back(client, now);
     settle(client, now);
@@ -160,37 +161,39 @@ void Storm::lost(Client& client, Client::Stage stage, const std::string& cause) 
         --open_;
         return judge_lost_talker(client, cause);
     }
-    stage_ == Stage::gathering ? fail(client, cause) : turned_away(client, cause);
+    stage_ == Stage::gathering ? fail(client, cause) : retry_later(client, cause);
 }
 
-void Storm::turned_away(Client& client, const std::string& cause) {
+void Storm::retry_later(Client& client, const std::string& cause) {
     auto& storm = results_.storm;
-    const bool busy = says_busy(client.farewell);
+    const bool busy = says_busy(client.disconnect_reason);
     if (!busy && client.refused) {
         ++storm.refused;
-        give_example(fmt::format("{} could not come back: {}", id_of(client.number), cause));
+        give_example(fmt::format("{} could not reconnect: {}", id_of(client.number), cause));
         return end_if_settled(Clock::now());
     }
     ++(busy ? storm.busy : storm.dropped);
-    if (client.times_turned_away == 0) ++storm.turned_away;
-    ++client.times_turned_away;
+    if (client.failed_attempts == 0) ++storm.retried;
+    ++client.failed_attempts;
     client.stage = Client::Stage::waiting;
-    plan_next(client, Clock::now() + backoff(client.times_turned_away, random(0, 1)));
+    plan_next(client, Clock::now() + backoff(client.failed_attempts, random(0, 1)));
 }
 
-// ---- A thread of its own
+// -- a thread of its own --
 
 StormThread::StormThread(asio::io_context& home, const Plan& plan,
-                         const asio::ip::tcp::endpoint& target, std::uint64_t run, Storm::Tell hear)
-    : storm_(io_, plan, target, run, [&home, hear = std::move(hear)](const Storm::News& news) {
-          asio::post(home, [hear, news] { hear(news); });
-      }) {}
+                         const asio::ip::tcp::endpoint& target, std::uint64_t run,
+                         Storm::Report report)
+    : storm_(io_, plan, target, run,
+             [&home, report = std::move(report)](const Storm::Status& status) {
+                 asio::post(home, [report, status] { report(status); });
+             }) {}
 
 void StormThread::gather(Time start_of_run) {
     asio::post(io_, [this, start_of_run] { storm_.gather(start_of_run); });
     thread_ = std::thread([this] {
-        // A storm comes from outside: if all are on one machine, what it costs to make one is not
-        // to be taken from the server and the established clients.
+        // In reality the clients of a storm have machines of their own: on one machine, its cost
+        // must not be taken from the server and the established clients.
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), storm_niceness);
         io_.run();
     });

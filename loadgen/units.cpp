@@ -11,7 +11,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// A number at the front of `text`, which is moved behind it. No sign, no exponent, no "inf".
+/// Removes a number from the front of `text`. No sign, no exponent, no "inf".
 std::optional<double> take_number(std::string_view& text) {
     const auto end = text.find_first_not_of("0123456789.");
     const auto digits = std::string(text.substr(0, end));

@@ -8,15 +8,15 @@
 
 namespace pulsegate::load {
 
-/// How people write quantities on a command line. What can't be understood throws
-/// `std::invalid_argument`, whose text says what would be right.
+/// Parses quantities of the command line. A text that can't be parsed throws
+/// `std::invalid_argument`, which says what would be right.
 
 Duration parse_duration(std::string_view text);  ///< "500ms", "20s", "1.5m", "1h"
 double parse_rate(std::string_view text);        ///< "3000/s" or "3000", a second
 double parse_percent(std::string_view text);     ///< "50%" or "50", returned as 0.5
 std::uint64_t parse_count(std::string_view text);
 
-/// Some of many: a number, or a part of them.
+/// A number, or a fraction of all.
 struct Share {
     std::uint64_t count = 0;
     double fraction = 0;
@@ -31,7 +31,7 @@ struct Address {
 };
 Address parse_address(std::string_view url);  ///< "mqtt://host[:port]", IPv6 in brackets
 
-/// And how they like to read them.
+/// The same for people to read.
 std::string show(Duration duration);          ///< "850 µs", "12.3 ms", "30.5 s"
 std::string show_count(std::uint64_t count);  ///< "15,000"
 std::string show_rate(double rate);           ///< "2,186/s"

@@ -53,7 +53,7 @@ Check check_silent(const Plan& plan, const Results& results) {
     Check check{"expiry",
                 fmt::format("every silent client was closed after {} to {} (+{})", show(limit),
                             show(limit + server_tick), show(plan.options.tolerance)),
-                Outcome::skipped, "nobody fell silent"};
+                Outcome::skipped, "no client fell silent"};
     if (seen.silent == 0) return check;
 
     check.outcome = passed_if(seen.early + seen.late + seen.still_open == 0);
@@ -72,7 +72,7 @@ Check check_silent(const Plan& plan, const Results& results) {
 Check check_messages(const Results& results) {
     const auto& seen = results.messages;
     Check check{"messages", "every message arrived exactly once", Outcome::skipped,
-                "none was sent"};
+                "no messages were sent"};
     if (seen.planned == 0) return check;
 
     check.outcome = passed_if(seen.unsent + seen.lost + seen.duplicated + seen.misdirected == 0);
@@ -129,7 +129,7 @@ Check check_established(const Plan& plan, const Results& results) {
     return check;
 }
 
-/// A run that the generator spoiled itself proves nothing, and must not look like a success.
+/// A run in which the generator let clients starve proves nothing, and must not pass.
 Check check_generator(const Results& results) {
     return {"generator", "the generator kept its talkers alive", passed_if(results.starved == 0),
             results.starved == 0 ? "yes"
@@ -140,17 +140,17 @@ Check check_generator(const Results& results) {
 
 }  // namespace
 
-// The close happened in [seen - blind, seen]. The server's silence began in [before, after] the
-// send, or a little later, when the packet reached it. So seen - before is the longest silence
-// possible: if even that is below the limit, the close was early, and no slack is owed. Likewise
-// seen - blind - after is the shortest: if even that is past the bound, the close was late; the
-// tolerance pays for the way through the kernel and for a busy machine.
+// The close happened in [seen - blind, seen]. The silence began between `before` and `after` the
+// send, or a little later, when the packet reached the server. So seen - before is the longest
+// silence possible: if even that is below the limit, the close was early, without any tolerance.
+// Likewise seen - blind - after is the shortest: if even that is past the bound, the close was
+// late; the tolerance allows for the kernel and for a busy machine.
 Timing judge(const Close& close, Duration limit, Duration tolerance) {
     const Duration bound = limit + server_tick + tolerance;
     if (close.since_before_send < limit) return Timing::early;
     if (close.since_after_send - close.blind > bound) return Timing::late;
 
-    // Between two looks of a loop that keeps up, the close is taken to be when it was seen.
+    // If the event loop keeps up, the close is taken to be when it was seen.
     if (close.blind <= stall)
         return close.since_after_send > bound ? Timing::late : Timing::in_time;
 

@@ -11,21 +11,21 @@ namespace pulsegate::load {
 
 /// How long a client had been silent when its close was seen.
 struct Close {
-    Duration since_before_send{};  ///< the longest it can have been: the send may have taken time
+    Duration since_before_send{};  ///< the longest possible, as the send took time
     Duration since_after_send{};
-    Duration blind{};  ///< the close may have come this much before it was seen
+    Duration blind{};  ///< the close may have been this much before it was seen
 };
 
 enum class Timing { in_time, early, late, unclear };
 
-/// Was a silent client closed between `limit` and one tick later? Times that prove nothing, because
-/// the generator had stalled, are `unclear`.
+/// Was a silent client closed between `limit` and one tick later? `unclear` if the generator had
+/// stalled.
 Timing judge(const Close& close, Duration limit, Duration tolerance);
 
-/// Was the server right to close a client that meant to talk? Then the generator let it starve.
+/// Was the server right to close a talking client, because the generator sent nothing in time?
 bool starved(const Close& close, Duration limit);
 
-/// One promise and whether the server kept it.
+/// A promise of the server, and whether the run confirmed it.
 struct Check {
     enum class Outcome { passed, failed, skipped };
 
@@ -35,7 +35,7 @@ struct Check {
     std::string detail;
 };
 
-/// How many times the quiet one the p99 of the storm is; nothing if one of them is not known.
+/// The p99 in the storm divided by the quiet one; nothing if one of them is unknown.
 std::optional<double> p99_ratio(const Histogram& quiet, const Histogram& storm);
 
 std::vector<Check> check(const Plan& plan, const Results& results);
