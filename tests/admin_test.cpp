@@ -76,8 +76,8 @@ TEST_CASE("/metrics counts what happened") {
     Conversation bob(gateway);
     alice.login(at_home(0, "alice")).send("82 r k1 s'x' 01").expect("90 03 k1 01");
     bob.login(at_home(1, "bob")).send("32 r s'x' k1 'hi' | 30 r s'presence/x' 'no'");
-    bob.expect("40 02 k1").expect_nothing();
-    alice.expect("32 r s'x' k1 'hi'").send("40 02 k1").expect_nothing();
+    bob.expect("40 02 k1").send("c0 00").expect("d0 00");
+    alice.expect("32 r s'x' k1 'hi'").send("40 02 k1 | c0 00").expect("d0 00");
     Conversation(gateway).send("10 r s'MQTT' 04 00 k10 s''").expect("20 02 00 02").expect_close();
     Conversation(gateway).send("c0 00").expect_close();
     Conversation(gateway).login("carol").send("e0 00").expect_close();
@@ -108,7 +108,7 @@ TEST_CASE("/metrics counts what happened") {
     CHECK(sum(text, "pulsegate_bytes_received_total") > 50);
     CHECK(sum(text, "pulsegate_bytes_sent_total") > 20);
     CHECK(sum(text, "pulsegate_expiries_total") == 0);
-    CHECK(sum(text, "pulsegate_rescues_total") == 0);
+    CHECK(sum(text, "pulsegate_expiry_false_alarms_total") == 0);
     CHECK(sum(text, "pulsegate_login_timeouts_total") == 0);
     CHECK(sum(text, "pulsegate_limit_hits_total") == 0);
     CHECK(sum(text, "pulsegate_open_files_limit") > 0);

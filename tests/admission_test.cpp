@@ -1,4 +1,4 @@
-#include "server/admission/admission.h"
+#include "server/limits/admission.h"
 
 #include <doctest/doctest.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "server/admission/address.h"
-#include "server/admission/conduct.h"
-#include "server/admission/login_queue.h"
-#include "server/admission/recent.h"
-#include "server/admission/visitors.h"
+#include "server/limits/address.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/client_limits.h"
+#include "server/limits/recent_counts.h"
+#include "server/login/login_queue.h"
 
 using namespace pulsegate;
 
@@ -66,60 +66,61 @@ TEST_CASE("a minute that nobody asked about is over all the same") {
     CHECK(counts.count(1, 1001 * minute) == 0);
 }
 
-// -- visitors
+// -- address_limits
 
 TEST_CASE("an address may have so many connections, and the next few are told") {
-    Visitors visitors({.max_connections_per_address = 2});
-    using Standing = Visitors::Standing;
-    CHECK(visitors.enter(here, 0) == Standing::welcome);
-    CHECK(visitors.enter(here, 0) == Standing::welcome);
-    CHECK(visitors.enter(there, 0) == Standing::welcome);
-    for (int i = 0; i < 64; ++i) CHECK(visitors.enter(here, 0) == Standing::crowded);
-    CHECK(visitors.enter(here, 0) == Standing::shut_out);
-    for (int i = 0; i < 66; ++i) visitors.leave(here);
-    CHECK(visitors.enter(here, 0) == Standing::welcome);
-    CHECK(visitors.enter(here, 0) == Standing::crowded);
+    AddressLimits address_limits({.max_connections_per_address = 2});
+    using Standing = AddressLimits::Standing;
+    CHECK(address_limits.enter(here, 0) == Standing::ok);
+    CHECK(address_limits.enter(here, 0) == Standing::ok);
+    CHECK(address_limits.enter(there, 0) == Standing::ok);
+    for (int i = 0; i < 64; ++i) CHECK(address_limits.enter(here, 0) == Standing::too_many);
+    CHECK(address_limits.enter(here, 0) == Standing::refused_silently);
+    for (int i = 0; i < 66; ++i) address_limits.leave(here);
+    CHECK(address_limits.enter(here, 0) == Standing::ok);
+    CHECK(address_limits.enter(here, 0) == Standing::too_many);
 }
 
 TEST_CASE("with a limit of 0 an address may have any number of connections") {
-    Visitors visitors({.max_connections_per_address = 0});
+    AddressLimits address_limits({.max_connections_per_address = 0});
     for (int i = 0; i < 100'000; ++i)
-        REQUIRE(visitors.enter(here, 0) == Visitors::Standing::welcome);
+        REQUIRE(address_limits.enter(here, 0) == AddressLimits::Standing::ok);
 }
 
 TEST_CASE("connections from nowhere count for no limit") {
-    Visitors visitors({.max_connections_per_address = 1, .ban_failures = 1});
+    AddressLimits address_limits({.max_connections_per_address = 1, .ban_failures = 1});
     for (int i = 0; i < 100; ++i) {
-        CHECK(visitors.enter(Address(), 0) == Visitors::Standing::welcome);
-        CHECK_FALSE(visitors.failed(Address(), 1, 0));
+        CHECK(address_limits.enter(Address(), 0) == AddressLimits::Standing::ok);
+        CHECK_FALSE(address_limits.failed(Address(), 1, 0));
     }
-    visitors.leave(Address());
+    address_limits.leave(Address());
 }
 
 TEST_CASE("wrong passwords ban their address, and nobody else's, for a while") {
-    Visitors visitors({.ban_failures = 3, .ban_time = 10 * second});
-    using Standing = Visitors::Standing;
-    CHECK_FALSE(visitors.failed(here, 1, 0));
-    CHECK_FALSE(visitors.failed(here, 2, 1));
-    CHECK(visitors.enter(here, 2) == Standing::welcome);
-    CHECK(visitors.failed(here, 3, 2));
-    CHECK_FALSE(visitors.failed(here, 4, 3));  // it is banned already
-    CHECK(visitors.enter(here, 10 * second) == Standing::banned);
-    CHECK(visitors.enter(there, 10 * second) == Standing::welcome);
-    REQUIRE(visitors.bans(10 * second).size() == 1);
-    CHECK(visitors.bans(10 * second).front().address == "10.0.0.7");
-    CHECK(visitors.bans(10 * second).front().left == 2);
-    CHECK(visitors.enter(here, 10 * second + 2) == Standing::welcome);
-    CHECK(visitors.bans(10 * second + 2).empty());
-    CHECK_FALSE(visitors.failed(here, 5, 10 * second + 2));  // it begins anew
+    AddressLimits address_limits({.ban_failures = 3, .ban_time = 10 * second});
+    using Standing = AddressLimits::Standing;
+    CHECK_FALSE(address_limits.failed(here, 1, 0));
+    CHECK_FALSE(address_limits.failed(here, 2, 1));
+    CHECK(address_limits.enter(here, 2) == Standing::ok);
+    CHECK(address_limits.failed(here, 3, 2));
+    CHECK_FALSE(address_limits.failed(here, 4, 3));  // it is banned already
+    CHECK(address_limits.enter(here, 10 * second) == Standing::banned);
+    CHECK(address_limits.enter(there, 10 * second) == Standing::ok);
+    REQUIRE(address_limits.bans(10 * second).size() == 1);
+    CHECK(address_limits.bans(10 * second).front().address == "10.0.0.7");
+    CHECK(address_limits.bans(10 * second).front().left == 2);
+    CHECK(address_limits.enter(here, 10 * second + 2) == Standing::ok);
+    CHECK(address_limits.bans(10 * second + 2).empty());
+    CHECK_FALSE(address_limits.failed(here, 5, 10 * second + 2));  // it begins anew
 }
 
 TEST_CASE("one wrong password again and again is no guessing, within reason") {
-    Visitors visitors({.ban_failures = 3});
-    for (int i = 0; i < 58; ++i) CHECK_FALSE(visitors.failed(here, 1 + i % 2, 0));
-    CHECK_FALSE(visitors.failed(here, 1, 0));
-    CHECK(visitors.failed(here, 1, 0));  // sixty, twenty times as many as different ones may be
-    Visitors others({.ban_failures = 3});
+    AddressLimits address_limits({.ban_failures = 3});
+    for (int i = 0; i < 58; ++i) CHECK_FALSE(address_limits.failed(here, 1 + i % 2, 0));
+    CHECK_FALSE(address_limits.failed(here, 1, 0));
+    CHECK(
+        address_limits.failed(here, 1, 0));  // sixty, twenty times as many as different ones may be
+    AddressLimits others({.ban_failures = 3});
     CHECK_FALSE(others.failed(here, 1, 0));
     CHECK_FALSE(others.failed(here, 1, 0));
     CHECK_FALSE(others.failed(here, 2, 0));
@@ -127,60 +128,60 @@ TEST_CASE("one wrong password again and again is no guessing, within reason") {
 }
 
 TEST_CASE("who is slow to guess is not banned") {
-    Visitors visitors({.ban_failures = 3});
+    AddressLimits address_limits({.ban_failures = 3});
     for (Millis now = 0; now < 100 * minute; now += 31 * second)
-        CHECK_FALSE(visitors.failed(here, static_cast<std::uint64_t>(now), now));
+        CHECK_FALSE(address_limits.failed(here, static_cast<std::uint64_t>(now), now));
 }
 
 TEST_CASE("a ban can be lifted") {
-    Visitors visitors({.ban_failures = 1});
-    CHECK(visitors.failed(here, 1, 0));
-    CHECK_FALSE(visitors.lift_ban(there));
-    CHECK(visitors.lift_ban(here));
-    CHECK(visitors.enter(here, 0) == Visitors::Standing::welcome);
+    AddressLimits address_limits({.ban_failures = 1});
+    CHECK(address_limits.failed(here, 1, 0));
+    CHECK_FALSE(address_limits.lift_ban(there));
+    CHECK(address_limits.lift_ban(here));
+    CHECK(address_limits.enter(here, 0) == AddressLimits::Standing::ok);
 }
 
-// -- conduct
+// -- client_limits
 
 TEST_CASE("a client whose connections break all the time is banned for a while") {
-    Conduct conduct({.ban_flaps = 3, .ban_time = 10 * second});
-    CHECK_FALSE(conduct.broke_off("u", "c", 0));
-    CHECK_FALSE(conduct.broke_off("u", "c", 1));
-    CHECK_FALSE(conduct.banned("u", "c", 1));
-    CHECK(conduct.broke_off("u", "c", 2));
-    CHECK(conduct.banned("u", "c", 2));
-    CHECK_FALSE(conduct.banned("u", "d", 2));
-    CHECK_FALSE(conduct.banned("v", "c", 2));
-    REQUIRE(conduct.bans(2).size() == 1);
-    CHECK(conduct.bans(2).front().user == "u");
-    CHECK(conduct.bans(2).front().client == "c");
-    CHECK(conduct.bans(2).front().left == 10 * second);
-    CHECK_FALSE(conduct.banned("u", "c", 10 * second + 2));
-    CHECK(conduct.broke_off("u", "c", 3) == false);
+    ClientLimits client_limits({.ban_flaps = 3, .ban_time = 10 * second});
+    CHECK_FALSE(client_limits.broke_off("u", "c", 0));
+    CHECK_FALSE(client_limits.broke_off("u", "c", 1));
+    CHECK_FALSE(client_limits.banned("u", "c", 1));
+    CHECK(client_limits.broke_off("u", "c", 2));
+    CHECK(client_limits.banned("u", "c", 2));
+    CHECK_FALSE(client_limits.banned("u", "d", 2));
+    CHECK_FALSE(client_limits.banned("v", "c", 2));
+    REQUIRE(client_limits.bans(2).size() == 1);
+    CHECK(client_limits.bans(2).front().user == "u");
+    CHECK(client_limits.bans(2).front().client == "c");
+    CHECK(client_limits.bans(2).front().left == 10 * second);
+    CHECK_FALSE(client_limits.banned("u", "c", 10 * second + 2));
+    CHECK(client_limits.broke_off("u", "c", 3) == false);
 }
 
 TEST_CASE("the ban of a client can be lifted") {
-    Conduct conduct({.ban_flaps = 1});
-    CHECK(conduct.broke_off("u", "c", 0));
-    CHECK_FALSE(conduct.lift_ban("u", "x"));
-    CHECK(conduct.lift_ban("u", "c"));
-    CHECK_FALSE(conduct.banned("u", "c", 0));
+    ClientLimits client_limits({.ban_flaps = 1});
+    CHECK(client_limits.broke_off("u", "c", 0));
+    CHECK_FALSE(client_limits.lift_ban("u", "x"));
+    CHECK(client_limits.lift_ban("u", "c"));
+    CHECK_FALSE(client_limits.banned("u", "c", 0));
 }
 
 TEST_CASE("the first takeovers are free, then each waits longer, up to a bound") {
-    Conduct conduct({.duel_takeovers = 3});
+    ClientLimits client_limits({.duel_takeovers = 3});
     std::vector<Millis> pauses;
-    for (int i = 0; i < 9; ++i) pauses.push_back(conduct.pause_before_takeover("u", "c", i));
+    for (int i = 0; i < 9; ++i) pauses.push_back(client_limits.pause_before_takeover("u", "c", i));
     CHECK(pauses == std::vector<Millis>{0, 0, 0, 1000, 2000, 4000, 8000, 8000, 8000});
-    CHECK(conduct.pause_before_takeover("u", "d", 9) == 0);
-    CHECK(conduct.pause_before_takeover("u", "c", 3 * minute) == 0);
+    CHECK(client_limits.pause_before_takeover("u", "d", 9) == 0);
+    CHECK(client_limits.pause_before_takeover("u", "c", 3 * minute) == 0);
 }
 
 TEST_CASE("limits of 0 ban nobody and let nobody wait") {
-    Conduct conduct({.ban_flaps = 0, .duel_takeovers = 0});
+    ClientLimits client_limits({.ban_flaps = 0, .duel_takeovers = 0});
     for (int i = 0; i < 1000; ++i) {
-        CHECK_FALSE(conduct.broke_off("u", "c", i));
-        CHECK(conduct.pause_before_takeover("u", "c", i) == 0);
+        CHECK_FALSE(client_limits.broke_off("u", "c", i));
+        CHECK(client_limits.pause_before_takeover("u", "c", i) == 0);
     }
 }
 
@@ -219,7 +220,7 @@ TEST_CASE("addresses take turns, and those of one address come in their order") 
     std::vector<LoginQueue::Ticket> order;
     while (const auto ticket = queue.next()) {
         order.push_back(*ticket);
-        if (*ticket == 5) queue.add(from("10.0.0.9"), 7, 0);  // a newcomer need not wait for all
+        if (*ticket == 5) queue.add(from("10.0.0.9"), 7, 0);  // a new address need not wait for all
     }
     CHECK(order == std::vector<LoginQueue::Ticket>{1, 5, 2, 6, 7, 3, 4});
     CHECK(queue.empty());
@@ -246,7 +247,7 @@ TEST_CASE("nobody is served before a place with fewer turns so far, whoever come
     std::map<LoginQueue::Ticket, std::uint32_t> place_of;
     LoginQueue::Ticket ticket = 0;
     for (Millis now = 0; now < 20'000; ++now) {
-        const auto place = random() % 20;
+        const auto place = static_cast<std::uint32_t>(random() % 20);
         if (random() % 3 != 0) {
             queue.add(Address(boost::asio::ip::address_v4(place + 1)), ++ticket, now);
             waiting[place].push_back(ticket);

@@ -32,7 +32,7 @@ std::string told(const char* flag) {
     try {
         parsed({flag});
         return {};
-    } catch (const Informed& informed) {
+    } catch (const UsageRequested& informed) {
         return informed.text;
     }
 }
@@ -101,8 +101,8 @@ void check_unusual(const Config& config) {
     REQUIRE(config.listen.size() == 2);
     CHECK(config.listen[0].text() == "mqtt://127.0.0.1:2883");
     CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
-    CHECK(config.gatekeeper.allow_anonymous);
-    const auto& hook = config.gatekeeper.hook;
+    CHECK(config.authenticator.allow_anonymous);
+    const auto& hook = config.authenticator.hook;
     REQUIRE(hook.url);
     CHECK(hook.url->tls);
     CHECK(hook.url->authority() == "auth.example:9443");
@@ -156,11 +156,11 @@ TEST_CASE("without arguments the gateway serves this machine only") {
     CHECK(config.login_timeout == 10'000);
     CHECK(config.user_from == UserFrom::username);
     CHECK(config.max_packet_size == 256 * 1024);
-    CHECK_FALSE(config.gatekeeper.allow_anonymous);
-    CHECK_FALSE(config.gatekeeper.hook.url);
-    CHECK(config.gatekeeper.hook.timeout == 3'000);
-    CHECK(config.gatekeeper.hook.cache == 10'000);
-    CHECK(config.gatekeeper.hook.connections == 16);
+    CHECK_FALSE(config.authenticator.allow_anonymous);
+    CHECK_FALSE(config.authenticator.hook.url);
+    CHECK(config.authenticator.hook.timeout == 3'000);
+    CHECK(config.authenticator.hook.cache == 10'000);
+    CHECK(config.authenticator.hook.connections == 16);
     CHECK(config.events.empty());
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("a listener without a port has the usual one") {
 
 TEST_CASE("an auth hook's URL has the usual port and path, unless it names them") {
     const auto hook = [](const char* url) {
-        return *parsed({"--auth-hook", url}).gatekeeper.hook.url;
+        return *parsed({"--auth-hook", url}).authenticator.hook.url;
     };
     CHECK(hook("http://auth.example").authority() == "auth.example");
     CHECK(hook("http://auth.example").port == 80);

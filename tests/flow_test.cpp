@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/hash.h"
 #include "server/session/broker.h"
 #include "tests/support/gateway.h"
 #include "tests/support/wire.h"
@@ -132,9 +133,9 @@ TEST_CASE("who comes back gets more than its line takes at once, and is not cut"
         slow.send("82 r k1 s'x' 01").expect("90 03 k1 01").send("e0 00").expect_close();
     }
     Conversation sender(gateway);
-    sender.login(at_home(Broker::home("slow", 2), "sender"));
+    sender.login(at_home(home_shard("slow", 2), "sender"));
     for (int i = 1; i <= messages; ++i) sender.send("32 r s'x' k1 'y'*15000").expect("40 02 k1");
-    Conversation slow(gateway.mqtt_port(), 4096);
+    Conversation slow(gateway, 4096);
     slow.send("10 r s'MQTT' 04 00 k10 s'slow'").expect("20 r 01 00");
     sender.expect_nothing();  // their shard has done what it wanted to do at once
     for (int i = 1; i <= messages; ++i) {
@@ -196,7 +197,7 @@ TEST_CASE("a consumer that does not read is cut, and others get their messages")
             CAPTURE(shard);
             Conversation sender(gateway);
             Conversation reader(gateway);
-            Conversation sleeper(gateway.mqtt_port(), 4096);
+            Conversation sleeper(gateway, 4096);
             Conversation watcher(gateway);
             const auto lazy = at_home(shard, "lazy");
             watcher.login("watcher");

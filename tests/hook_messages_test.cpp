@@ -19,22 +19,22 @@ bool fails(unsigned status, std::string_view body) {
 bool fails(std::string_view body) { return fails(200, body); }
 
 /// What a clear answer says.
-Verdict verdict(std::string_view body, unsigned status = 200) {
+AuthResult result(std::string_view body, unsigned status = 200) {
     const auto answer = read_hook_answer(status, body, now);
     if (const auto* failure = std::get_if<HookFailure>(&answer)) FAIL(failure->why);
-    return std::get<Verdict>(answer);
+    return std::get<AuthResult>(answer);
 }
-bool allowed(std::string_view body) { return verdict(body).reason == Reason::success; }
+bool allowed(std::string_view body) { return result(body).reason == Reason::success; }
 bool denied(std::string_view body, unsigned status = 200) {
-    const auto given = verdict(body, status);
+    const auto given = result(body, status);
     return given.reason == Reason::bad_user_name_or_password && !given.why.empty();
 }
 
 }  // namespace
 
 TEST_CASE("the question says who asks to come in, whatever it is called") {
-    const Claim claim{"al\"ice\\\n", "pass\tword", "phone-\xC3\xA9", "2001:db8::1"};
-    const auto read = boost::json::parse(hook_question(claim)).as_object();
+    const Credentials credentials{"al\"ice\\\n", "pass\tword", "phone-\xC3\xA9", "2001:db8::1"};
+    const auto read = boost::json::parse(hook_question(credentials)).as_object();
     CHECK(read.size() == 4);
     CHECK(read.at("user") == "al\"ice\\\n");
     CHECK(read.at("password") == "pass\tword");
@@ -45,11 +45,11 @@ TEST_CASE("the question says who asks to come in, whatever it is called") {
 TEST_CASE("the backend's yes lets a client in, with what it says besides") {
     CHECK(allowed(R"({"allow":true})"));
     CHECK(allowed(R"( {"more": {"of": [1]}, "allow": true} )"));
-    CHECK(verdict(R"({"allow":true})").user.empty());
-    CHECK_FALSE(verdict(R"({"allow":true})").rules);
-    CHECK_FALSE(verdict(R"({"allow":true})").expiry);
+    CHECK(result(R"({"allow":true})").user.empty());
+    CHECK_FALSE(result(R"({"allow":true})").rules);
+    CHECK_FALSE(result(R"({"allow":true})").expiry);
 
-    const auto rich = verdict(
+    const auto rich = result(
         R"({"allow":true,"user":"alice","expires":1800000060.5,"acl":["allow read room/1"]})");
     CHECK(rich.user == "alice");
     CHECK(rich.expiry == now + 60);
@@ -59,7 +59,7 @@ TEST_CASE("the backend's yes lets a client in, with what it says besides") {
 }
 
 TEST_CASE("an empty list of rules allows nothing, and is not the same as none") {
-    const auto none = verdict(R"({"allow":true,"acl":[]})");
+    const auto none = result(R"({"allow":true,"acl":[]})");
     REQUIRE(none.rules);
     CHECK_FALSE(none.rules->may_publish({"alice", "c"}, "room/1"));
 }

@@ -345,5 +345,5 @@ TEST_CASE("a delivery to an inbox obeys the connection's limits and aliases") {
     sender.expect("40 02 k1 | 40 02 k2");
     narrow.expect("32 r s'inbox/bob' k1 [ 23 k1 ] 'one'").expect_nothing();
     narrow.send("40 02 k1").expect("32 r s'' k2 [ 23 k1 ] 'two'");
-    CHECK(Gateway::logged("message to 'narrow' on 'inbox/bob' dropped"));
+    CHECK(Gateway::logged("client 'narrow' of user 'bob': message to 'inbox/bob' dropped"));
 }

@@ -18,14 +18,19 @@ struct Include {
     bool quoted;
 };
 
-/// Every include of the files in one folder and below it.
-std::vector<Include> includes_of(const std::string& folder) {
+/// Every include of the files whose paths begin so: all in a folder and below it, or the header and
+/// the source of one thing.
+std::vector<Include> includes_of(const std::string& beginning) {
     const fs::path root = PULSEGATE_SOURCE_DIR;
+    const bool is_folder = fs::is_directory(root / beginning);
+    const fs::path folder = is_folder ? fs::path(beginning) : fs::path(beginning).parent_path();
     std::vector<Include> found;
     std::size_t files = 0;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
         const auto kind = entry.path().extension();
         if (kind != ".h" && kind != ".cpp") continue;
+        if (!is_folder && fs::relative(entry.path(), root).replace_extension() != beginning)
+            continue;
         ++files;
         std::ifstream in(entry.path());
         for (std::string line; std::getline(in, line);) {
@@ -54,6 +59,16 @@ void check_only(const std::string& folder, const std::vector<std::string>& allow
     }
 }
 
+/// Like `check_only`, for those who may use whatever library they like.
+void check_of_ours(const std::string& folder, const std::vector<std::string>& allowed) {
+    for (const Include& include : includes_of(folder)) {
+        if (!include.quoted) continue;
+        CAPTURE(include.by);
+        CAPTURE(include.what);
+        CHECK(begins_with_any(include.what, allowed));
+    }
+}
+
 void check_never(const std::string& folder, const std::vector<std::string>& forbidden) {
     for (const Include& include : includes_of(folder)) {
         CAPTURE(include.by);
@@ -69,32 +84,56 @@ TEST_CASE("protocol and wheel need the standard library and themselves, nothing 
     check_only("wheel", {"wheel/"});
 }
 
+TEST_CASE("what everything stands on includes nothing of what stands on it") {
+    check_of_ours("server/base", {"protocol/", "wheel/", "server/base/"});
+    check_of_ours("server/limits", {"protocol/", "wheel/", "server/base/", "server/limits/"});
+    check_of_ours("server/auth", {"protocol/", "server/base/", "server/topics.h", "server/auth/"});
+    check_of_ours("server/routing", {"protocol/", "server/base/", "server/topics.h",
+                                     "server/message.h", "server/routing/"});
+}
+
+TEST_CASE("only who reads packets and topics includes how they are read") {
+    const std::vector<std::string> reading{"protocol/decode.h", "protocol/topic.h",
+                                           "protocol/packet.h"};
+    for (const char* file :
+         {"protocol/utf8", "protocol/decode_error", "protocol/reader", "protocol/proxy",
+          "protocol/websocket", "server/base/url", "server/auth/passwords", "server/auth/jwt",
+          "server/auth/json_claims", "server/auth/secret_file", "server/config", "server/http"})
+        check_never(file, reading);
+}
+
 TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the server") {
-    const std::vector<std::string> above{"server/transport", "server/http",     "server/shard.h",
-                                         "server/server.h",  "server/config.h", "server/mailbox.h",
-                                         "boost/asio",       "boost/beast",     "sys/",
-                                         "netinet/"};
+    const std::vector<std::string> above{
+        "server/transport", "server/http",     "server/shard",
+        "server/server.h",  "server/config.h", "server/base/mailbox.h",
+        "boost/asio",       "boost/beast",     "sys/",
+        "netinet/"};
     check_never("server/session", above);
     check_never("server/routing", above);
 }
 
-TEST_CASE("what limits newcomers knows nothing of connections and sessions") {
-    check_never("server/admission",
+TEST_CASE("limits know nothing of connections and sessions") {
+    check_never("server/limits",
                 {"server/session", "server/routing", "server/transport", "server/http",
-                 "server/shard.h", "server/server.h", "server/config.h", "boost/asio/io_context",
+                 "server/shard", "server/server.h", "server/config.h", "boost/asio/io_context",
                  "boost/beast", "sys/socket.h"});
 }
 
-TEST_CASE("the transport knows links, but neither sessions nor who runs it") {
-    check_never("server/transport",
-                {"server/session/session.h", "server/session/broker.h", "server/routing",
-                 "server/http", "server/shard.h", "server/server.h", "server/config.h"});
+TEST_CASE("the transport knows links, but neither sessions, logins nor who runs it") {
+    check_never("server/transport", {"server/session/session.h", "server/session/broker.h",
+                                     "server/routing", "server/auth", "server/login", "server/http",
+                                     "server/shard", "server/server.h", "server/config.h"});
+}
+
+TEST_CASE("logins join transport and sessions, but don't know who runs them") {
+    check_never("server/login", {"server/routing", "server/http", "server/shard", "server/server.h",
+                                 "server/config.h"});
 }
 
 TEST_CASE("who may come in and what they may do is decided without sessions and sockets") {
     check_never("server/auth", {"server/session", "server/routing", "server/transport",
-                                "server/http", "server/shard.h", "server/server.h",
-                                "server/config.h", "boost/asio", "boost/beast", "sys/socket.h"});
+                                "server/http", "server/shard", "server/server.h", "server/config.h",
+                                "boost/asio", "boost/beast", "sys/socket.h"});
 }
 
 TEST_CASE("only the server and its shards join everything") {

@@ -1,4 +1,4 @@
-#include "server/line_writer.h"
+#include "server/base/line_writer.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

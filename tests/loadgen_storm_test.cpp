@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(Coast, "all of the storm vanish and come back, and no message 
     CHECK(results.storm.vanished == in_storm);
     CHECK(results.storm.back == in_storm);
     CHECK(results.storm.attempts == in_storm);
-    CHECK(results.storm.turned_away == 0);
+    CHECK(results.storm.retried == 0);
     CHECK(results.storm.return_time.count() == in_storm);
     CHECK(results.storm.attempt_time.count() == in_storm);
     CHECK(results.storm.return_time.max() == results.storm.took);
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Coast, "who is told that the server is busy tries again") {
     const auto results = run();
     CHECK(results.storm.busy == 6);
     CHECK(results.storm.dropped == 0);
-    CHECK(results.storm.turned_away == 6);
+    CHECK(results.storm.retried == 6);
     CHECK(results.storm.attempts == in_storm + 6);
     CHECK(results.storm.back == in_storm);
     CHECK(results.storm.took >= 500ms);

@@ -1,4 +1,4 @@
-#include "server/mailbox.h"
+#include "server/base/mailbox.h"
 
 #include <doctest/doctest.h>
 
@@ -10,14 +10,14 @@
 
 using namespace pulsegate;
 
-TEST_CASE("a burst of mail wakes the owner once and arrives in order") {
+TEST_CASE("a burst of items wakes the owner once and arrives in order") {
     boost::asio::io_context io;
     Mailbox<int> mailbox(io);
     std::vector<int> got;
     int wakes = 0;
     const auto drain = [&] {
         ++wakes;
-        for (const int mail : mailbox.take()) got.push_back(mail);
+        for (const int item : mailbox.take()) got.push_back(item);
     };
     for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
     CHECK(wakes == 0);  // nothing happens on the sender's side
@@ -33,13 +33,13 @@ TEST_CASE("a burst of mail wakes the owner once and arrives in order") {
     CHECK(got.back() == 3);
 }
 
-TEST_CASE("mail that is sent while mail is read is read too") {
+TEST_CASE("items that are sent while items are read are read too") {
     boost::asio::io_context io;
     Mailbox<std::unique_ptr<int>> mailbox(io);
     int last = 0;
     std::function<void()> drain = [&] {
-        for (const auto& mail : mailbox.take()) {
-            last = *mail;
+        for (const auto& item : mailbox.take()) {
+            last = *item;
             if (last < 5) mailbox.send(std::make_unique<int>(last + 1), 1, drain);
         }
     };
@@ -48,32 +48,43 @@ TEST_CASE("mail that is sent while mail is read is read too") {
     CHECK(last == 5);
 }
 
-TEST_CASE("mail of several threads is complete, and in order for each") {
+TEST_CASE("items are handed out one by one, and those that are left later") {
+    boost::asio::io_context io;
+    Mailbox<int> mailbox(io);
+    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, [] {});
+    CHECK(mailbox.next() == 0);
+    mailbox.send(3, 1, [] {});
+    for (int i = 1; i < 4; ++i) CHECK(mailbox.next() == i);
+    CHECK_FALSE(mailbox.next());
+    CHECK_FALSE(mailbox.next());
+}
+
+TEST_CASE("items of several threads are complete, and in order for each") {
     constexpr int senders = 4;
-    constexpr int letters = 20'000;
-    struct Letter {
+    constexpr int messages = 20'000;
+    struct Numbered {
         int from;
         int number;
     };
     boost::asio::io_context io;
     auto open = boost::asio::make_work_guard(io);
-    Mailbox<Letter> mailbox(io);
+    Mailbox<Numbered> mailbox(io);
     std::vector<int> next(senders, 0);
     int total = 0;
     bool ordered = true;
     const auto drain = [&] {
-        for (const Letter& letter : mailbox.take()) {
-            ordered &= letter.number == next[static_cast<std::size_t>(letter.from)]++;
-            if (++total == senders * letters) open.reset();
+        for (const Numbered& message : mailbox.take()) {
+            ordered &= message.number == next[static_cast<std::size_t>(message.from)]++;
+            if (++total == senders * messages) open.reset();
         }
     };
     std::vector<std::thread> threads;
     for (int from = 0; from < senders; ++from)
         threads.emplace_back([&, from] {
-            for (int i = 0; i < letters; ++i) mailbox.send({from, i}, 1, drain);
+            for (int i = 0; i < messages; ++i) mailbox.send({from, i}, 1, drain);
         });
     io.run();
     for (auto& thread : threads) thread.join();
     CHECK(ordered);
-    CHECK(total == senders * letters);
+    CHECK(total == senders * messages);
 }

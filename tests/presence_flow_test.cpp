@@ -82,7 +82,7 @@ TEST_CASE("a new subscriber to everybody's presence is told of every user, withi
         for (const char* qos : {"00", "01"}) {
             CAPTURE(filter);
             CAPTURE(qos);
-            Conversation c(gateway.mqtt_port(), 4096);
+            Conversation c(gateway, 4096);
             const auto name = at_home(shard++ % 2, "subscriber");
             c.login(name).send("82 r k1 s'" + std::string(filter) + "' " + qos);
             c.expect("90 03 k1 " + std::string(qos));
@@ -116,7 +116,7 @@ TEST_CASE("long names don't get a new subscriber cut") {
         config.output_budget = 32 * 1024;
     });
     const Crowd crowd(gateway, 60, std::string(4000, 'n'));
-    Conversation c(gateway.mqtt_port(), 4096);
+    Conversation c(gateway, 4096);
     c.login("subscriber").send("82 r k1 s'presence/+' 00").expect("90 03 k1 00");
     CHECK(hear_of(c, 61).size() == 61);
     c.expect_nothing();
@@ -226,7 +226,7 @@ TEST_CASE("retain handling decides whether a subscription is told how things sta
         const auto packet = c.packet();
         CHECK(published(packet, v5).topic == "presence/" + alice);
     };
-    // Other shards answer by mail, and a second subscription's answer comes after the first's.
+    // Other shards answer later, and a second subscription's answer comes after the first's.
     const auto settle = [&] {
         c.send("82 r k2 [ ] s'presence/" + alice + "/' 00").expect("90 r k2 [ ] 00");
         c.send("a2 r k3 [ ] s'presence/" + alice + "'").packet();
@@ -352,7 +352,7 @@ TEST_CASE("who subscribes again and again while it lags is told the latest prese
     }
     watcher.send("40 02 k1 | a2 r k1 [ ] s'x'");
     int told = 0;
-    // One of each kind of wish may be under way beside the one that is added to.
+    // One request of each kind may be in progress beside the one that is added to.
     for (auto packet = watcher.packet(); packet[0] != '\xb0'; packet = watcher.packet()) ++told;
     // The presence may come from another shard, and that takes what time it takes.
     if (told == 0) told += (watcher.packet()[0] & '\xf0') == '\x30';

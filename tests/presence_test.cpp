@@ -173,7 +173,7 @@ TEST_CASE("a user who was forgotten comes back with a greater version, whatever 
         CHECK(user.version > last);
         presence.depart(user, phone, Cause::logout, now, now);
         last = user.version;
-        presence.forget_some(now + 1);
+        presence.forget_some(now + 1, 0);
         CHECK(presence.find("alice") == nullptr);
     }
 }
@@ -188,7 +188,7 @@ TEST_CASE("only users who have been offline for long are forgotten") {
         presence.arrive(user, gone, 1000);
         presence.depart(user, gone, Cause::logout, name[0] == 'l' ? 2000 : 9000, 1000);
     }
-    for (int second = 0; second < 61; ++second) presence.forget_some(5000);
+    for (int second = 0; second < 61; ++second) presence.forget_some(5000, 0);
     CHECK(presence.users() == 2);
     CHECK(presence.find("long ago") == nullptr);
     CHECK(presence.find("just now") != nullptr);
@@ -211,16 +211,16 @@ TEST_CASE("every user who is due is forgotten in time") {
         else
             stay.emplace(name, phones.back().get());
     }
-    for (int second = 0; second < 600; ++second) presence.forget_some(2000);
+    for (int second = 0; second < 600; ++second) presence.forget_some(2000, 0);
     CHECK(presence.users() == stay.size());
     for (const auto& [name, phone] : stay) {
         User* const user = presence.find(name);
         REQUIRE(user != nullptr);
         presence.depart(*user, *phone, Cause::logout, 1000, 1000);
     }
-    for (int second = 0; second < 600; ++second) presence.forget_some(2000);
+    for (int second = 0; second < 600; ++second) presence.forget_some(2000, 0);
     CHECK(presence.users() == 0);
-    presence.forget_some(2000);
+    presence.forget_some(2000, 0);
 }
 
 TEST_CASE("whoever stays is visited, however many come and are forgotten in between") {
@@ -257,7 +257,7 @@ TEST_CASE("whoever stays is visited, however many come and are forgotten in betw
             for (auto changes = random() % 30; changes > 0; --changes) switch (random() % 3) {
                     case 0: stay(); break;
                     case 1: pass(); break;
-                    default: presence.forget_some(1);
+                    default: presence.forget_some(1, 0);
                 }
         } while (from > 0);
         CHECK(expected.empty());
@@ -278,52 +278,6 @@ TEST_CASE("a visitor that has enough ends the page there") {
     CHECK(seen == "cba");
     Presence nobody;
     CHECK(nobody.visit(SIZE_MAX, 10, [](const User&) { return true; }) == 0);
-}
-
-TEST_CASE("every user has one presence topic of two levels, and it leads back to the user") {
-    CHECK(presence_topic("alice") == "presence/alice");
-    CHECK(presence_topic("a/b+c#d%e") == "presence/a%2Fb%2Bc%23d%25e");
-    CHECK(presence_topic("") == "presence/");
-    for (const std::string name : {"alice", "a/b", "+", "#", "%", "%2F", "/", "//", "%%", "100%",
-                                   "a b", "$SYS", "\xC3\xA9"}) {
-        CAPTURE(name);
-        CHECK(presence_user(presence_topic(name)) == name);
-    }
-    std::mt19937 random(3);
-    for (int i = 0; i < 1000; ++i) {
-        std::string name;
-        for (auto size = random() % 12; size > 0; --size) name += "/+#%2Fab"[random() % 8];
-        const auto topic = presence_topic(name);
-        CHECK(presence_user(topic) == name);
-        CHECK(topic.find('/', 9) == std::string::npos);
-    }
-}
-
-TEST_CASE("other spellings of a presence topic are nobody's") {
-    for (const char* topic :
-         {"presence", "presence/+", "presence/#", "presence/a/b", "presence/%41", "presence/%2f",
-          "Presence/alice", "presence/%", "presence/%zz", "x"}) {
-        CAPTURE(topic);
-        CHECK_FALSE(presence_user(topic));
-    }
-}
-
-TEST_CASE("every user has one inbox, of two levels") {
-    CHECK(inbox_topic("a/b+c#d%e") == "inbox/a%2Fb%2Bc%23d%25e");
-    for (const std::string name : {"alice", "a/b", "+", "%2F", "100%", "a b", "\xC3\xA9"})
-        CHECK(inbox_user(inbox_topic(name)) == name);
-    for (const char* topic : {"inbox", "inbox/a/b", "inbox/%41", "inbox/%2f", "inbox/%", "Inbox/a",
-                              "presence/alice", "/inbox/alice"}) {
-        CAPTURE(topic);
-        CHECK_FALSE(inbox_user(topic));
-    }
-}
-
-TEST_CASE("filters that may select presence are known") {
-    for (const char* filter : {"presence/+", "presence/#"}) CHECK(selects_presence(filter));
-    for (const char* filter : {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+",
-                               "+/alice", "#", "+/+", "+/#"})
-        CHECK_FALSE(selects_presence(filter));
 }
 
 TEST_CASE("a user as JSON has the documented fields") {

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
@@ -73,11 +74,10 @@ TEST_CASE("a line may be as long as 107 bytes, and no longer") {
     const auto* full = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     Ipv6 ones;
     ones.fill(0xff);
-    check_source(line(std::string("PROXY TCP6 ") + full + " " + full + " 65535 65535"),
-                 {ones, 65535});
+    check_source(line(fmt::format("PROXY TCP6 {0} {0} 65535 65535", full)), {ones, 65535});
 }
 
-TEST_CASE("a line of unknown origin leaves the peer's own address, whatever else it says") {
+TEST_CASE("a line of unknown proxied_peer leaves the peer's own address, whatever else it says") {
     check_no_source(line("PROXY UNKNOWN"));
     check_no_source(line("PROXY UNKNOWN "));
     check_no_source(line("PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535"));

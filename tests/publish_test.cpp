@@ -200,17 +200,20 @@ TEST_CASE("a topic alias above topic-alias-maximum is refused with 0x94") {
 TEST_CASE("nobody but the gateway publishes presence and $ topics") {
     Gateway gateway;
     Conversation watcher(gateway);
-    watcher.login("watcher", v5)
+    watcher.login(at_home(0, "watcher"), v5)
         .send("82 r k1 [ ] s'presence/alice' 01 s'$x' 01")
         .expect("90 r k1 [ ] 01 01");
-    Conversation c(gateway);
-    c.login("p", v5)
-        .send("32 r s'presence/alice' k1 [ ] 'online' | 32 r s'$x' k2 [ ] '!'")
-        .expect("40 03 k1 87 | 40 03 k2 87")
-        .send("30 r s'$SYS/broker' [ ] '!'")
-        .expect_nothing();
-    Conversation(gateway).login("q").send("32 r s'presence/alice' k1 '!'").expect("40 02 k1");
-    watcher.expect_nothing();
+    for (const unsigned shard : {0u, 1u}) {
+        Conversation c(gateway);
+        c.login(at_home(shard, "p"), v5)
+            .send("32 r s'presence/alice' k1 [ ] 'online' | 32 r s'$x' k2 [ ] '!'")
+            .expect("40 03 k1 87 | 40 03 k2 87")
+            .send("30 r s'$SYS/broker' [ ] '!'")
+            .expect_nothing();
+        Conversation older(gateway);
+        older.login(at_home(shard, "q")).send("32 r s'presence/alice' k1 '!'").expect("40 02 k1");
+        watcher.expect_nothing();
+    }
 }
 
 TEST_CASE("a topic with a wildcard is no topic") {

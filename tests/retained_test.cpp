@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace pulsegate;
@@ -56,19 +57,19 @@ TEST_CASE("a topic retains its last message, until one without a payload") {
 
 TEST_CASE("the later stamp counts, in whatever order messages arrive") {
     Retained retained(plenty);
-    retained.keep(message("a", "new", 9), 0);
-    retained.keep(message("a", "old", 8), 0);
+    CHECK(retained.keep(message("a", "new", 9), 0));
+    CHECK(retained.keep(message("a", "old", 8), 0));
     CHECK(all(retained, "a") == Found{{"a", "new"}});
-    retained.keep(message("a", "", 11), 0);
-    retained.keep(message("a", "late", 10), 0);
+    CHECK(retained.keep(message("a", "", 11), 0));
+    CHECK(retained.keep(message("a", "late", 10), 0));
     CHECK(all(retained, "a").empty());
-    retained.keep(message("a", "again", 12), 0);
+    CHECK(retained.keep(message("a", "again", 12), 0));
     CHECK(all(retained, "a") == Found{{"a", "again"}});
 }
 
 TEST_CASE("a deletion is forgotten after a while, and leaves nothing") {
     Retained retained(plenty);
-    retained.keep(message("a", "", 2), 0);
+    CHECK(retained.keep(message("a", "", 2), 0));
     for (int i = 0; i < 3; ++i) retained.forget_some(60'000);
     CHECK(retained.keep(message("a", "old", 1), 60'000));
     CHECK(all(retained, "a") == Found{{"a", "old"}});
@@ -76,8 +77,8 @@ TEST_CASE("a deletion is forgotten after a while, and leaves nothing") {
 
 TEST_CASE("expired messages are not found, and soon not kept") {
     Retained retained(plenty);
-    retained.keep(message("a", "!", 1, 5000), 0);
-    retained.keep(message("b", "!", 2), 0);
+    CHECK(retained.keep(message("a", "!", 1, 5000), 0));
+    CHECK(retained.keep(message("b", "!", 2), 0));
     CHECK(all(retained, "#", 5000).size() == 2);
     CHECK(all(retained, "#", 5001) == Found{{"b", "!"}});
     CHECK(all(retained, "a", 5001).empty());
@@ -112,7 +113,7 @@ TEST_CASE("filters find just the topics that they select, however small the page
         std::string topic(1, "abc/$"[any(5)]);
         for (auto more = any(4); more > 0; --more) topic += "/ab"[any(3)];
         const std::string payload = any(4) ? std::to_string(step) : "";
-        retained.keep(message(topic, payload, ++stamp), 0);
+        CHECK(retained.keep(message(topic, payload, ++stamp), 0));
         if (payload.empty())
             model.erase(topic);
         else
@@ -132,7 +133,8 @@ TEST_CASE("filters find just the topics that they select, however small the page
 
 TEST_CASE("a visit that is stopped goes on after the last topic it saw") {
     Retained retained(plenty);
-    for (const char* topic : {"a", "b", "c", "d"}) retained.keep(message(topic, topic, 1), 0);
+    for (const char* topic : {"a", "b", "c", "d"})
+        CHECK(retained.keep(message(topic, topic, 1), 0));
     std::vector<std::string> seen;
     std::size_t left = 1000;
     const auto two = [&](const MessageRef& found) {
@@ -149,14 +151,15 @@ TEST_CASE("a visit that is stopped goes on after the last topic it saw") {
 TEST_CASE("a flood of deletions with long topics is not remembered") {
     Retained retained({1000, 64 * 1024});
     const std::string tail(10'000, 't');
-    for (int i = 0; i < 100; ++i) retained.keep(message(std::to_string(i) + tail, "", 2), 0);
-    for (int i = 0; i < 100; ++i) retained.keep(message(std::to_string(i) + tail, "p", 1), 0);
+    for (int i = 0; i < 100; ++i) CHECK(retained.keep(message(std::to_string(i) + tail, "", 2), 0));
+    for (int i = 0; i < 100; ++i)
+        std::ignore = retained.keep(message(std::to_string(i) + tail, "p", 1), 0);
     // Room for one mark of ten thousand bytes; the messages themselves fill their own room.
     CHECK(retained.messages() == 6);
     CHECK(retained.bytes() <= 64 * 1024);
 
     for (int i = 0; i < 100; ++i) retained.forget_some(100'000);
-    retained.keep(message("0" + tail, "", 2), 100'000);
-    retained.keep(message("0" + tail, "p", 1), 100'000);
+    CHECK(retained.keep(message("0" + tail, "", 2), 100'000));
+    CHECK(retained.keep(message("0" + tail, "p", 1), 100'000));
     CHECK(retained.messages() == 6);  // there is room for marks again
 }

@@ -1,6 +1,7 @@
 #include "server/routing/router.h"
 
 #include <doctest/doctest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <map>
@@ -11,11 +12,15 @@
 #include <vector>
 
 #include "protocol/topic.h"
-#include "server/session/session.h"
 
 using namespace pulsegate;
 
 namespace {
+
+/// As the router sees a session.
+struct Session : Subscriber {
+    SubscriptionList subscriptions;
+};
 
 /// What a session is due of a message, with its identifiers in order.
 using Due = std::tuple<QoS, bool, std::vector<std::uint32_t>>;
@@ -103,17 +108,15 @@ private:
     std::mt19937& random_;
 };
 
-struct Company {
-    Company(const Company&) = delete;
-    explicit Company(std::size_t size) {
-        for (std::size_t i = 0; i < size; ++i)
-            sessions.push_back(std::make_unique<Session>(i, user, "c" + std::to_string(i), 0));
+struct Room {
+    Room(const Room&) = delete;
+    explicit Room(std::size_t size) {
+        for (std::size_t i = 0; i < size; ++i) sessions.push_back(std::make_unique<Session>());
     }
-    ~Company() {
+    ~Room() {
         for (auto& session : sessions) router.unsubscribe_all(session->subscriptions);
     }
 
-    User user{"u"};
     Interest interest;
     Router router{interest};
     std::vector<std::unique_ptr<Session>> sessions;
@@ -132,11 +135,11 @@ TEST_CASE("the router finds what trying every filter finds") {
         CAPTURE(seed);
         std::mt19937 random(seed);
         Names names(random);
-        Company company(1 + seed % 7);
+        Room room(1 + seed % 7);
         Model model;
-        auto& router = company.router;
+        auto& router = room.router;
         for (int step = 0; step < 3000; ++step) {
-            Session& session = *company.sessions[random() % company.sessions.size()];
+            Session& session = *room.sessions[random() % room.sessions.size()];
             const auto filter = names.filter();
             switch (random() % 16) {
                 case 0:
@@ -166,17 +169,17 @@ TEST_CASE("the router finds what trying every filter finds") {
             const Session* publisher = random() % 2 ? &session : nullptr;
             REQUIRE(match(router, topic, publisher) == model.match(topic, publisher));
         }
-        for (auto& session : company.sessions) router.unsubscribe_all(session->subscriptions);
+        for (auto& session : room.sessions) router.unsubscribe_all(session->subscriptions);
         CHECK(router.subscriptions() == 0);
         CHECK(match(router, names.topic(), nullptr).empty());
     }
 }
 
 TEST_CASE("levels of a wildcard filter go with its last subscriber, and not before") {
-    Company company(2);
-    auto& router = company.router;
-    auto& first = *company.sessions[0];
-    auto& second = *company.sessions[1];
+    Room room(2);
+    auto& router = room.router;
+    auto& first = *room.sessions[0];
+    auto& second = *room.sessions[1];
     router.subscribe(first, first.subscriptions, "a/+/b", {}, 0);
     router.subscribe(second, second.subscriptions, "a/+/b", {}, 0);
     router.subscribe(second, second.subscriptions, "a/+/b/c/#", {}, 0);
@@ -193,9 +196,9 @@ TEST_CASE("levels of a wildcard filter go with its last subscriber, and not befo
 }
 
 TEST_CASE("filters are told apart by their text alone") {
-    Company company(1);
-    auto& router = company.router;
-    auto& session = *company.sessions[0];
+    Room room(1);
+    auto& router = room.router;
+    auto& session = *room.sessions[0];
     CHECK(router.subscribe(session, session.subscriptions, "a", {}, 0));
     CHECK(router.subscribe(session, session.subscriptions, "a/", {}, 0));
     CHECK(router.subscribe(session, session.subscriptions, "/a", {}, 0));
@@ -205,18 +208,25 @@ TEST_CASE("filters are told apart by their text alone") {
 }
 
 TEST_CASE("a router that still has subscriptions when it ends frees them") {
-    User user("u");
-    Session session(1, user, "c", 0);
+    constexpr std::size_t text_of_all = 64 * 1024 * 1024;
+    const std::string plain(16 * 1024, 'x');
+    const std::string wild = plain + "/+/#";
     Interest interest;
-    Router router{interest};
-    router.subscribe(session, session.subscriptions, "a/+/#", {}, 0);
-    router.subscribe(session, session.subscriptions, "plain", {}, 0);
+    const auto before = mallinfo2().uordblks;
+    for (std::size_t text = 0; text < text_of_all; text += plain.size() + wild.size()) {
+        Session session;
+        Router router{interest};
+        router.subscribe(session, session.subscriptions, plain, {}, 0);
+        router.subscribe(session, session.subscriptions, wild, {}, 0);
+    }
+    // Exactly nothing, but for what the allocator keeps at hand.
+    CHECK(mallinfo2().uordblks < before + text_of_all / 64);
 }
 
 TEST_CASE("long filters and topics of many levels are walked to their end") {
-    Company company(1);
-    auto& router = company.router;
-    auto& session = *company.sessions[0];
+    Room room(1);
+    auto& router = room.router;
+    auto& session = *room.sessions[0];
     std::string filter = "+";
     std::string topic = "x";
     for (int i = 0; i < 126; ++i) {

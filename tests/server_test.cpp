@@ -52,7 +52,7 @@ TEST_CASE("listening to strangers without asking for passwords must be said expl
     CHECK(has(obstacle({mqtt, "0.0.0.0", 0}), "--allow-anonymous"));
     CHECK(has(obstacle({http, "0.0.0.0", 0}), "--admin-token-file"));
     Gateway gateway([](Config& config) {
-        config.gatekeeper.allow_anonymous = true;
+        config.authenticator.allow_anonymous = true;
         config.listen[0].host = "0.0.0.0";
     });
     Conversation(gateway).login("p").expect_nothing();

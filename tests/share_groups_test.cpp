@@ -10,7 +10,7 @@ using namespace pulsegate;
 
 namespace {
 
-using Change = Membership::Change;
+using Change = GroupMembership::Change;
 
 class Groups {
 public:

@@ -1,144 +1,161 @@
 #include <doctest/doctest.h>
-#include <sys/socket.h>
 
-#include <chrono>
+#include <functional>
 #include <string>
-#include <thread>
 
 #include "tests/support/gateway.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
-using namespace std::chrono_literals;
 
 namespace {
 
 constexpr Version v4 = Version::v3_1_1;
 constexpr Version v5 = Version::v5_0;
 
-/// What a busy machine may add to an ending.
-constexpr auto tolerance = 250ms;
-
-/// The gateway closes now if the last packet was sent when the watch was started: not before the
-/// limit, and at most one tick after it.
-void check_closed_at(const Stopwatch& silence, std::chrono::milliseconds limit) {
-    CHECK(silence.elapsed() >= limit);
-    CHECK(silence.elapsed() <= limit + 1s + tolerance);
+void usual(Config&) {}  // idle-timeout 30 s
+void hasty(Config& config) {
+    config.idle_timeout = 1000;
+    config.login_timeout = 1000;
+}
+void strict(Config& config) {
+    config.idle_timeout = 1000;
+    config.strict_idle_timeout = true;
 }
 
-/// Sends one byte every 100 ms until the gateway has closed.
-void dribble(Conversation& c, const std::string& bytes) {
-    for (const char byte : bytes) {
-        char answer;
-        if (::recv(c.socket(), &answer, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) return;
-        c.send_bytes({&byte, 1});
-        std::this_thread::sleep_for(100ms);
+/// A gateway and its time, which passes when the test says so.
+struct Timed {
+    explicit Timed(const std::function<void(Config&)>& adjust) : gateway(adjust) {}
+
+    void pass(Millis time) { gateway.pass(clock, time); }
+
+    /// Sends one byte every 100 ms, as long as the gateway neither answers nor closes.
+    void dribble(Conversation& c, const std::string& bytes) {
+        for (const char byte : bytes) {
+            if (!c.silent()) return;
+            c.send_bytes({&byte, 1});
+            pass(step);
+        }
     }
-}
+
+    static constexpr Millis step = 100;
+
+    StoppedClock clock;
+    Gateway gateway;
+};
 
 }  // namespace
 
-TEST_CASE("silence ends a connection at its limit, and signs of life keep it") {
-    Gateway usual;  // idle-timeout 30 s
-    Gateway hasty([](Config& config) {
-        config.idle_timeout = 1000;
-        config.login_timeout = 1000;
-    });
-    Gateway strict([](Config& config) {
-        config.idle_timeout = 1000;
-        config.strict_idle_timeout = true;
-    });
-
-    // For each: what it says, to whom, and how long it may then be silent.
-    const auto falls_silent = [](Gateway& gateway, const char* client, Version version,
-                                 std::uint16_t keepalive, std::chrono::milliseconds limit) {
-        return [&gateway, client, version, keepalive, limit] {
-            Conversation c(gateway);
+TEST_CASE("silence ends a connection at its limit, or at most one tick later") {
+    struct Row {
+        void (*settings)(Config&);
+        Version version;
+        std::uint16_t keepalive;
+        Millis limit;
+    };
+    for (const auto& [settings, version, keepalive, limit] : {
+             Row{usual, v4, 1, 1500},
+             Row{usual, v5, 1, 1500},
+             Row{usual, v4, 2, 3000},
+             Row{hasty, v4, 0, 1000},    // the idle timeout rules
+             Row{hasty, v5, 0, 1500},    // a server keepalive of 1 s was told
+             Row{hasty, v5, 600, 1500},  // the same
+             Row{hasty, v4, 2, 3000},    // asked for more and can't be told
+             Row{strict, v4, 2, 1000},
+             Row{strict, v4, 0, 1000},
+         })
+        for (const Millis after_tick : {0, 1, 400, 999}) {
+            CAPTURE(version);
+            CAPTURE(keepalive);
+            CAPTURE(after_tick);
+            Timed timed(settings);
+            timed.pass(tick_length - monotonic_now() % tick_length + after_tick);
+            Conversation c(timed.gateway);
             const auto k = " k" + std::to_string(keepalive) + " ";
-            const auto id = "s'" + std::string(client) + "'";
-            c.send(version == v4 ? "10 r s'MQTT' 04 02" + k + id
-                                 : "10 r s'MQTT' 05 02" + k + "[ ] " + id);
+            c.send(version == v4 ? "10 r s'MQTT' 04 02" + k + "s'c'"
+                                 : "10 r s'MQTT' 05 02" + k + "[ ] s'c'");
             c.packet();
-            std::this_thread::sleep_for(std::chrono::milliseconds(client[0] * 37 % 400));
-            const Stopwatch silence;
+            timed.pass(300);
             c.send("c0 00").expect("d0 00");
+            timed.pass(limit - 1);
+            CHECK(c.silent());
+            timed.pass(1 + tick_length);
             version == v4 ? c.expect_close() : c.expect_close(Reason::keep_alive_timeout);
-            check_closed_at(silence, limit);
-        };
-    };
-    const auto keeps_talking = [](Gateway& gateway, const char* client, Version version) {
-        return [&gateway, client, version] {
-            Conversation c(gateway);
-            c.login(client, version, 1);
-            for (int i = 0; i < 4; ++i) {
-                std::this_thread::sleep_for(500ms);
-                c.expect_nothing();  // by a PINGREQ
-                std::this_thread::sleep_for(500ms);
-                c.send(version == v4 ? "30 r s'x'" : "30 r s'x' [ ]");  // by any other packet
-            }
-            c.expect_nothing();
-        };
-    };
+        }
+}
 
-    at_once({
-        falls_silent(usual, "a", v4, 1, 1500ms),
-        falls_silent(usual, "b", v5, 1, 1500ms),
-        falls_silent(usual, "c", v4, 2, 3000ms),
-        falls_silent(hasty, "d", v4, 0, 1000ms),    // the idle timeout rules
-        falls_silent(hasty, "e", v5, 0, 1500ms),    // a server keepalive of 1 s was told
-        falls_silent(hasty, "f", v5, 600, 1500ms),  // the same
-        falls_silent(hasty, "g", v4, 2, 3000ms),    // asked for more and can't be told
-        falls_silent(strict, "h", v4, 2, 1000ms),
-        falls_silent(strict, "i", v4, 0, 1000ms),
-        keeps_talking(usual, "t1", v4),
-        keeps_talking(usual, "t2", v5),
-        keeps_talking(hasty, "t3", v4),
+TEST_CASE("signs of life keep a connection") {
+    struct Row {
+        void (*settings)(Config&);
+        Version version;
+    };
+    for (const auto& [settings, version] : {Row{usual, v4}, Row{usual, v5}, Row{hasty, v4}}) {
+        Timed timed(settings);
+        Conversation c(timed.gateway);
+        c.login("talker", version, 1);
+        for (int i = 0; i < 4; ++i) {
+            timed.pass(500);
+            c.expect_nothing();  // by a PINGREQ
+            timed.pass(500);
+            c.send(version == v4 ? "30 r s'x'" : "30 r s'x' [ ]");  // by any other packet
+        }
+        c.expect_nothing();
+    }
+}
 
-        // Who never logs in.
-        [&] {
-            const Stopwatch silence;
-            Conversation(hasty).expect_close();
-            check_closed_at(silence, 1s);
-        },
-        // Who begins to, and goes on byte by byte.
-        [&] {
-            const Stopwatch silence;
-            Conversation c(hasty);
-            dribble(c, wire("10 r s'MQTT' 04 02 k1 s'" + std::string(50, 'x') + "'"));
-            c.expect_close();
-            check_closed_at(silence, 1s);
-        },
-        // Who is logged in and sends a packet byte by byte.
-        [&] {
-            Conversation c(usual);
-            const Stopwatch silence;
-            c.login("dribbler", v5, 1);
-            dribble(c, wire("30 r s'x' [ ] '" + std::string(100, 'x') + "'"));
-            c.expect_close(Reason::keep_alive_timeout);
-            check_closed_at(silence, 1500ms);
-        },
-        // A long packet that is complete in time is life.
-        [&] {
-            Conversation c(usual);
-            c.login("slow but steady", v4, 1).send("82 r k1 s'y' 00").expect("90 03 k1 00");
-            for (int i = 0; i < 4; ++i) {
-                dribble(c, wire("30 r s'y' 12345678"));
-                c.expect("30 r s'y' 12345678");
-            }
-        },
-    });
+TEST_CASE("who never logs in is closed at the login timeout") {
+    Timed timed(hasty);
+    Conversation c(timed.gateway);
+    timed.gateway.await_connections(1);
+    timed.pass(999);
+    CHECK(c.silent());
+    timed.pass(1 + tick_length);
+    c.expect_close();
+}
+
+TEST_CASE("who begins to log in and goes on byte by byte is closed at the login timeout") {
+    Timed timed(hasty);
+    Conversation c(timed.gateway);
+    timed.gateway.await_connections(1);
+    const Millis start = monotonic_now();
+    timed.dribble(c, wire("10 r s'MQTT' 04 02 k1 s'" + std::string(50, 'x') + "'"));
+    c.expect_close();
+    CHECK(monotonic_now() - start >= 1000);
+    CHECK(monotonic_now() - start <= 1000 + tick_length + Timed::step);
+}
+
+TEST_CASE("who sends a packet byte by byte is closed at its limit") {
+    Timed timed(usual);
+    Conversation c(timed.gateway);
+    c.login("dribbler", v5, 1);
+    const Millis start = monotonic_now();
+    timed.dribble(c, wire("30 r s'x' [ ] '" + std::string(100, 'x') + "'"));
+    c.expect_close(Reason::keep_alive_timeout);
+    CHECK(monotonic_now() - start >= 1500);
+    CHECK(monotonic_now() - start <= 1500 + tick_length + Timed::step);
+}
+
+TEST_CASE("a long packet that is complete in time is life") {
+    Timed timed(usual);
+    Conversation c(timed.gateway);
+    c.login("slow but steady", v4, 1).send("82 r k1 s'y' 00").expect("90 03 k1 00");
+    for (int i = 0; i < 4; ++i) {
+        timed.dribble(c, wire("30 r s'y' 12345678"));
+        c.expect("30 r s'y' 12345678");
+    }
 }
 
 TEST_CASE("who falls silent is offline with the cause timeout, and the will is published") {
-    Gateway gateway;
-    Conversation watcher(gateway);
+    Timed timed(usual);
+    Conversation watcher(timed.gateway);
     watcher.login("watcher")
         .send("82 r k1 s'presence/sleeper' 00 s'will' 00")
         .expect("90 04 k1 00 00");
-    Conversation sleeper(gateway);
+    Conversation sleeper(timed.gateway);
     sleeper.send("10 r s'MQTT' 04 06 k1 s'sleeper' s'will' s'gone'").expect("20 02 00 00");
     const auto online = watcher.packet();
     CHECK(published(online).topic == "presence/sleeper");
+    timed.pass(1500 + tick_length);
     sleeper.expect_close();
     watcher.expect("30 r s'will' 'gone'");
     const auto offline = watcher.packet();

@@ -220,7 +220,7 @@ TEST_CASE("stacked wheels expire so many at a time as they are asked for") {
     const auto waits = [](const Stay& each) { return each.scheduled() && each.id < 7; };
     wheel.cancel(*std::find_if(stays.begin(), stays.end(), waits));
     wheel.schedule(*std::find_if(stays.begin(), stays.end(), waits), 5'000);
-    CHECK_FALSE(wheel.advance(1'000, expire));
+    CHECK_FALSE(wheel.advance(1'000, expire, stays.size()));
     CHECK(calls == 5);
     CHECK_FALSE(wheel.advance(1'001, expire, 3));
     CHECK(calls == 8);
@@ -401,7 +401,7 @@ public:
     std::uint64_t expirations() const { return expirations_; }
 
 private:
-    std::uint32_t below(std::uint32_t bound) { return random_() % bound; }
+    std::uint32_t below(std::size_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
     int any_stay() { return static_cast<int>(below(stays_.size())); }
 
     /// Small or large, often a multiple of what a level spans, or next to it.

@@ -147,7 +147,7 @@ TEST_CASE("who shares a subscription gets what is published after the SUBACK") {
     Conversation member(gateway);
     sender.login("sender");
     member.login("member");
-    // The groups are at home on all shards, and their mail may lie there unread for a while.
+    // The groups are on all shards, and messages to them may wait in the mailboxes for a while.
     for (int round = 0; round < 1000; ++round) {
         const auto topic = "'t" + std::to_string(round) + "'";
         member.send("82 r k1 s'$share/g/t" + std::to_string(round) + "' 00").expect("90 03 k1 00");

@@ -359,7 +359,7 @@ public:
     std::uint64_t expirations() const { return expirations_; }
 
 private:
-    std::uint32_t below(std::uint32_t bound) { return random_() % bound; }
+    std::uint32_t below(std::size_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
     bool chance(std::uint32_t one_in) { return below(one_in) == 0; }
     int any_client() { return static_cast<int>(below(clients_.size())); }
 
@@ -477,4 +477,28 @@ TEST_CASE("over millions of random operations the wheel does what a sorted list 
         expirations += comparison.expirations();
     }
     CHECK(expirations > 1'000'000);  // or the operations never led anywhere
+}
+
+TEST_CASE("every node is visited, and may be cancelled and destroyed by that") {
+    Wheel wheel;
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int id = 0; id < 100; ++id) {
+        clients.push_back(std::make_unique<Client>(id));
+        wheel.schedule(*clients.back(), static_cast<Tick>(1 + id * 977));
+    }
+    // One that is due and was not handed out yet is visited too.
+    CHECK(wheel.advance(
+        1000, [](Wheel::Node&) {}, 1));
+    std::multiset<int> visited;
+    wheel.for_each([&](Wheel::Node& node) {
+        const int id = client(node).id;
+        visited.insert(id);
+        if (id % 2 == 0)
+            Wheel::cancel(node);
+        else
+            clients[static_cast<std::size_t>(id)].reset();
+    });
+    CHECK(visited.size() == 99);
+    CHECK(std::set<int>(visited.begin(), visited.end()).size() == 99);
+    CHECK(wheel.size() == 0);
 }

@@ -90,7 +90,7 @@ public:
     void touch(std::size_t i) {
         const auto& connection = connections_[i];
         slots_[connection->slot].erase(connection);
-        connection->slot = (now_ + limit) % std::size(slots_);
+        connection->slot = static_cast<Tick>((now_ + limit) % std::size(slots_));
         slots_[connection->slot].insert(connection);
     }
 

@@ -40,7 +40,7 @@ inline void subscribe(Conversation& c, const std::string& filter, unsigned qos) 
 /// Publishes, and sees that the gateway has taken it. For clients that don't get it themselves.
 inline void publish(Conversation& c, unsigned qos, const std::string& topic,
                     const std::string& payload, bool retain = false) {
-    const std::string first(1, "024"[qos] + (retain ? 1 : 0));
+    const auto first = std::string(retain ? "135" : "024").substr(qos, 1);
     const auto text = " r s'" + topic + "'" + (qos ? " k9 '" : " '") + payload + "'";
     c.send("3" + first + text);
     if (qos == 0) c.expect_nothing();

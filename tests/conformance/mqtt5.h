@@ -71,7 +71,7 @@ inline Reason refusal(const Gateway& gateway, const std::string& connect) {
 
 /// What does not begin with a good CONNECT is closed, with a CONNACK that refuses or without a
 /// word.
-inline void check_turned_away(const Gateway& gateway, const std::string& first) {
+inline void check_rejected(const Gateway& gateway, const std::string& first) {
     CAPTURE(first);
     Conversation c(gateway);
     const auto answer = c.send(first).rest();

@@ -12,7 +12,7 @@ TEST_CASE("5.0 [MQTT-3.1.0-1] a first packet that is no CONNECT closes the conne
     Gateway gateway;
     for (const char* first : {"c0 00", "e0 00", "30 r s'x' [ ] 'hi'", "82 r k1 [ ] s'x' 00",
                               "20 03 00 00 00", "f0 r 18 [ 15 s'x' ]", "40 02 k1"})
-        check_turned_away(gateway, first);
+        check_rejected(gateway, first);
 }
 
 TEST_CASE(
@@ -27,7 +27,7 @@ TEST_CASE(
 TEST_CASE("5.0 [MQTT-3.1.2-1] another protocol name closes the connection") {
     Gateway gateway;
     for (const char* protocol : {"s'mqtt'", "s'MQTT5'", "s'HTTP'", "s''", "s'MQIsdp'"})
-        check_turned_away(gateway, "10 r " + std::string(protocol) + " 05 02 k10 [ ] s'p'");
+        check_rejected(gateway, "10 r " + std::string(protocol) + " 05 02 k10 [ ] s'p'");
 }
 
 TEST_CASE("5.0 [MQTT-3.1.2-2] another protocol version closes the connection, after 0x84") {
@@ -39,8 +39,8 @@ TEST_CASE("5.0 [MQTT-3.1.2-2] another protocol version closes the connection, af
 
 TEST_CASE("5.0 [MQTT-3.1.2-3] a CONNECT with its reserved flag set is not accepted") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "03"));
-    check_turned_away(gateway, connect("p", "", "01"));
+    check_rejected(gateway, connect("p", "", "03"));
+    check_rejected(gateway, connect("p", "", "01"));
 }
 
 TEST_CASE(
@@ -96,17 +96,17 @@ TEST_CASE(
 
 TEST_CASE("5.0 [MQTT-3.1.2-9] a will's flag without the will's fields is malformed") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "06"));
-    check_turned_away(gateway, connect("p", "", "06", "[ ]"));
-    check_turned_away(gateway, connect("p", "", "06", "[ ] s'will'"));
-    check_turned_away(gateway, connect("p", "", "06", "s'will' s'gone'"));
+    check_rejected(gateway, connect("p", "", "06"));
+    check_rejected(gateway, connect("p", "", "06", "[ ]"));
+    check_rejected(gateway, connect("p", "", "06", "[ ] s'will'"));
+    check_rejected(gateway, connect("p", "", "06", "s'will' s'gone'"));
 }
 
 TEST_CASE(
     "5.0 [MQTT-3.1.2-11] [MQTT-3.1.2-13] QoS or retain of a will without a will is malformed") {
     Gateway gateway;
     for (const char* flags : {"0a", "12", "22", "2a", "32"})
-        check_turned_away(gateway, connect("p", "", flags));
+        check_rejected(gateway, connect("p", "", flags));
 }
 
 TEST_CASE("5.0 [MQTT-3.1.2-12] a will has QoS 0, 1 or 2, and arrives with it") {
@@ -120,22 +120,22 @@ TEST_CASE("5.0 [MQTT-3.1.2-12] a will has QoS 0, 1 or 2, and arrives with it") {
         watcher.expect(std::string(first_byte) + " r s'will' " + identifier + " [ ] 'gone'");
     }
     watcher.expect_nothing();
-    check_turned_away(gateway, connect("p", "", "1e", "[ ] s'will' s'gone'"));
+    check_rejected(gateway, connect("p", "", "1e", "[ ] s'will' s'gone'"));
 }
 
 TEST_CASE("5.0 [MQTT-3.1.2-16] [MQTT-3.1.2-18] a name or password without its flag is malformed") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "02", "s'bob'"));
-    check_turned_away(gateway, connect("p", "", "02", "s'bob' s'secret'"));
-    check_turned_away(gateway, connect("p", "", "82", "s'bob' s'secret'"));
+    check_rejected(gateway, connect("p", "", "02", "s'bob'"));
+    check_rejected(gateway, connect("p", "", "02", "s'bob' s'secret'"));
+    check_rejected(gateway, connect("p", "", "82", "s'bob' s'secret'"));
 }
 
 TEST_CASE(
     "5.0 [MQTT-3.1.2-17] [MQTT-3.1.2-19] the flag of a name or password without it is malformed") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "82"));
-    check_turned_away(gateway, connect("p", "", "42"));
-    check_turned_away(gateway, connect("p", "", "c2", "s'bob'"));
+    check_rejected(gateway, connect("p", "", "82"));
+    check_rejected(gateway, connect("p", "", "42"));
+    check_rejected(gateway, connect("p", "", "c2", "s'bob'"));
     // A password needs no name in 5.0.
     join(gateway, connect("p", "", "42", "s'secret'")).expect_nothing();
     join(gateway, connect("p", "", "c2", "s'bob' s'secret'")).expect_nothing();
@@ -303,9 +303,9 @@ TEST_CASE("5.0 [MQTT-3.1.3-2] a session is known by its client id") {
 
 TEST_CASE("5.0 [MQTT-3.1.3-3] [MQTT-3.1.3-4] a client id is there and is UTF-8") {
     Gateway gateway;
-    check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 [ ]");
-    check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 [ ] s2 'p'");
-    check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 [ ] s2 c328");
+    check_rejected(gateway, "10 r s'MQTT' 05 02 k10 [ ]");
+    check_rejected(gateway, "10 r s'MQTT' 05 02 k10 [ ] s2 'p'");
+    check_rejected(gateway, "10 r s'MQTT' 05 02 k10 [ ] s2 c328");
     join(gateway, "10 r s'MQTT' 05 02 k10 [ ] s2 c3a9").expect_nothing();
 }
 
@@ -348,27 +348,27 @@ TEST_CASE(
 
 TEST_CASE("5.0 [MQTT-3.1.3-11] a will's topic is UTF-8") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "06", "[ ] s1 ff s'gone'"));
-    check_turned_away(gateway, connect("p", "", "06", "[ ] s3 'a' 00 'b' s'gone'"));
+    check_rejected(gateway, connect("p", "", "06", "[ ] s1 ff s'gone'"));
+    check_rejected(gateway, connect("p", "", "06", "[ ] s3 'a' 00 'b' s'gone'"));
 }
 
 TEST_CASE("5.0 [MQTT-3.1.3-12] a user name is UTF-8") {
     Gateway gateway;
-    check_turned_away(gateway, connect("p", "", "82", "s1 ff"));
-    check_turned_away(gateway, connect("p", "", "82", "s3 eda080"));
+    check_rejected(gateway, connect("p", "", "82", "s1 ff"));
+    check_rejected(gateway, connect("p", "", "82", "s3 eda080"));
 }
 
 TEST_CASE("5.0 [MQTT-3.1.4-1] a CONNECT of another form is not accepted") {
     Gateway gateway;
     for (const char* properties : {"11 w1 11 w2", "21 k0", "27 w0", "17 02", "19 02", "22 k1 22 k1",
                                    "16 s'data'", "18 w5", "01 00", "7f 00", "11 k1", "0b 01"})
-        check_turned_away(gateway, connect("p", properties));
-    check_turned_away(gateway, connect("p", "", "02", "00"));  // more than the flags tell of
-    check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 s'p'");
-    check_turned_away(gateway, "10 r s'MQTT' 05 02");
-    check_turned_away(gateway, connect("p", "", "06", "[ 21 k1 ] s'will' s'gone'"));
-    check_turned_away(gateway, connect("p", "", "06", "[ ] s'a/+' s'gone'"));
-    check_turned_away(gateway, connect("p", "", "06", "[ ] s'' s'gone'"));
+        check_rejected(gateway, connect("p", properties));
+    check_rejected(gateway, connect("p", "", "02", "00"));  // more than the flags tell of
+    check_rejected(gateway, "10 r s'MQTT' 05 02 k10 s'p'");
+    check_rejected(gateway, "10 r s'MQTT' 05 02");
+    check_rejected(gateway, connect("p", "", "06", "[ 21 k1 ] s'will' s'gone'"));
+    check_rejected(gateway, connect("p", "", "06", "[ ] s'a/+' s'gone'"));
+    check_rejected(gateway, connect("p", "", "06", "[ ] s'' s'gone'"));
 }
 
 TEST_CASE(
@@ -412,6 +412,6 @@ TEST_CASE("5.0 [MQTT-3.1.4-6] what follows a refused CONNECT has no effect") {
           Reason::bad_authentication_method);
     CHECK(refusal(gateway, connect("p", "", "06", "[ ] s'$x' s'gone'") + publish) ==
           Reason::not_authorized);
-    check_turned_away(gateway, connect("p", "", "03") + publish);
+    check_rejected(gateway, connect("p", "", "03") + publish);
     watcher.expect_nothing();
 }

@@ -15,7 +15,7 @@ TEST_CASE(
         check_ends(gateway, "30 r s'x' [ 26 s'name' " + text + " ]", Reason::malformed_packet);
         check_ends(gateway, "82 r k1 [ ] " + text + " 00", Reason::malformed_packet);
         check_ends(gateway, "a2 r k1 [ ] " + text, Reason::malformed_packet);
-        check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 [ ] " + text);
+        check_rejected(gateway, "10 r s'MQTT' 05 02 k10 [ ] " + text);
     }
 }
 
@@ -25,7 +25,7 @@ TEST_CASE("5.0 [MQTT-1.5.4-2] [MQTT-4.7.3-2] a text with U+0000 is malformed") {
     check_ends(gateway, "30 r s'x' [ 03 s1 00 ]", Reason::malformed_packet);
     check_ends(gateway, "82 r k1 [ ] s3 'a' 00 'b' 00", Reason::malformed_packet);
     check_ends(gateway, "a2 r k1 [ ] s1 00", Reason::malformed_packet);
-    check_turned_away(gateway, "10 r s'MQTT' 05 02 k10 [ ] s1 00");
+    check_rejected(gateway, "10 r s'MQTT' 05 02 k10 [ ] s1 00");
 }
 
 TEST_CASE("5.0 [MQTT-1.5.4-3] U+FEFF is a character like others, and is not stripped") {
@@ -62,7 +62,7 @@ TEST_CASE("5.0 [MQTT-1.5.7-1] both halves of a user property are UTF-8") {
                                    "s'name' s1 00", "s1 00 s'value'"}) {
         check_ends(gateway, "30 r s'x' [ 26 " + pair + " ]", Reason::malformed_packet);
         check_ends(gateway, "82 r k1 [ 26 " + pair + " ] s'x' 00", Reason::malformed_packet);
-        check_turned_away(gateway, connect("p", "26 " + pair));
+        check_rejected(gateway, connect("p", "26 " + pair));
     }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("5.0 [MQTT-2.1.3-1] a packet with reserved flags that are set otherwis
           "f4 r 19 [ 15 s'x' ]"})
         check_ends(gateway, packet, Reason::malformed_packet);
     for (const char* flags : {"11", "12", "14", "18"})
-        check_turned_away(gateway, flags + connect("p").substr(2));
+        check_rejected(gateway, flags + connect("p").substr(2));
 }
 
 TEST_CASE(

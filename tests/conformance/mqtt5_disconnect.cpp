@@ -8,13 +8,13 @@ using namespace pulsegate::mqtt5;
 
 TEST_CASE("5.0 [MQTT-3.14.0-1] no DISCONNECT comes before a CONNACK that accepts") {
     Gateway gateway;
-    // check_turned_away takes a refusing CONNACK, or nothing.
+    // check_rejected takes a refusing CONNACK, or nothing.
     for (const std::string& first :
          {std::string("c0 00"), std::string("c1 00"), std::string("e0 r 00 [ ]"),
           std::string("ff ff ff ff ff"), std::string("10 r1000000"), connect("p", "", "03"),
           connect("p", "15 s'SCRAM'"), connect("p", "21 k0"),
           connect("p", "", "06", "[ ] s'$x' s''"), connect("p", "", "03") + " | c0 00"})
-        check_turned_away(gateway, first);
+        check_rejected(gateway, first);
 }
 
 TEST_CASE("5.0 [MQTT-3.14.1-1] DISCONNECT with flags is malformed") {

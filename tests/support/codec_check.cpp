@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-/// Calls everything that reads a packet's texts and properties.
+/// Reads all texts and properties of a packet.
 void use(const Packet& packet) {
     const auto use_properties = [](const Properties& properties) {
         properties.for_each([&](const PropertyValue& value) {

@@ -18,9 +18,8 @@ private:
     std::size_t size_;
 };
 
-/// What must hold for any bytes whatever: they give a value; and if that is a packet, what we
-/// encode from it decodes to the same packet and can't get shorter. Returns what does not hold, or
-/// null.
+/// Checks what must hold for any bytes: decoding gives a value; if that is a packet, its encoding
+/// decodes to the same packet and can't get shorter. Returns what does not hold, or null.
 const char* broken_promise(Bytes stream, Version version, Sender sender);
 
 }  // namespace pulsegate

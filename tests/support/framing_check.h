@@ -12,13 +12,13 @@
 namespace pulsegate {
 
 /// Reads a WebSocket client's bytes as a connection does, in place and from one buffer after the
-/// other, and writes down what they came to: "<MQTT> ping(x) <more MQTT> close(1000 bye)".
+/// other, and records the result: "<MQTT> ping(x) <more MQTT> close(1000 bye)".
 class FrameReader {
 public:
     explicit FrameReader(std::uint64_t max_frame_size = std::numeric_limits<std::uint64_t>::max())
         : max_frame_size_(max_frame_size) {}
 
-    /// One read from the socket; with `before`, the payload goes that far in front of it.
+    /// One read from the socket; the payload is moved to `before` bytes in front of it.
     void read(std::string_view bytes, std::size_t before = 0);
 
     /// The same bytes in as many reads as there are.
@@ -41,8 +41,8 @@ private:
     bool inside_payload_ = false;
 };
 
-/// What must hold for any bytes whatever: a WebSocket and a PROXY header come to the same however
-/// the bytes are cut into reads. Returns what does not hold, or null.
+/// Checks what must hold for any bytes: WebSocket frames and PROXY headers give the same result
+/// however the bytes are cut into reads. Returns what does not hold, or null.
 const char* broken_framing_promise(Bytes stream, std::uint64_t max_frame_size);
 
 }  // namespace pulsegate

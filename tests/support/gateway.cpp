@@ -15,15 +15,17 @@
 #include <utility>
 
 #include "protocol/decode.h"
+#include "server/base/hash.h"
 #include "server/server.h"
 #include "server/session/broker.h"
+#include "server/shard.h"
 #include "tests/support/wire.h"
 
 namespace pulsegate {
 
 namespace {
 
-/// How long a conversation waits for what must come. Generous: machines stall.
+/// Seconds that a conversation waits for expected bytes. Generous, because machines stall.
 constexpr int patience = 20;
 
 auto log_lines() {
@@ -36,6 +38,13 @@ auto log_lines() {
     return lines;
 }
 
+/// How many messages between shards may follow from a client's packet, each from the one before.
+/// The most has a watcher of everybody's presence to whom a change comes by mail while it lags: the
+/// change, its turn to be told more, and of each shard a query, a page and another turn. A message
+/// to a shared subscription has four if a member goes meanwhile: to the group's shard, to the
+/// member's, back, and to another's.
+unsigned longest_chain(unsigned shards) { return 2 + 3 * shards; }
+
 }  // namespace
 
 Gateway::Gateway(const std::function<void(Config&)>& adjust) {
@@ -44,12 +53,13 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
     config.listen = {{ListenUrl::Scheme::mqtt, "127.0.0.1", 0},
                      {ListenUrl::Scheme::http, "127.0.0.1", 0}};
     config.shards = 2;
-    // Tests come and go all the time, and are in a hurry.
-    config.conduct = {.ban_flaps = 0, .duel_takeovers = 0};
+    // Tests reconnect all the time, and must not be banned or delayed for it.
+    config.client_limits = {.ban_flaps = 0, .duel_takeovers = 0};
     config.max_message_rate = 0;
     config.max_byte_rate = 0;
     if (adjust) adjust(config);
     server_ = std::make_unique<Server>(config);
+    rounds_ = longest_chain(config.shards);
     for (const auto& [url, open_to_anybody] : server_->listening())
         (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_ : http_port_) = url.port;
     server_->start();
@@ -58,6 +68,13 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
 Gateway::~Gateway() = default;
 
 void Gateway::stop() { server_->stop(); }
+
+void Gateway::settle() const {
+    // Mail is read in the order of its arrival. So behind a round through all shards lies only what
+    // was sent by mail that was read in it: after n rounds, every chain of n messages has ended.
+    for (unsigned i = 0; i < rounds_; ++i)
+        server_->on_every_shard([](Shard& shard) { shard.end_turn(); });
+}
 
 bool Gateway::logged(std::string_view text) {
     const auto lines = log_lines()->last_formatted();
@@ -68,9 +85,34 @@ bool Gateway::logged(std::string_view text) {
 
 std::string at_home(unsigned shard, std::string_view stem) {
     std::string name(stem);
-    for (int i = 2; Broker::home(name, 2) != shard; ++i)
-        name = std::string(stem) + std::to_string(i);
+    for (int i = 2; home_shard(name, 2) != shard; ++i) name = std::string(stem) + std::to_string(i);
     return name;
+}
+
+void Gateway::pass(StoppedClock& clock, Millis time) const {
+    constexpr Millis step = tick_length;  // no shard misses a tick, as it would not otherwise
+    for (Millis left = time; left > 0; left -= step) {
+        settle();  // what came before is done at its own time
+        clock.advance(std::min(left, step));
+        server_->on_every_shard([](Shard& shard) { shard.advance(); });
+    }
+    settle();
+}
+
+void Gateway::await_connections(std::size_t count) const {
+    const Stopwatch waiting;
+    while (true) {
+        std::atomic<std::size_t> connections = 0;
+        server_->on_every_shard([&](Shard& shard) { connections += shard.status().connections; });
+        if (connections == count) return;
+        REQUIRE_MESSAGE(waiting.elapsed() < std::chrono::seconds(patience), "it has ",
+                        connections.load(), " connections, and not ", count);
+    }
+}
+
+Conversation::Conversation(const Gateway& gateway, int receive_buffer)
+    : Conversation(gateway.mqtt_port(), receive_buffer) {
+    gateway_ = &gateway;
 }
 
 Conversation::Conversation(std::uint16_t port, int receive_buffer)
@@ -91,7 +133,7 @@ Conversation::Conversation(std::uint16_t port, int receive_buffer)
 }
 
 Conversation::Conversation(Conversation&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)) {}
+    : gateway_(other.gateway_), socket_(std::exchange(other.socket_, -1)) {}
 
 Conversation::~Conversation() { close(); }
 
@@ -118,7 +160,7 @@ Conversation& Conversation::send_bytes(std::string_view bytes) {
     return *this;
 }
 
-/// Fewer bytes than asked for mean that the gateway closed, or that no more came in time.
+/// Returns fewer bytes than `size` if the gateway closed or sent no more in time.
 std::string Conversation::read(std::size_t size) {
     std::string bytes(size, '\0');
     std::size_t got = 0;
@@ -170,7 +212,17 @@ Conversation& Conversation::expect_close(Reason reason) {
     return *this;
 }
 
-Conversation& Conversation::expect_nothing() { return send("c0 00").expect("d0 00"); }
+bool Conversation::silent() const {
+    char byte;
+    return ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+Conversation& Conversation::expect_nothing() {
+    REQUIRE(gateway_);
+    send("c0 00").expect("d0 00");  // its own shard has read what it sent
+    gateway_->settle();
+    return send("c0 00").expect("d0 00");
+}
 
 Conversation& Conversation::login(std::string_view client, Version version,
                                   std::uint16_t keepalive) {
@@ -196,7 +248,7 @@ std::string Conversation::packet() {
 }
 
 void let_pass(const Gateway& gateway, unsigned seconds) {
-    // A will with that delay is published when it is over: nobody need sleep or ask.
+    // A will with that delay is published when it has passed: no sleeping, no polling.
     static std::atomic<unsigned> clocks{0};
     const auto name = "clock" + std::to_string(++clocks);
     Conversation watcher(gateway);

@@ -10,14 +10,15 @@
 
 #include "protocol/packet.h"
 #include "protocol/reason.h"
+#include "server/base/clock.h"
 #include "server/config.h"
 
 namespace pulsegate {
 
 class Server;
 
-/// What every CONNACK of MQTT 5.0 tells about a gateway with the usual settings, in packet
-/// notation: 256 messages of QoS 2 at once, packets up to 256 KiB, 16 topic aliases.
+/// The properties of every CONNACK of MQTT 5.0 with default settings, in packet notation: Receive
+/// Maximum 256, Maximum Packet Size 256 KiB, Topic Alias Maximum 16.
 inline constexpr const char* promises = "21 k256 27 w262144 22 k16";
 
 /// A real gateway in this process, on loopback ports of its own: two shards, unless `adjust`
@@ -29,26 +30,37 @@ public:
 
     void stop();
 
+    /// Whatever shards had to tell one another before this, and what that brought about, has been
+    /// told: it is done, or lies in sockets.
+    void settle() const;
+
+    /// Moves the time of all gateways, which has stopped, and lets this one do what is due then.
+    void pass(StoppedClock& clock, Millis time) const;
+
+    /// Returns when it has as many connections.
+    void await_connections(std::size_t count) const;
+
     std::uint16_t mqtt_port() const { return mqtt_port_; }
     std::uint16_t http_port() const { return http_port_; }
 
-    /// Has one of the last log lines this text in it?
+    /// Does one of the last log lines contain this text?
     static bool logged(std::string_view text);
 
 private:
     std::unique_ptr<Server> server_;
+    unsigned rounds_;  ///< through all shards, until what is under way has arrived
     std::uint16_t mqtt_port_ = 0;
     std::uint16_t http_port_ = 0;
 };
 
-/// A user's name that begins with `stem` and is at home on that one of two shards.
+/// A user name that begins with `stem` and whose home is `shard` of two shards.
 std::string at_home(unsigned shard, std::string_view stem);
 
-/// One client's raw TCP connection, which blocks, but not for ever. What does not come as expected
-/// ends the test.
+/// One client's raw TCP connection, blocking with a timeout. A failed expectation ends the test.
 class Conversation {
 public:
-    explicit Conversation(const Gateway& gateway) : Conversation(gateway.mqtt_port()) {}
+    explicit Conversation(const Gateway& gateway, int receive_buffer = 0);
+    /// With whatever listens there; `expect_nothing` is for conversations with a gateway.
     explicit Conversation(std::uint16_t port, int receive_buffer = 0);
     Conversation(Conversation&& other) noexcept;
     ~Conversation();
@@ -57,15 +69,20 @@ public:
     Conversation& send(std::string_view notation);
     Conversation& send_bytes(std::string_view bytes);
 
-    /// Reads just as many bytes as these, and they must be these.
+    /// Reads as many bytes as the notation has; they must be the same.
     Conversation& expect(std::string_view notation);
 
-    /// Nothing more comes, and the gateway closes.
+    /// The gateway sends nothing more and closes.
     Conversation& expect_close();
-    /// The same, after a DISCONNECT with this reason code, which has a reason string.
+    /// The gateway sends a DISCONNECT with this reason code and a reason string, and closes.
     Conversation& expect_close(Reason reason);
 
-    /// Whatever was sent to it has arrived, for a PINGREQ is answered and nothing else came before.
+    /// Has the gateway sent nothing that was not read, nor closed? For what a PINGREQ would change.
+    bool silent() const;
+
+    /// Nothing was sent to it that it has not read: what its own packets and those that others had
+    /// acknowledged bring about, on whatever shard, has been done, and a PINGREQ is answered before
+    /// anything else comes.
     Conversation& expect_nothing();
 
     /// CONNECT with a clean session and CONNACK. The client id is the user too.
@@ -81,7 +98,7 @@ public:
     void close();
     /// Closes with a reset.
     void reset();
-    /// Sends a FIN and stays to read.
+    /// Sends a FIN; reading goes on.
     void close_writing();
 
     int socket() const { return socket_; }
@@ -89,20 +106,21 @@ public:
 private:
     std::string read(std::size_t size);
 
+    const Gateway* gateway_ = nullptr;
     int socket_;
 };
 
-/// Returns when so many seconds have passed for the gateway, on every shard whose tick is not late;
-/// a second later at most.
+/// Returns when `seconds` have passed on the gateway's clock, on every shard whose tick is not
+/// late; at most a second later.
 void let_pass(const Gateway& gateway, unsigned seconds);
 
-/// The PUBLISH of a packet's bytes. The result views them.
+/// Decodes a PUBLISH. The result views the bytes of `packet`.
 Publish published(const std::string& packet, Version version = Version::v3_1_1);
 
-/// Runs all of them at the same time, each on a thread of its own, and waits for all.
+/// Runs the scenes at the same time, each on a thread of its own, and waits for all.
 void at_once(const std::vector<std::function<void()>>& scenes);
 
-/// How long something took.
+/// Measures the time since its construction.
 class Stopwatch {
 public:
     std::chrono::milliseconds elapsed() const {

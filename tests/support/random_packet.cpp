@@ -258,7 +258,7 @@ void RandomPackets::add_common(PropertyList& list, bool reason_string) {
     }
 }
 
-// As likely to have few bits as many.
+// Small numbers are as likely as large ones.
 std::uint32_t RandomPackets::number() { return static_cast<std::uint32_t>(random_()) >> below(32); }
 
 std::string_view RandomPackets::keep(std::string text) {

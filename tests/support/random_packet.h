@@ -8,13 +8,13 @@
 
 namespace pulsegate {
 
-/// Makes legal packets of every type, with everything in them that may be there. The same seed
-/// gives the same packets. Owns the texts that the packets view.
+/// Makes legal packets of every type, with all optional fields and properties. The same seed gives
+/// the same packets. Owns the texts that the packets view.
 class RandomPackets {
 public:
     explicit RandomPackets(std::uint32_t seed) : random_(seed) {}
 
-    /// The next packet; what the last one viewed is gone.
+    /// The next packet; the texts of the last one are invalid then.
     Packet next(Version version, Sender sender);
 
 private:

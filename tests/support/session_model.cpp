@@ -39,7 +39,7 @@ bool same(const ModelSession& session, const Copy& owed, const Copy& got, std::s
           std::string_view topic) {
     return owed.note->payload == payload && owed.note->topic == topic && owed.qos == got.qos &&
            owed.retain == got.retain &&
-           (!is_v5(session) || owed.heard_in_3_1_1 || owed.identifiers == got.identifiers);
+           (!is_v5(session) || owed.without_identifiers || owed.identifiers == got.identifiers);
 }
 
 bool has_id(const std::list<Copy>& copies, std::uint16_t id) {
@@ -71,8 +71,7 @@ ModelSession* SessionModel::find(const std::string& client) {
     return found == sessions_.end() ? nullptr : &found->second;
 }
 
-// -- sessions
-// --------------------------------------------------------------------------------------------
+// -- sessions --
 
 bool SessionModel::connect(const std::string& client, unsigned shard, const std::string& inbox,
                            const Hello& hello, Millis now) {
@@ -80,7 +79,7 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const std:
     const bool resumed = session && !hello.clean && session->hello.expiry > 0;
     if (session) {
         if (session->connected) interrupt(*session);
-        // Whoever comes back before the delay has passed takes the will back; a will without a
+        // A client that reconnects before the delay has passed cancels its will; a will without a
         // delay was due when the old connection ended (MQTT 5.0, 3.1.3.2.2).
         if (resumed && session->will && session->will->delay > 0) session->will.reset();
         if (!resumed) {
@@ -104,7 +103,7 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const std:
     return resumed;
 }
 
-/// The connection is gone, the session may stay.
+/// The connection has ended, the session may continue.
 void SessionModel::interrupt(ModelSession& session) {
     session.connected = false;
     session.due.clear();
@@ -113,13 +112,13 @@ void SessionModel::interrupt(ModelSession& session) {
     for (std::list<Copy>* copies : {&session.to_resend, &session.unacknowledged})
         for (auto copy = copies->begin(); copy != copies->end();) {
             const auto next = std::next(copy);
-            // Who unsubscribed since completes what was begun (MQTT 5.0, 3.10.4).
+            // A client that unsubscribed since completes exchanges in progress (MQTT 5.0, 3.10.4).
             if (is_for_shares(copy->note->topic) && copy->qos == QoS::at_least_once &&
                 session.subscriptions.contains(share_of(session, *copy)))
                 session.may_resend.splice(session.may_resend.end(), *copies, copy);
             copy = next;
         }
-    // What is sent again keeps its order, and what had its turn already was the older.
+    // Messages that are sent again keep their order, and unacknowledged ones were sent first.
     session.to_resend.splice(session.to_resend.begin(), session.unacknowledged);
 }
 
@@ -140,23 +139,23 @@ void SessionModel::end(const std::string& client, bool takes_will_back, Millis n
     session.away_since = ++events_;
 
     const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / shards_, 1);
-    if (absent(session.shard) <= quota) return;
+    if (disconnected(session.shard) <= quota) return;
     const ModelSession* oldest = &session;
     for (const auto& [name, other] : sessions_)
         if (!other.connected && other.shard == session.shard &&
             other.away_since < oldest->away_since)
             oldest = &other;
-    end_absent(std::string(oldest->client), now);
+    end_disconnected(std::string(oldest->client), now);
 }
 
-void SessionModel::end_absent(const std::string& client, Millis now) {
+void SessionModel::end_disconnected(const std::string& client, Millis now) {
     ModelSession& session = *find(client);
     begin_end(session);
     publish_will(session, now);
     destroy(client);
 }
 
-/// Nothing new comes to it, not even its own will.
+/// The session gets no new messages, not even its own will.
 void SessionModel::begin_end(ModelSession& session) {
     session.subscriptions.clear();
     session.inbox.clear();
@@ -182,12 +181,11 @@ void SessionModel::tick(Millis now) {
             wills.push_back(client);
     }
     for (const auto& client : wills) publish_will(*find(client), now);
-    for (const auto& client : ending) end_absent(client, now);
+    for (const auto& client : ending) end_disconnected(client, now);
     ended_together = ending.size() + wills.size();
 }
 
-// -- messages
-// --------------------------------------------------------------------------------------------
+// -- messages --
 
 void SessionModel::publish_will(ModelSession& session, Millis now) {
     if (!session.will) return;
@@ -199,7 +197,7 @@ void SessionModel::publish_will(ModelSession& session, Millis now) {
 
 void SessionModel::publish(Note note, unsigned shard, Millis now) {
     note.number = ++events_;
-    if (note.lives) note.expires = now + Millis{*note.lives} * 1000;
+    if (note.message_expiry) note.expires = now + Millis{*note.message_expiry} * 1000;
     const Note& kept = notes_.emplace_back(std::move(note));
     published_.push_back(&kept);
     if (is_for_shares(kept.topic)) shared_published_.push_back(&kept);
@@ -214,15 +212,15 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
     for (auto& [client, session] : sessions_) {
         if (session.shard != shard) continue;
         if (note.retain)
-            for (RetainedWish& wish : session.wishes)
-                if (selects(wish.filter, note.topic)) wish.untold.emplace(&note, false);
+            for (RetainedRequest& request : session.requests)
+                if (selects(request.filter, note.topic)) request.unsent.emplace(&note, false);
         auto copy = copy_for(session, note);
         if (!copy) continue;
         if (copy->qos != QoS::at_most_once)
             session.waiting.push_back(std::move(*copy));
         else if (session.connected)
             session.due.push_back(std::move(*copy));
-        // Who is there may have room for it in this turn.
+        // A connected client may have room for it in this turn.
         if (!session.connected) lose_oldest(session);
     }
 }
@@ -247,10 +245,10 @@ std::optional<Copy> SessionModel::copy_for(const ModelSession& session, const No
         if (subscription.identifier != 0) copy->identifiers.insert(subscription.identifier);
     }
     if (!settings_.inbox || note.topic != session.inbox) return copy;
-    // One's inbox is like one subscription more, of the highest QoS.
+    // The inbox is like one more subscription, with QoS 2.
     if (!copy && !declined)
         copy = Copy{
-            .note = &note, .qos = note.qos, .retain = false, .identifiers = {}, .unasked = true};
+            .note = &note, .qos = note.qos, .retain = false, .identifiers = {}, .by_inbox = true};
     if (copy) copy->qos = std::min(note.qos, settings_.max_qos);
     return copy;
 }
@@ -262,8 +260,7 @@ void SessionModel::check_unwanted(const Note& note, unsigned shard) const {
                    note.topic, client);
 }
 
-// -- subscriptions
-// -----------------------------------------------------------------------------------
+// -- subscriptions --
 
 bool SessionModel::subscribe(const std::string& client, const std::string& filter,
                              SubscribeOptions options, std::uint32_t identifier, Millis now) {
@@ -277,20 +274,20 @@ bool SessionModel::subscribe(const std::string& client, const std::string& filte
         return is_new;
     }
     if (options.retain_handling == 2 || (options.retain_handling == 1 && !is_new)) return is_new;
-    for (RetainedWish& wish : session.wishes)
-        if (wish.filter == filter) wish.closed = true;
-    RetainedWish wish{filter, options, identifier, {}};
+    for (RetainedRequest& request : session.requests)
+        if (request.filter == filter) request.closed = true;
+    RetainedRequest request{filter, options, identifier, {}};
     for (const auto& [topic, note] : retained_[session.shard])
         if (!note->payload.empty() && !note->expired(now) && selects(filter, topic))
-            wish.untold.emplace(note, true);
-    session.wishes.push_back(std::move(wish));
+            request.unsent.emplace(note, true);
+    session.requests.push_back(std::move(request));
     return is_new;
 }
 
 bool SessionModel::unsubscribe(const std::string& client, const std::string& filter) {
     ModelSession& session = *find(client);
-    for (RetainedWish& wish : session.wishes)
-        if (wish.filter == filter) wish.closed = true;
+    for (RetainedRequest& request : session.requests)
+        if (request.filter == filter) request.closed = true;
     return session.subscriptions.erase(filter) > 0;
 }
 
@@ -304,8 +301,7 @@ void SessionModel::settle_shares() {
         }
 }
 
-// -- acknowledgements
-// --------------------------------------------------------------------------------
+// -- acknowledgements --
 
 void SessionModel::puback(const std::string& client, std::uint16_t id) {
     ModelSession& session = *find(client);
@@ -341,8 +337,7 @@ void SessionModel::receive(const std::string& client, const Pubrel& pubrel) {
         broken("{} got PUBREL {} twice", client, pubrel.packet_id);
 }
 
-// -- what is received
-// --------------------------------------------------------------------------------
+// -- what is received --
 
 void SessionModel::receive(const std::string& client, const Publish& publish,
                            std::string_view topic, Millis now) {
@@ -359,7 +354,7 @@ void SessionModel::receive(const std::string& client, const Publish& publish,
         if (publish.dup) broken("{} got a message of QoS 0 with DUP", client);
         if (!take_owed(session, got, publish.payload, topic, now) &&
             !take_retained(session, got, publish.payload, topic, now))
-            broken("{} got a message of QoS 0 to {} that nobody owes him", client, topic);
+            broken("{} got a message of QoS 0 to {} that was not for it", client, topic);
     } else if (publish.dup) {
         receive_again(session, got, publish.payload, topic, now);
     } else {
@@ -401,7 +396,7 @@ void SessionModel::receive_new(ModelSession& session, Copy& got, std::string_vie
         take_shared(session, got, payload, topic);
     else if (!take_owed(session, got, payload, topic, now) &&
              !take_retained(session, got, payload, topic, now))
-        broken("{} got a message to {} ('{}', QoS {}) that nobody owes him", session.client, topic,
+        broken("{} got a message to {} ('{}', QoS {}) that was not for it", session.client, topic,
                payload, static_cast<int>(got.qos));
     session.unacknowledged.push_back(got);
 }
@@ -453,7 +448,7 @@ bool SessionModel::take_owed(ModelSession& session, Copy& got, std::string_view 
     }
     got.note = found->note;
     got.identifiers = found->identifiers;
-    unasked += found->unasked;
+    by_inbox += found->by_inbox;
     owed.erase(found);
     ++received;
     return true;
@@ -462,36 +457,35 @@ bool SessionModel::take_owed(ModelSession& session, Copy& got, std::string_view 
 bool SessionModel::take_retained(ModelSession& session, Copy& got, std::string_view payload,
                                  std::string_view topic, Millis now) {
     if (!got.retain) return false;
-    // Several wishes may select it: first of all it answers one that has a right to it.
-    session.wishes.sort([](const auto& a, const auto& b) { return a.closed < b.closed; });
+    // Several requests may select it: it answers one that is still open first.
+    session.requests.sort([](const auto& a, const auto& b) { return a.closed < b.closed; });
     for (const bool right : {true, false})
-        for (RetainedWish& wish : session.wishes) {
+        for (RetainedRequest& request : session.requests) {
             std::multiset<std::uint32_t> identifiers;
-            if (is_v5(session) && wish.identifier != 0) identifiers.insert(wish.identifier);
+            if (is_v5(session) && request.identifier != 0) identifiers.insert(request.identifier);
             if (identifiers != got.identifiers) continue;
-            for (const auto& [note, must] : wish.untold) {
+            for (const auto& [note, must] : request.unsent) {
                 if (must != right || note->topic != topic || note->payload != payload ||
                     note->payload.empty())
                     continue;
-                if (got.qos != std::min(note->qos, wish.options.qos)) continue;
-                if (wish.options.no_local && note->publisher == session.client) continue;
+                if (got.qos != std::min(note->qos, request.options.qos)) continue;
+                if (request.options.no_local && note->publisher == session.client) continue;
                 if (note->expired(now))
-                    broken("{} was told an expired message to {}", session.client, topic);
+                    broken("{} was sent an expired message to {}", session.client, topic);
                 got.note = note;
-                got.heard_in_3_1_1 = !is_v5(session);
-                wish.untold.erase(note);
-                ++retained_told;
+                got.without_identifiers = !is_v5(session);
+                request.unsent.erase(note);
+                ++retained_done;
                 return true;
             }
         }
     return false;
 }
 
-// -- shared subscriptions
-// ----------------------------------------------------------------------------
+// -- shared subscriptions --
 
-/// In these tests a share's subscription identifier is what its text ends with, and 3.1.1 clients
-/// share topics that have one group only.
+/// In these tests the name of a shared subscription ends with its subscription identifier, and
+/// 3.1.1 clients share only topics that have one group.
 std::string SessionModel::share_of(const ModelSession& session, const Copy& copy) const {
     for (const auto& share : session.shared_ever) {
         if (!selects(*filter_of_share(share), copy.note->topic)) continue;
@@ -507,7 +501,8 @@ void SessionModel::take_shared(ModelSession& session, Copy& got, std::string_vie
     const auto found = std::find_if(
         shared_published_.begin(), shared_published_.end(),
         [&](const Note* note) { return note->topic == topic && note->payload == payload; });
-    if (found == shared_published_.end()) broken("{} got a message nobody published", topic);
+    if (found == shared_published_.end())
+        broken("{} got a message that was never published", topic);
     got.note = *found;
     const auto share = share_of(session, got);
     if (share.empty()) broken("{} got a message to {} that it never shared", session.client, topic);
@@ -531,11 +526,10 @@ void SessionModel::acknowledge_shared(const ModelSession& session, const Copy& c
     taken.holder = session.client;
 }
 
-// -- checks
-// ------------------------------------------------------------------------------------------
+// -- checks --
 
-/// The packet that it takes at most: a broker may save bytes with a topic alias, and must not waste
-/// them.
+/// Does the largest allowed encoding fit the client's Maximum Packet Size? A broker may save bytes
+/// with a topic alias, but must not waste them.
 bool SessionModel::fits(const ModelSession& session, const Copy& copy, Millis now) const {
     if (session.hello.largest_packet == 0) return true;
     PropertyList properties;
@@ -555,7 +549,7 @@ bool SessionModel::fits(const ModelSession& session, const Copy& copy, Millis no
     return encoded_size(publish, session.hello.version) <= session.hello.largest_packet;
 }
 
-/// A message that is not sent when its turn comes.
+/// Is the message dropped when its turn comes?
 bool SessionModel::pass_over(const ModelSession& session, const Copy& copy, Millis now) {
     if (copy.note->expired(now)) return ++lost_to_expiry;
     if (!fits(session, copy, now)) return ++lost_to_size;
@@ -601,42 +595,43 @@ void SessionModel::check_quiet(Millis now) {
         if (!session.connected) continue;
         if (!session.waiting.empty() || !session.unacknowledged.empty() ||
             !session.to_resend.empty() || !session.released.empty())
-            broken("{} still waits for something", client);
+            broken("{} still waits for messages", client);
         session.may_resend.clear();
-        for (const RetainedWish& wish : session.wishes) {
-            if (wish.closed) continue;
-            for (const auto& [note, must] : wish.untold) {
+        for (const RetainedRequest& request : session.requests) {
+            if (request.closed) continue;
+            for (const auto& [note, must] : request.unsent) {
                 if (!must || retained_[session.shard][note->topic] != note) continue;
-                if (wish.options.no_local && note->publisher == client) continue;
-                Copy copy{note, std::min(note->qos, wish.options.qos), true, {}};
-                if (wish.identifier != 0) copy.identifiers.insert(wish.identifier);
+                if (request.options.no_local && note->publisher == client) continue;
+                Copy copy{note, std::min(note->qos, request.options.qos), true, {}};
+                if (request.identifier != 0) copy.identifiers.insert(request.identifier);
                 if (note->expired(now) || !fits(session, copy, now)) continue;
-                broken("{} was not told '{}', which is retained at {}", client, note->payload,
+                broken("{} was not sent '{}', which is retained at {}", client, note->payload,
                        note->topic);
             }
         }
-        session.wishes.clear();
-        // Of each message in its shares, somebody has it who is there.
+        session.requests.clear();
+        // Each message of its shared subscriptions has a connected receiver.
         for (const auto& [share, subscription] : session.subscriptions) {
             const auto filter = filter_of_share(share);
             if (!filter || !subscription.settled) continue;
-            const bool somebody_is_away = std::any_of(
+            const bool one_is_disconnected = std::any_of(
                 sessions_.begin(), sessions_.end(), [&share = share](const auto& entry) {
                     return !entry.second.connected && entry.second.subscriptions.contains(share);
                 });
-            if (somebody_is_away) continue;  // it may be waiting for him
+            if (one_is_disconnected) continue;  // it may be waiting for that client
             for (const Note* note : shared_published_) {
                 if (note->qos == QoS::at_most_once || note->number < subscription.since) continue;
                 if (!selects(*filter, note->topic)) continue;
                 const auto found = taken_.find({share, note});
                 if (found == taken_.end())
-                    broken("nobody got '{}' of {}, and {} is there", note->payload, share, client);
+                    broken("no client got '{}' of {}, and {} is connected", note->payload, share,
+                           client);
                 const Taken& taken = found->second;
                 const ModelSession* holder = find(taken.holder);
                 if (holder && !holder->connected) continue;
                 const bool kept = note->qos == QoS::exactly_once && !taken.holder.empty();
                 if (!taken.acknowledged && !taken.died && !kept)
-                    broken("'{}' of {} was lost with {}, and {} is there", note->payload, share,
+                    broken("'{}' of {} was lost with {}, and {} is connected", note->payload, share,
                            taken.holder, client);
             }
         }
@@ -649,7 +644,7 @@ std::size_t SessionModel::connected(unsigned shard) const {
         [&](const auto& entry) { return entry.second.shard == shard && entry.second.connected; }));
 }
 
-std::size_t SessionModel::absent(unsigned shard) const {
+std::size_t SessionModel::disconnected(unsigned shard) const {
     return static_cast<std::size_t>(std::count_if(
         sessions_.begin(), sessions_.end(),
         [&](const auto& entry) { return entry.second.shard == shard && !entry.second.connected; }));

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "protocol/packet.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/session/settings.h"
 
 namespace pulsegate {
 
-/// The broker did what the standard does not allow.
+/// The broker violated the standard.
 class Broken : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -26,13 +26,13 @@ class Broken : public std::runtime_error {
 /// A published message as the model knows it.
 struct Note {
     std::string topic;
-    std::string payload;  ///< no two are the same, but for the empty one
+    std::string payload;  ///< unique, but for the empty one
     QoS qos = QoS::at_most_once;
     bool retain = false;
-    std::optional<std::uint32_t> lives;  ///< its Message Expiry Interval
+    std::optional<std::uint32_t> message_expiry;  ///< its Message Expiry Interval
     std::string publisher;
     std::optional<Millis> expires;
-    std::uint64_t number = 0;  ///< in the order of publication
+    std::uint64_t number = 0;  ///< in the order of publishing
 
     bool expired(Millis now) const { return expires && now > *expires; }
 };
@@ -44,8 +44,8 @@ struct Copy {
     bool retain;
     std::multiset<std::uint32_t> identifiers;
     std::uint16_t packet_id = 0;
-    bool heard_in_3_1_1 = false;  ///< which says no identifiers, so that they may be any
-    bool unasked = false;         ///< it comes to the inbox, and no subscription selects it
+    bool without_identifiers = false;  ///< 3.1.1: any identifiers will do
+    bool by_inbox = false;             ///< to the inbox, and no subscription selects it
 };
 
 struct ModelWill {
@@ -53,7 +53,7 @@ struct ModelWill {
     std::uint32_t delay = 0;
 };
 
-/// What a CONNECT states.
+/// The fields of a CONNECT.
 struct Hello {
     Version version = Version::v3_1_1;
     bool clean = true;
@@ -67,38 +67,38 @@ struct Hello {
 struct ModelSubscription {
     SubscribeOptions options;
     std::uint32_t identifier = 0;
-    bool settled = false;  ///< a shared one: the whole gateway knows of it
+    bool settled = false;  ///< a shared one: its group's shard knows of it
     std::uint64_t since = 0;
 };
 
-/// A subscriber's right to what is retained.
-struct RetainedWish {
+/// Retained messages that a new subscription must be sent.
+struct RetainedRequest {
     std::string filter;
     SubscribeOptions options;
     std::uint32_t identifier;
-    std::map<const Note*, bool> untold;  ///< true: it must be told, if nothing replaces it
-    bool closed = false;                 ///< unsubscribed since: what was on its way may come
+    std::map<const Note*, bool> unsent;  ///< true: it must be sent, unless it is replaced
+    bool closed = false;                 ///< unsubscribed since: messages in flight may arrive
 };
 
 struct ModelSession {
     std::string client;
     unsigned shard = 0;
-    std::string inbox;  ///< the topic that reaches it without a subscription; empty: it is ending
+    std::string inbox;  ///< the inbox topic of its user; empty: the session is ending
     Hello hello;
     bool connected = false;
-    bool reads = true;  ///< who does not may have to wait for what is owed
+    bool reads = true;  ///< a client that does not may have to wait for messages
     std::size_t window = 0;
     std::map<std::string, ModelSubscription> subscriptions;
     std::list<Copy> due;             ///< QoS 0, in this turn
     std::list<Copy> waiting;         ///< QoS 1 and 2, never sent
     std::list<Copy> unacknowledged;  ///< sent on this connection, in the order of their first time
     std::list<Copy> to_resend;       ///< sent on an earlier one
-    std::list<Copy> may_resend;      ///< shared, QoS 1: they may go to somebody else
+    std::list<Copy> may_resend;      ///< shared, QoS 1: they may go to another member
     std::set<std::uint16_t> released;
-    std::set<std::uint16_t> to_release;  ///< PUBREL is owed again
+    std::set<std::uint16_t> to_release;  ///< PUBREL must be sent again
     std::set<std::uint16_t> on_the_wire;
     std::set<std::uint16_t> unreleased;  ///< QoS 2 from the client
-    std::list<RetainedWish> wishes;
+    std::list<RetainedRequest> requests;
     std::set<std::string> shared_ever;
     std::optional<ModelWill> will;
     Millis will_due = 0;
@@ -106,9 +106,9 @@ struct ModelSession {
     std::uint64_t away_since = 0;
 };
 
-/// What MQTT says a broker does, in the plainest way: no routes but a comparison with every
-/// filter, no queues but what is owed. It is told what clients do and when mail arrives, and judges
-/// what the clients receive.
+/// What the standard requires of a broker, implemented in the simplest way: each message is
+/// compared with every filter. The test reports what clients do and when messages between shards
+/// arrive, and the model checks what the clients receive.
 class SessionModel {
 public:
     SessionModel(const BrokerSettings& settings, unsigned shards)
@@ -128,10 +128,10 @@ public:
     void pubrec(const std::string& client, std::uint16_t id, bool error);
     void pubcomp(const std::string& client, std::uint16_t id);
 
-    // -- what happens by itself
+    // -- events between shards and of time
     void arrive(const Note& note, unsigned shard, Millis now);
     void tick(Millis now);
-    /// No mail is under way.
+    /// No messages between shards are in flight.
     void settle_shares();
 
     // -- what clients receive
@@ -139,18 +139,19 @@ public:
                  Millis now);
     void receive(const std::string& client, const Pubrel& pubrel);
 
-    /// After each event: whoever has room has got what is owed.
+    /// Call after each event: clients with room must have got their messages.
     void check_turn(Millis now);
-    /// After everybody has acknowledged everything, and all mail has arrived.
+    /// Call after all clients have acknowledged everything, and all messages between shards have
+    /// arrived.
     void check_quiet(Millis now);
-    /// Nobody of the shard must have wanted it.
+    /// No client of the shard may have subscribed to it.
     void check_unwanted(const Note& note, unsigned shard) const;
 
     ModelSession* find(const std::string& client);
     const std::map<std::string, ModelSession>& sessions() const { return sessions_; }
     std::vector<const Note*> take_published() { return std::exchange(published_, {}); }
     std::size_t connected(unsigned shard) const;
-    std::size_t absent(unsigned shard) const;
+    std::size_t disconnected(unsigned shard) const;
     std::size_t subscriptions(unsigned shard) const;
     std::size_t waiting(unsigned shard) const;
     std::size_t retained(unsigned shard, Millis now) const;
@@ -158,21 +159,21 @@ public:
     std::uint64_t lost_to_full_queues = 0;
     std::uint64_t lost_to_expiry = 0;
     std::uint64_t lost_to_size = 0;
-    std::uint64_t received = 0;  ///< messages that clients were right to get
+    std::uint64_t received = 0;  ///< messages that clients got rightly
     std::uint64_t resent = 0;    ///< again
-    std::uint64_t retained_told = 0;
+    std::uint64_t retained_done = 0;
     std::uint64_t shared_taken = 0;
     std::uint64_t wills = 0;
-    std::uint64_t unasked = 0;         ///< messages that no subscription selected
-    std::uint64_t ended_together = 0;  ///< absences that ended in the last tick
+    std::uint64_t by_inbox = 0;        ///< messages that no subscription selected
+    std::uint64_t ended_together = 0;  ///< session expiries that ended in the last tick
 
 private:
-    /// Who has a message of a shared subscription.
+    /// The receiver of a message of a shared subscription.
     struct Taken {
         std::string holder{};
-        bool live = false;  ///< on the connection that he has
+        bool live = false;  ///< sent on its present connection
         bool acknowledged = false;
-        bool died = false;  ///< QoS 2, with its session
+        bool died = false;  ///< QoS 2, lost with its session
     };
     using SharedMessage = std::pair<std::string, const Note*>;
 
@@ -195,7 +196,7 @@ private:
     void begin_end(ModelSession& session);
     void lose_oldest(ModelSession& session);
     void destroy(const std::string& client);
-    void end_absent(const std::string& client, Millis now);
+    void end_disconnected(const std::string& client, Millis now);
     void publish_will(ModelSession& session, Millis now);
     void check_turn(ModelSession& session, Millis now);
 

@@ -9,7 +9,7 @@
 
 namespace pulsegate {
 
-/// A folder of a test's own, gone with it.
+/// A folder for one test, deleted after it.
 class TemporaryFolder {
 public:
     TemporaryFolder()
@@ -43,7 +43,7 @@ private:
     std::string path_;
 };
 
-/// What the exception of a call says; empty if it throws none.
+/// The message of the exception that a call throws; empty if it throws none.
 template <class Call>
 std::string complaint(Call call) {
     try {

@@ -19,8 +19,8 @@ namespace pulsegate {
 
 namespace asio = boost::asio;
 
-/// A server for a few clients that does right, except where a test says otherwise. It lives on the
-/// generator's own loop, so a test needs no thread.
+/// A server for a few clients that behaves correctly unless a test says otherwise. It runs on the
+/// generator's event loop, so tests need no thread.
 class TinyServer {
 public:
     explicit TinyServer(asio::io_context& io)

@@ -7,13 +7,13 @@
 
 namespace pulsegate {
 
-/// A packet as the standard wants it, in packet notation.
+/// A valid packet, in packet notation.
 struct ValidVector {
     std::string_view what;
     Version version;
     Sender sender;
     std::string_view notation;
-    std::string_view shortest{};  ///< what our encoder makes of it; empty: the same
+    std::string_view shortest{};  ///< our encoding of it; empty: the same bytes
 };
 
 /// A packet that breaks one rule, the rule as a sentence, and how it is refused.
@@ -26,10 +26,10 @@ struct BadVector {
     std::string_view cause;
 };
 
-/// Every packet of both versions in both directions. Tests, mutations and the fuzzer share them.
+/// Every packet of both versions in both directions, for tests, mutations and the fuzzer.
 std::span<const ValidVector> valid_vectors();
 
-/// One for each rule.
+/// One packet for each rule.
 std::span<const BadVector> bad_vectors();
 
 }  // namespace pulsegate

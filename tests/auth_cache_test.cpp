@@ -1,4 +1,4 @@
-#include "server/auth/verdict_cache.h"
+#include "server/auth/auth_cache.h"
 
 #include <doctest/doctest.h>
 
@@ -10,18 +10,18 @@ using namespace pulsegate;
 namespace {
 
 constexpr std::int64_t unix_time = 1'800'000'000;
-const Verdict denial{.reason = Reason::bad_user_name_or_password, .why = "no"};
+const AuthResult denial{.reason = Reason::bad_user_name_or_password, .why = "no"};
 
-VerdictCache::Key number(unsigned value) {
-    VerdictCache::Key key{};
+AuthCache::Key number(unsigned value) {
+    AuthCache::Key key{};
     std::memcpy(key.data(), &value, sizeof value);
     return key;
 }
 
 }  // namespace
 
-TEST_CASE("a verdict is remembered for its lifetime, a no like a yes") {
-    VerdictCache cache(10'000);
+TEST_CASE("a result is remembered for its lifetime, a no like a yes") {
+    AuthCache cache(10'000);
     CHECK_FALSE(cache.find(number(1), 0));
     cache.put(number(1), {.user = "alice"}, 1'000, unix_time);
     cache.put(number(2), denial, 1'000, unix_time);
@@ -33,8 +33,8 @@ TEST_CASE("a verdict is remembered for its lifetime, a no like a yes") {
     CHECK(cache.size() == 0);
 }
 
-TEST_CASE("a newer verdict takes the older one's place") {
-    VerdictCache cache(10'000);
+TEST_CASE("a newer result takes the older one's place") {
+    AuthCache cache(10'000);
     cache.put(number(1), {.user = "alice"}, 0, unix_time);
     cache.put(number(1), denial, 9'000, unix_time);
     CHECK(cache.size() == 1);
@@ -42,8 +42,8 @@ TEST_CASE("a newer verdict takes the older one's place") {
     CHECK(cache.find(number(1), 18'999)->reason == Reason::bad_user_name_or_password);
 }
 
-TEST_CASE("a verdict that expires is forgotten then, be its neighbours older or younger") {
-    VerdictCache cache(10'000);
+TEST_CASE("a result that expires is forgotten then, be its neighbours older or younger") {
+    AuthCache cache(10'000);
     cache.put(number(1), {}, 0, unix_time);
     cache.put(number(2), {.expiry = unix_time + 3}, 0, unix_time);
     cache.put(number(3), {.expiry = unix_time + 1'000'000'000}, 0, unix_time);
@@ -57,12 +57,12 @@ TEST_CASE("a verdict that expires is forgotten then, be its neighbours older or 
 }
 
 TEST_CASE("without a lifetime nothing is remembered, and a cleared cache is empty") {
-    VerdictCache off(0);
+    AuthCache off(0);
     off.put(number(1), {}, 0, unix_time);
     CHECK(off.size() == 0);
     CHECK_FALSE(off.find(number(1), 0));
 
-    VerdictCache cache(10'000);
+    AuthCache cache(10'000);
     cache.put(number(1), {}, 0, unix_time);
     cache.clear();
     CHECK(cache.size() == 0);
@@ -70,7 +70,7 @@ TEST_CASE("without a lifetime nothing is remembered, and a cleared cache is empt
 }
 
 TEST_CASE("a cache that is full forgets the oldest") {
-    VerdictCache cache(10'000, 100);
+    AuthCache cache(10'000, 100);
     for (unsigned i = 0; i < 1'000; ++i) cache.put(number(i), {}, i, unix_time);
     CHECK(cache.size() == 100);
     CHECK_FALSE(cache.find(number(899), 1'000));
@@ -79,11 +79,11 @@ TEST_CASE("a cache that is full forgets the oldest") {
 }
 
 TEST_CASE("a key stands for user, client and password, wherever they come from") {
-    const VerdictCache cache(10'000);
-    const Claim claim{"user", "password", "client", "192.0.2.1"};
-    CHECK(cache.key_of(claim) == cache.key_of({"user", "password", "client", "192.0.2.2"}));
-    const std::set<VerdictCache::Key> keys{
-        cache.key_of(claim),
+    const AuthCache cache(10'000);
+    const Credentials credentials{"user", "password", "client", "192.0.2.1"};
+    CHECK(cache.key_of(credentials) == cache.key_of({"user", "password", "client", "192.0.2.2"}));
+    const std::set<AuthCache::Key> keys{
+        cache.key_of(credentials),
         cache.key_of({"user", "Password", "client", ""}),
         cache.key_of({"user", "password", "other", ""}),
         cache.key_of({"other", "password", "client", ""}),
@@ -93,7 +93,7 @@ TEST_CASE("a key stands for user, client and password, wherever they come from")
         cache.key_of({"", "", "", ""}),
         cache.key_of({"0:", "", "", ""}),
         cache.key_of({"", "0:", "", ""}),
-        VerdictCache(10'000).key_of(claim),  // another process has another secret
+        AuthCache(10'000).key_of(credentials),  // another process has another secret
     };
     CHECK(keys.size() == 11);
 }

@@ -1,0 +1,102 @@
+#include "server/login/login_flow.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <string>
+#include <thread>
+
+#include "server/config.h"
+#include "tests/support/gateway.h"
+
+using namespace pulsegate;
+
+namespace {
+
+using boost::asio::ip::tcp;
+
+std::string metrics(const Gateway& gateway) {
+    return Conversation(gateway.http_port())
+        .send_bytes("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .rest();
+}
+
+/// Returns once that is true; if it never is, the test's time is up.
+template <class Condition>
+void wait_until(Condition condition) {
+    while (!condition()) std::this_thread::yield();
+}
+
+std::string connect(const std::string& client) {
+    return "10 r s'MQTT' 04 c2 k10 s'" + client + "' s'" + client + "' s'secret'";
+}
+
+}  // namespace
+
+// What the waiting logins own is looked at by the sanitizers: nothing of it may be left.
+
+TEST_CASE("a login that waits for its turn ends with the gateway") {
+    Gateway gateway([](Config& config) {
+        config.shards = 1;
+        config.login_queue = {.rate = 0.001, .wait = 60'000};
+    });
+    Conversation first(gateway);
+    first.login("first");
+    Conversation second(gateway);
+    second.send(connect("second"));
+    wait_until([&] {
+        return metrics(gateway).find("pulsegate_logins_waiting{shard=\"0\"} 1\n") !=
+               std::string::npos;
+    });
+    gateway.stop();
+    second.expect_close();
+}
+
+TEST_CASE("a login that waits for its authentication ends with the gateway") {
+    boost::asio::io_context io;
+    tcp::acceptor backend(io, {boost::asio::ip::address_v4::loopback(), 0});
+    Gateway gateway([&](Config& config) {
+        config.authenticator.hook.url = HookUrl{
+            .host = "127.0.0.1", .port = backend.local_endpoint().port(), .target = "/auth"};
+        config.authenticator.hook.timeout = 60'000;
+    });
+    Conversation client(gateway);
+    client.send(connect("alice"));
+    const tcp::socket asked = backend.accept();  // and never answered
+    gateway.stop();
+    client.expect_close();
+}
+
+TEST_CASE("a login that waits before it takes over ends with the gateway, wherever it is at home") {
+    for (const unsigned shard : {0u, 1u}) {
+        Gateway gateway([](Config& config) { config.client_limits.duel_takeovers = 1; });
+        const auto name = at_home(shard, "twin");
+        Conversation first(gateway);
+        first.login(name);
+        Conversation second(gateway);
+        second.login(name);
+        first.expect_close();
+        Conversation third(gateway);
+        third.send(connect(name));
+        wait_until([&] { return Gateway::logged("of user '" + name + "': taken over again"); });
+        gateway.stop();
+        third.expect_close();
+    }
+}
+
+TEST_CASE("what a client sends behind its CONNECT is read when the login has waited") {
+    Gateway gateway([](Config& config) { config.client_limits.duel_takeovers = 1; });
+    for (const unsigned shard : {0u, 1u}) {
+        const auto name = at_home(shard, "eager");
+        Conversation first(gateway);
+        first.login(name);
+        Conversation second(gateway);
+        second.login(name);
+        first.expect_close();
+        Conversation third(gateway);
+        third.send(connect(name) + " | c0 00 | c0 00").send("c0 00");
+        third.expect("20 02 00 00 d0 00 d0 00 d0 00");
+        second.expect_close();
+    }
+}

@@ -1,0 +1,94 @@
+#include "server/login/login_pacer.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <utility>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+const Address here(boost::asio::ip::make_address("10.0.0.7"));
+
+/// A pacer on an event loop, and whom it has served.
+struct Paced {
+    explicit Paced(const LoginQueueSettings& settings) : settings(settings) {}
+
+    const LoginQueueSettings settings;
+    boost::asio::io_context io{1};
+    Counters counters;
+    std::vector<LoginPacer::Ticket> served;
+    std::vector<LoginPacer::Ticket> refused;
+    std::vector<LoginPacer::Ticket> gone;  ///< those that don't use their turn
+    LoginPacer pacer{io, settings, 1000, counters, [this](LoginPacer::Ticket ticket, bool in_time) {
+                         (in_time ? served : refused).push_back(ticket);
+                         return std::erase(gone, ticket) == 0;
+                     }};
+
+    /// One turn of the pacer: what it posts to learn how late the loop is comes before it.
+    void run_turn() {
+        io.restart();
+        const auto before = served.size() + refused.size();
+        while (served.size() + refused.size() == before && io.run_one() > 0) continue;
+    }
+};
+
+using Tickets = std::vector<LoginPacer::Ticket>;
+
+}  // namespace
+
+TEST_CASE("two log in at once, and the others wait for the next turns, two in each") {
+    Paced paced({.rate = 0, .wait = 60'000});
+    CHECK(paced.pacer.take_turn(monotonic_now()));
+    CHECK(paced.pacer.take_turn(monotonic_now()));
+    CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
+    for (LoginPacer::Ticket ticket = 1; ticket <= 5; ++ticket)
+        paced.pacer.add(here, ticket, monotonic_now());
+    CHECK(paced.pacer.waiting() == 5);
+    paced.run_turn();
+    CHECK(paced.served == Tickets{1, 2});
+    CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));  // while others wait
+    paced.run_turn();
+    CHECK(paced.served == Tickets{1, 2, 3, 4});
+    paced.run_turn();
+    CHECK(paced.served == Tickets{1, 2, 3, 4, 5});
+    CHECK(paced.pacer.waiting() == 0);
+    paced.run_turn();
+    CHECK(paced.pacer.take_turn(monotonic_now()));
+}
+
+TEST_CASE("logins that have gone don't use up the turns of those that wait") {
+    Paced paced({.rate = 0, .wait = 60'000});
+    while (paced.pacer.take_turn(monotonic_now())) continue;
+    for (LoginPacer::Ticket ticket = 1; ticket <= 12; ++ticket)
+        paced.pacer.add(here, ticket, monotonic_now());
+    for (LoginPacer::Ticket ticket = 1; ticket <= 10; ++ticket) paced.gone.push_back(ticket);
+    paced.run_turn();
+    CHECK(paced.served == Tickets{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+}
+
+TEST_CASE("many logins that have waited too long are refused in one turn") {
+    Paced paced({.rate = 0.001, .wait = 0});
+    while (paced.pacer.take_turn(monotonic_now())) continue;
+    for (LoginPacer::Ticket ticket = 1; ticket <= 100; ++ticket)
+        paced.pacer.add(here, ticket, monotonic_now());
+    paced.run_turn();
+    CHECK(paced.refused.size() == 64);
+    CHECK(paced.served.empty());
+    CHECK(paced.counters.hits[static_cast<std::size_t>(Limit::login_wait)] == 64);
+    paced.run_turn();
+    CHECK(paced.refused.size() == 100);
+}
+
+TEST_CASE("nobody logs in while the loop is late") {
+    Paced paced({.rate = 0, .wait = 60'000});
+    paced.pacer.report_lag(1001);
+    CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
+    CHECK(paced.counters.hits[static_cast<std::size_t>(Limit::max_loop_lag)] == 1);
+    paced.pacer.add(here, 1, monotonic_now());
+    paced.run_turn();  // which finds that it is late no more
+    CHECK(paced.served == Tickets{1});
+}

@@ -1,0 +1,102 @@
+#include "tests/support/broker_cluster.h"
+
+#include <algorithm>
+
+namespace pulsegate {
+
+namespace {
+
+template <class Visit>
+void for_each_queue(const Broker& broker, Visit visit) {
+    broker.sessions().for_each([&](const Session& session) {
+        const Outbox* outbox = session.state.exchanges().outbox();
+        if (outbox && outbox->queued() > 0) visit(outbox->queued());
+    });
+}
+
+}  // namespace
+
+BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards)
+    : settings_(settings) {
+    for (unsigned shard = 0; shard < shards; ++shard)
+        nodes_.push_back(std::make_unique<Node>(*this, settings_, shard, shards));
+    for (auto& node : nodes_) static_cast<void>(node->broker.tick(now));
+}
+
+std::size_t BrokerCluster::longest_queue(unsigned shard) const {
+    std::size_t longest = 0;
+    for_each_queue(nodes_[shard]->broker,
+                   [&](std::size_t size) { longest = std::max(longest, size); });
+    return longest;
+}
+
+std::size_t BrokerCluster::queues(unsigned shard) const {
+    std::size_t queues = 0;
+    for_each_queue(nodes_[shard]->broker, [&](std::size_t) { ++queues; });
+    return queues;
+}
+
+std::uint64_t BrokerCluster::sum(std::uint64_t Counters::*counter) const {
+    std::uint64_t sum = 0;
+    for (const auto& node : nodes_) sum += node->counters.*counter;
+    return sum;
+}
+
+void BrokerCluster::end_turn() {
+    for (bool quiet = false; !quiet;) {
+        quiet = true;
+        for (auto next = links_.begin(); next != links_.end();) {
+            KeptLink& link = **next;
+            Broker& home = broker(link.shard);
+            if (link.ending) {
+                if (link.session) home.end(*link.session, *link.ending, now);
+                next = links_.erase(next);
+                quiet = false;
+                continue;
+            }
+            if (!link.stuck && link.session && std::exchange(link.notify_drained, false)) {
+                home.drained(*link.session, now);
+                quiet = false;
+            }
+            ++next;
+        }
+    }
+}
+
+void BrokerCluster::forward(unsigned from, const MessageRef& message,
+                            std::optional<unsigned> inbox) {
+    Forwarded forwarded{message, {}};
+    const bool for_all = message->stamp != 0;
+    for (const auto& node : nodes_) {
+        if (node->index == from) continue;
+        if (for_all || node->index == inbox ||
+            node->own_interest.wants(std::string_view(message->topic)))
+            in_transit_[{from, node->index}].push_back(message);
+        else
+            forwarded.spared.push_back(node->index);
+    }
+    forwarded_.push_back(std::move(forwarded));
+}
+
+std::vector<BrokerCluster::Pair> BrokerCluster::pairs_with_messages() const {
+    std::vector<Pair> pairs;
+    for (const auto& [pair, queue] : in_transit_)
+        if (!queue.empty()) pairs.push_back(pair);
+    return pairs;
+}
+
+MessageRef BrokerCluster::deliver(Pair pair) {
+    auto& queue = in_transit_[pair];
+    InTransit item = std::move(queue.front());
+    queue.pop_front();
+    Broker& reader = broker(pair.second);
+    if (auto* shard_message = std::get_if<ShardMessage>(&item)) {
+        reader.receive(*shard_message, now);
+        return nullptr;
+    }
+    const auto& message = std::get<MessageRef>(item);
+    reader.receive(message, now);
+    return message;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/session/broker.h"
+
+namespace pulsegate {
+
+/// A link that keeps the bytes for its client until the test reads them. Endings take effect at the
+/// end of the turn, in `BrokerCluster::end_turn`.
+class KeptLink final : public Link {
+public:
+    explicit KeptLink(unsigned home) : shard(home) {}
+
+    void send(std::string_view packets) override {
+        if (!ending) bytes.append(packets);
+    }
+    void end(const Ending& why) override {
+        if (!ending) ending = why;
+    }
+    std::size_t backlog() const override { return stuck ? std::size_t{1} << 30 : 0; }
+    void notify_when_drained() override { notify_drained = true; }
+    bool broken() const override { return false; }
+    Millis last_packet() const override { return heard; }
+    std::string peer() const override { return "a client"; }
+    void set_limit(Millis) override {}
+    void set_largest_packet(std::uint32_t) override {}
+
+    const unsigned shard;
+    std::string bytes;
+    std::optional<Ending> ending;
+    bool notify_drained = false;
+    bool stuck = false;  ///< its socket accepts no bytes
+    Millis heard = 0;
+};
+
+/// The brokers of a gateway's shards without the gateway: no sockets, no threads, and a clock that
+/// only the test moves. Messages from one shard to another wait until the test delivers them, in
+/// order between these two shards and in any order otherwise.
+class BrokerCluster {
+public:
+    using InTransit = std::variant<MessageRef, ShardMessage>;
+
+    /// A message that a broker forwarded, and the shards that it was not sent to, because their
+    /// Interest has no subscriber for it.
+    struct Forwarded {
+        MessageRef message;
+        std::vector<unsigned> spared;
+    };
+
+    BrokerCluster(const BrokerSettings& settings, unsigned shards);
+
+    unsigned shards() const { return static_cast<unsigned>(nodes_.size()); }
+    Broker& broker(unsigned shard) { return nodes_[shard]->broker; }
+    /// Length of the longest queue of a shard, and the number of sessions with a queue.
+    std::size_t longest_queue(unsigned shard) const;
+    std::size_t queues(unsigned shard) const;
+    const Interest& interest(unsigned shard) const { return nodes_[shard]->own_interest; }
+
+    /// The sum of a counter over all shards.
+    std::uint64_t sum(std::uint64_t Counters::*counter) const;
+
+    /// Adds a link, which must be passed to a broker with the next call.
+    void adopt(KeptLink& link) { links_.push_back(&link); }
+
+    /// As a shard does after each event: ends links that are to end, and reports drained ones.
+    void end_turn();
+
+    bool has_messages() const { return !pairs_with_messages().empty(); }
+    using Pair = std::pair<unsigned, unsigned>;
+    std::vector<Pair> pairs_with_messages() const;
+    /// Delivers the oldest message between two shards, and returns it if it is a published one.
+    MessageRef deliver(Pair pair);
+
+    /// Messages that were forwarded since the last call.
+    std::vector<Forwarded> take_forwarded() { return std::exchange(forwarded_, {}); }
+
+    Millis now = 1'000'500;
+
+private:
+    struct Node final : BrokerHost {
+        Node(BrokerCluster& all, const BrokerSettings& settings, unsigned shard, unsigned count)
+            : cluster(all),
+              index(shard),
+              broker(settings, shard, count, own_interest, counters, *this) {}
+
+        void forward(const MessageRef& message, std::optional<unsigned> inbox) override {
+            cluster.forward(index, message, inbox);
+        }
+        void send(unsigned shard, ShardMessage message) override {
+            cluster.in_transit_[{index, shard}].push_back(std::move(message));
+        }
+        Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
+        void record(PresenceChange) override {}
+
+        BrokerCluster& cluster;
+        const unsigned index;
+        Interest own_interest;
+        Counters counters;
+        Broker broker;
+    };
+
+    void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox);
+
+    const BrokerSettings settings_;
+    std::vector<std::unique_ptr<Node>> nodes_;
+    std::map<Pair, std::deque<InTransit>> in_transit_;
+    std::list<KeptLink*> links_;
+    std::vector<Forwarded> forwarded_;
+};
+
+}  // namespace pulsegate

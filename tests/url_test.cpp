@@ -1,0 +1,37 @@
+#include "server/base/url.h"
+
+#include <doctest/doctest.h>
+
+using namespace pulsegate;
+
+TEST_CASE("an IPv6 address stands in brackets before a port, any other host as it is") {
+    CHECK(bracketed("::1") == "[::1]");
+    CHECK(bracketed("2001:db8::7") == "[2001:db8::7]");
+    CHECK(bracketed("127.0.0.1") == "127.0.0.1");
+    CHECK(bracketed("example.org") == "example.org");
+}
+
+TEST_CASE("percent-encoded text is decoded once") {
+    CHECK(percent_decoded("") == "");
+    CHECK(percent_decoded("a+b") == "a+b");
+    CHECK(percent_decoded("%41%2f%2F") == "A//");
+    CHECK(percent_decoded("%2541") == "%41");
+    CHECK(percent_decoded("%C3%A9") == "\xC3\xA9");
+}
+
+TEST_CASE("broken escapes, and what is no UTF-8, are no text") {
+    for (const char* broken : {"%", "a%", "%4", "%4g", "%g4", "%%41", "%FF", "%00", "%C3"}) {
+        CAPTURE(broken);
+        CHECK_FALSE(percent_decoded(broken));
+    }
+}
+
+TEST_CASE("a query's value is found by its whole key, the first of them") {
+    CHECK(query_value("ids=a,b", "ids") == "a,b");
+    CHECK(query_value("x=1&ids=a%2Cb&ids=c", "ids") == "a%2Cb");
+    CHECK(query_value("ids=", "ids") == "");
+    CHECK(query_value("ids", "ids") == "");
+    CHECK(query_value("a=b=c", "a") == "b=c");
+    CHECK_FALSE(query_value("", "ids"));
+    CHECK_FALSE(query_value("xids=1&idsx=2", "ids"));
+}
