@@ -563,7 +563,7 @@ class DisorderTest(unittest.TestCase):
         for client, user in known | {("sleeper4", None), ("sleeper5", None)}:
             one = Client(self.gateway.port).login(client, username=user)
             one.disconnect()
-        for gauge in ("connections", "sessions", "sessions_absent", "messages_queued", "subscriptions"):
+        for gauge in ("connections", "sessions", "sessions_disconnected", "messages_queued", "subscriptions"):
             wait_until(lambda name=gauge: self.gateway.metric(f"pulsegate_{name}") == 0, what=f"{gauge} 0")
 
 

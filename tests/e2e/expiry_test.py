@@ -122,7 +122,7 @@ class ExpiryTest(unittest.TestCase):
             resumed = time.monotonic()
             crowd.run(5)
             self.check(gateway, crowd, latest=resumed)
-            self.assertGreater(gateway.metric("pulsegate_rescues_total"), 0)
+            self.assertGreater(gateway.metric("pulsegate_expiry_false_alarms_total"), 0)
             lag = gateway.get("/metrics")[1]
             self.assertIn("pulsegate_loop_lag_seconds_count", lag)
 

@@ -90,7 +90,7 @@ class Gateway:
             preexec_fn=self._limit_files if self.file_limit else None)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
-        if not self._ready.wait(timeout) or self.port is None:
+        if not self._ready.wait(timeout) or self.http_port is None:
             self.kill()
             raise AssertionError(f"pulsegate did not get ready:\n{self.log}")
         self.ready_after = time.monotonic() - started

@@ -123,7 +123,7 @@ class HaProxyTest(unittest.TestCase):
             self.assertNotIn(HAPROXY, gateway.log)
 
     def test_it_takes_the_configuration_in_the_readme(self):
-        settings = re.search(r"```haproxy\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)[1]
+        settings = re.search(r"```haproxy\n(.*?)```", (REPOSITORY / "server" / "README.md").read_text(), re.S)[1]
         (self.authority.path / "haproxy.cfg").write_text(settings)
         (self.authority.path / "site.pem").write_text(self.pem.read_text())
         subprocess.run(["haproxy", "-c", "-f", "haproxy.cfg"], cwd=self.authority.path, check=True, timeout=20,
@@ -143,7 +143,7 @@ class HaProxyTest(unittest.TestCase):
                 wait_until(lambda: gateway.metric("pulsegate_connections_accepted_total") > 10 * len(servers), 30)
                 healthy = {name: "L6OK" if name == "handshake" else "L4OK" for name in servers}
                 wait_until(lambda: proxy.health() == healthy, what="good health")
-            self.assertEqual(gateway.metric("pulsegate_entrances_refused_total"), 0)
+            self.assertEqual(gateway.metric("pulsegate_handshakes_refused_total"), 0)
             self.assertEqual(len(gateway.log.splitlines()), 1, gateway.log)  # ready
 
 

@@ -339,7 +339,7 @@ class HookTest(HookCase):
             self.assertEqual(self.code(gateway, "a", "x"), 0)
             self.assertEqual(backend.questions[0]["address"], "127.0.0.1")
 
-    def test_an_answer_is_remembered_for_the_same_claim(self):
+    def test_an_answer_is_remembered_for_the_same_credentials(self):
         backend = self.backend(lambda question: {"allow": question["user"] == "alice"})
         with Gateway("--auth-hook", backend.url, "--auth-hook-cache", "1h") as gateway:
             for _ in range(2):
@@ -351,7 +351,7 @@ class HookTest(HookCase):
                 self.assertEqual(self.code(gateway, *claim), 0)
             self.assertEqual(len(backend.questions), 4)
             gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("users, keys and rules read anew")
+            gateway.wait_for_log("users, keys and rules reloaded")
             self.assertEqual(self.code(gateway, "alice", "x", "phone"), 0)
             self.assertEqual(len(backend.questions), 5)
 
@@ -483,12 +483,12 @@ class HookTest(HookCase):
             for word in ("old", "new"):
                 self.file("token", word + "\n")
                 gateway.process.send_signal(signal.SIGHUP)
-                wait_until(lambda: len(re.findall("read anew", gateway.log)) == (1 if word == "old" else 2))
+                wait_until(lambda: len(re.findall("rules reloaded", gateway.log)) == (1 if word == "old" else 2))
                 self.assertEqual(self.code(gateway, word, "x"), 0)
                 self.assertEqual(backend.headers[-1][1]["Authorization"], "Bearer " + word)
             self.file("token", "\n")
             gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("users, keys and rules stay as they were: auth-hook-token-file")
+            gateway.wait_for_log("users, keys and rules not reloaded: auth-hook-token-file")
             self.assertEqual(self.code(gateway, "x", "x"), 0)
             self.assertEqual(backend.headers[-1][1]["Authorization"], "Bearer new")
 
@@ -554,7 +554,7 @@ class TlsHookTest(HookCase):
             self.assertEqual(self.code(gateway, "a", "x"), SERVER_UNAVAILABLE)
             self.file("ca", Path(self.authority.ca).read_text())
             gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("users, keys and rules read anew")
+            gateway.wait_for_log("users, keys and rules reloaded")
             self.assertEqual(self.code(gateway, "a", "x"), 0)
 
 

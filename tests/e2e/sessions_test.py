@@ -185,10 +185,10 @@ class MosquittoTest(WithGateway):
                                  ["0 at 1", "2 at 1", "3 at 2", "5 at 2"])
 
     def test_without_c_nothing_is_kept(self):
-        absent = self.gateway.metric("pulsegate_sessions_absent")
+        absent = self.gateway.metric("pulsegate_sessions_disconnected")
         for version in ("311", "5"):
             self.come_and_go("-V", version, "-i", f"clean{version}", "-q", 2, "-t", f"clean/{version}")
-        self.wait_for_metric(absent, "pulsegate_sessions_absent")
+        self.wait_for_metric(absent, "pulsegate_sessions_disconnected")
         self.publish("-q", 2, "-t", "clean/5", "-m", "x")
         sub = self.subscribe("-V", 5, "-c", "-i", "clean5", "-q", 2, "-t", "clean/5")
         self.publish("-q", 2, "-t", "clean/5", "-m", "y")
@@ -219,12 +219,12 @@ class MosquittoTest(WithGateway):
         self.assertEqual(self.lines(sub), ["anew"])
 
     def test_disconnect_may_shorten_a_session(self):
-        absent = self.gateway.metric("pulsegate_sessions_absent")
+        absent = self.gateway.metric("pulsegate_sessions_disconnected")
         who = ("-V", 5, "-c", "-i", "shortens", "-q", 1, "-t", "shortens")
         self.come_and_go(*who)
-        self.wait_for_metric(absent + 1, "pulsegate_sessions_absent")
+        self.wait_for_metric(absent + 1, "pulsegate_sessions_disconnected")
         self.come_and_go(*who, "-D", "disconnect", "session-expiry-interval", 0)
-        self.wait_for_metric(absent, "pulsegate_sessions_absent")
+        self.wait_for_metric(absent, "pulsegate_sessions_disconnected")
 
     def test_a_retained_message_waits_for_subscribers_until_it_is_deleted(self):
         for version in ("311", "5"):
@@ -332,9 +332,10 @@ class MosquittoTest(WithGateway):
         dropped = self.gateway.metric("pulsegate_messages_dropped_total", reason="expired")
         for payload, seconds in (("short", 1), ("long", 100)):
             self.publish("-V", 5, "-q", 1, "-t", "slow", "-m", payload, "-D", "publish", "message-expiry-interval", seconds)
-        self.publish("-V", 5, "-r", "-t", "clock", "-m", "x", "-D", "publish", "message-expiry-interval", 1)
+        # The end of a retained message of the same second says that the time is over, however slow the machine is.
         kept = self.gateway.metric("pulsegate_retained_messages")
-        wait_until(lambda: self.gateway.metric("pulsegate_retained_messages") < kept, what="a second later")
+        self.publish("-V", 5, "-q", 1, "-r", "-t", "clock", "-m", "x", "-D", "publish", "message-expiry-interval", 1)
+        wait_until(lambda: self.gateway.metric("pulsegate_retained_messages") <= kept, what="a second later")
         payload, left = self.lines(self.subscribe(*who))[0].split()
         self.assertEqual(payload, "long")
         self.assertTrue(80 < int(left) < 100, left)

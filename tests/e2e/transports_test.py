@@ -119,11 +119,11 @@ class TlsTest(unittest.TestCase):
             serial = before.getpeercert()["serialNumber"]
             self.authority.issue("renewed", host="localhost")
             gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("certificates read anew")
+            gateway.wait_for_log("certificates reloaded")
             wait_until(lambda: self.connect(gateway).getpeercert()["serialNumber"] != serial)
             Path(certificate).write_text("no certificate")
             gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("certificates stay as they were: tls-cert")
+            gateway.wait_for_log("certificates not reloaded: tls-cert")
             self.log_in(self.connect(gateway), b"b")
             before.sendall(PING)
             self.assertEqual(receive(before, 2), PONG)
@@ -137,7 +137,7 @@ class TlsTest(unittest.TestCase):
             while noise.recv(100):
                 pass
             noise.close()
-            wait_until(lambda: gateway.metric("pulsegate_entrances_refused_total") == 2)
+            wait_until(lambda: gateway.metric("pulsegate_handshakes_refused_total") == 2)
             self.log_in(self.connect(gateway))
 
     def test_a_handshake_that_never_ends_is_closed_in_time(self):
@@ -469,7 +469,7 @@ class ProxyTest(unittest.TestCase):
         with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
             for header in (b"", b"PROXY TCP4 nonsense\r\n", self.V2 + b"\x31\x11\x00\x00"):
                 self.assertEqual(receive(self.connect(gateway, header), 1), b"")
-            wait_until(lambda: gateway.metric("pulsegate_entrances_refused_total") == 3)
+            wait_until(lambda: gateway.metric("pulsegate_handshakes_refused_total") == 3)
 
     def test_the_header_comes_before_tls(self):
         authority = Certificates()
