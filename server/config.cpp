@@ -381,6 +381,9 @@ void add_silence(Settings& settings, Config& config) {
                       "proxies keep it open; 0s: no pings");
     settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
                       "How long the presence of an offline user is kept");
+    settings.duration("stop-wait", config.stop_wait, 0, 60 * second, "3s",
+                      "How long a stop waits, at most, for those who subscribe to presence to hear "
+                      "that everybody is offline");
 }
 
 /// Sessions, message queues and retained messages.

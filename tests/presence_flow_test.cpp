@@ -327,7 +327,7 @@ TEST_CASE("a watcher who can't keep up is told the latest of everybody, and is n
 
 TEST_CASE("those who watch hear everybody go before the gateway stops") {
     constexpr int users = 800;
-    Gateway gateway;
+    Gateway gateway([](Config& config) { config.stop_wait = 60'000; });
     Crowd crowd(gateway, users);
     Conversation watcher(gateway);
     watcher.login("watcher", v4, 600).send("82 r k1 s'presence/+' 01").expect("90 03 k1 01");
