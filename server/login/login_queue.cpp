@@ -17,35 +17,25 @@ bool LoginQueue::take(Millis now) {
 }
 
 void LoginQueue::add(const Address& address, Ticket ticket, Millis now) {
-    Round& last = last_[address];
-    last = std::max(last, round_) + 1;
-    waiting_.emplace(ticket, Waiting{address, last, now});
-    order_.emplace(last, ticket);
+    waiting_.emplace(ticket, Waiting{address, now});
+    order_.add(address, ticket);
 }
 
 std::optional<LoginQueue::Ticket> LoginQueue::next() {
     if (order_.empty()) return std::nullopt;
-    const auto [round, ticket] = *order_.begin();
-    round_ = round;
-    remove(waiting_.find(ticket));
+    const Ticket ticket = order_.take_first().ticket;
+    waiting_.erase(ticket);
     return ticket;
 }
 
 std::optional<LoginQueue::Ticket> LoginQueue::next_overdue(Millis now) {
     if (waiting_.empty()) return std::nullopt;
     const auto oldest = waiting_.begin();
-    if (now - oldest->second.since < settings_.wait) return std::nullopt;
-    const Ticket ticket = oldest->first;
-    remove(oldest);
+    const auto [ticket, waiting] = *oldest;
+    if (now - waiting.since < settings_.wait) return std::nullopt;
+    order_.remove(waiting.address, ticket);
+    waiting_.erase(oldest);
     return ticket;
-}
-
-void LoginQueue::remove(std::map<Ticket, Waiting>::iterator entry) {
-    const auto& [ticket, waiting] = *entry;
-    order_.erase({waiting.round, ticket});
-    const auto last = last_.find(waiting.address);
-    if (last != last_.end() && last->second == waiting.round) last_.erase(last);
-    waiting_.erase(entry);
 }
 
 }  // namespace pulsegate

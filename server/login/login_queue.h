@@ -1,15 +1,13 @@
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
-#include <utility>
 
 #include "server/base/clock.h"
 #include "server/limits/address.h"
+#include "server/limits/fair_order.h"
 
 namespace pulsegate {
 
@@ -46,24 +44,16 @@ public:
     [[nodiscard]] std::optional<Ticket> next_overdue(Millis now);
 
 private:
-    /// Start-time fair queueing: everyone is served in the round in which it would be if each
-    /// address had one login a round (Goyal, Vin, Cheng, 1996).
-    using Round = std::uint64_t;
     struct Waiting {
         Address address;
-        Round round;
         Millis since;
     };
-
-    void remove(std::map<Ticket, Waiting>::iterator entry);
 
     const LoginQueueSettings settings_;
     double allowance_ = 1;
     Millis allowed_at_ = 0;
-    Round round_ = 0;
-    boost::unordered_flat_map<Address, Round> last_;  ///< of those who wait from there
-    std::map<Ticket, Waiting> waiting_;               ///< in the order in which they came
-    std::set<std::pair<Round, Ticket>> order_;        ///< in that in which they are served
+    std::map<Ticket, Waiting> waiting_;  ///< in the order in which they came
+    FairOrder<Address> order_;           ///< in that in which they are served
 };
 
 }  // namespace pulsegate

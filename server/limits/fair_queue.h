@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "server/limits/address.h"
+#include "server/limits/fair_order.h"
+
+namespace pulsegate {
+
+/// Those who wait for something that costs: addresses take turns, and the users of one address take
+/// turns among themselves. When too many wait, the last in this order goes, so that no address
+/// keeps the others out, however many it sends. It has no clock and no lock.
+class FairQueue {
+public:
+    using Ticket = std::uint64_t;  ///< greater for one that came later
+
+    bool empty() const { return waiting_.empty(); }
+    std::size_t size() const { return waiting_.size(); }
+    bool contains(Ticket ticket) const { return waiting_.contains(ticket); }
+
+    void add(const Address& address, std::string_view user, Ticket ticket);
+
+    /// Takes out the one whose turn it is.
+    std::optional<Ticket> take_first();
+    /// Takes out the one whose turn would come last.
+    std::optional<Ticket> take_last();
+    void remove(Ticket ticket);
+
+private:
+    using User = std::uint64_t;  ///< keyed hash of the name
+    using Users = FairOrder<User>;
+    struct Waiting {
+        Address address;
+        User user;
+    };
+
+    Ticket taken(const Address& address, Ticket ticket);
+
+    FairOrder<Address> addresses_;  ///< who uses the address's turn is for its users to say
+    boost::unordered_flat_map<Address, Users> users_;
+    boost::unordered_flat_map<Ticket, Waiting> waiting_;
+};
+
+}  // namespace pulsegate
