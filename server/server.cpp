@@ -42,6 +42,13 @@ std::size_t own_files(const Config& config) {
     return 256 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
 }
 
+/// A login that waited longer for its check would be over before it is answered.
+AuthenticatorSettings authenticator_settings(const Config& config) {
+    AuthenticatorSettings settings = config.authenticator;
+    settings.longest_wait = config.login_timeout / 2;
+    return settings;
+}
+
 /// What the admin API asks for; "" without a file.
 std::string read_admin_token(const std::string& path) {
     if (path.empty()) return {};  // g++ 12 suspects the other way to write past its end
@@ -70,7 +77,7 @@ Server::Server(const Config& config) try
     : config_(config),
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
-      authenticator_(config.authenticator) {
+      authenticator_(authenticator_settings(config)) {
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {

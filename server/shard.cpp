@@ -153,6 +153,7 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
 // -- what logins ask for --
 
 void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
+void Shard::begin_check(CheckTurn turn) { send(turn); }
 void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
 
 // -- mailbox --

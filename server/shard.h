@@ -34,7 +34,7 @@ class Shard final : ConnectionOwner, LoginHost {
 public:
     using Task = std::function<void(Shard&)>;
     /// What arrives from other threads, or in a turn of its own.
-    using Item = std::variant<MessageRef, ShardMessage, WaitingLogin, LoginAnswer, Task>;
+    using Item = std::variant<MessageRef, ShardMessage, WaitingLogin, CheckTurn, LoginAnswer, Task>;
 
     /// `config` must outlive it.
     Shard(const Config& config, unsigned index, Admission& admission, AddressLimits& address_limits,
@@ -90,12 +90,14 @@ private:
     bool congested() override { return peers_.congested(); }
 
     void move_login(unsigned shard, WaitingLogin login) override;
+    void begin_check(CheckTurn turn) override;
     void answer_login(LoginAnswer answer) override;
 
     void drain_mailbox();
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
     void receive(WaitingLogin& login) { logins_.receive(login); }
+    void receive(const CheckTurn& turn) { logins_.receive(turn); }
     void receive(LoginAnswer& answer) { logins_.receive(answer); }
     void receive(const Task& task) { task(*this); }
 

@@ -1,36 +1,13 @@
 #include "server/auth/auth_cache.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
-
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace pulsegate {
 
-AuthCache::AuthCache(Millis lifetime, std::size_t most) : lifetime_(lifetime), most_(most) {
-    if (RAND_bytes(secret_.data(), static_cast<int>(secret_.size())) != 1)
-        throw std::runtime_error("auth-hook: OpenSSL has no random numbers");
-}
-
 AuthCache::Key AuthCache::key_of(const Credentials& credentials) const {
-    std::string text;
-    for (const std::string* part :
-         {&credentials.user, &credentials.client, &credentials.password}) {
-        text += std::to_string(part->size());
-        text += ':';  // so that "a" + "bc" is not "ab" + "c"
-        text += *part;
-    }
-    Key key;
-    if (!HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-              reinterpret_cast<const unsigned char*>(text.data()), text.size(), key.data(),
-              nullptr))
-        throw std::runtime_error("auth-hook: OpenSSL can't compute a MAC");
-    return key;
+    return macs_.of({credentials.user, credentials.client, credentials.password});
 }
 
 std::optional<AuthResult> AuthCache::find(const Key& key, Millis now) {

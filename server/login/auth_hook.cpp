@@ -422,7 +422,7 @@ struct AuthHook::Impl {
     asio::io_context io{1};
     std::shared_ptr<const Files> files;
     AuthCache cache;
-    boost::unordered_flat_map<AuthCache::Key, QuestionRef, AuthCache::Hash>
+    boost::unordered_flat_map<AuthCache::Key, QuestionRef, CredentialMacHash>
         shared;                                        ///< the open questions that others may join
     std::deque<QuestionRef> waiting;                   ///< for their turn
     std::deque<std::shared_ptr<HookConnection>> idle;  ///< the one that was used last at the end

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -16,9 +15,6 @@
 namespace pulsegate {
 
 namespace {
-
-/// Logins that may wait for a check: what a second or two can do. The others come again.
-constexpr std::size_t most_waiting_checks = 2000;
 
 /// Trouble with a file is told with the setting that named it.
 template <class Load>
@@ -61,13 +57,13 @@ Authenticator::Authenticator(AuthenticatorSettings settings)
     : settings_(std::move(settings)),
       hook_(settings_.hook.url ? std::make_unique<AuthHook>(settings_.hook) : nullptr),
       files_(read_files()),
-      threads_(std::max(1u, std::thread::hardware_concurrency())) {}
+      checks_(std::max(1u, std::thread::hardware_concurrency()), settings_.longest_wait,
+              [this](const Credentials& credentials) { return check(credentials); }) {}
 
 Authenticator::~Authenticator() { stop(); }
 
 void Authenticator::stop() {
-    threads_.stop();
-    threads_.join();
+    checks_.stop();
     if (hook_) hook_->stop();
 }
 
@@ -109,37 +105,51 @@ void Authenticator::reload() {
     files_ = std::move(fresh);
 }
 
-void Authenticator::authenticate(Credentials credentials, Answer answer) {
-    if (waiting_.fetch_add(1) >= most_waiting_checks) {
-        --waiting_;
-        return answer({.reason = Reason::server_busy, .why = "too many logins wait to be checked"});
-    }
-    auto check = [this, credentials = std::move(credentials),
-                  answer = std::move(answer)]() mutable {
-        auto result = authenticate(credentials);
-        --waiting_;
-        if (result) return answer(std::move(*result));
-        hook_->authenticate(std::move(credentials), std::move(answer));
-    };
-    boost::asio::post(threads_, std::move(check));
+bool Authenticator::Files::is_token(std::string_view password) const {
+    return tokens && looks_like_token(password);
 }
 
-std::optional<AuthResult> Authenticator::authenticate(const Credentials& credentials) const {
+void Authenticator::authenticate(const Credentials& credentials, const Address& address, Turn turn,
+                                 Answer answer) {
+    if (credentials.user.empty() && credentials.password.empty())
+        return answer(without_credentials(credentials));
     const auto files = this->files();
-    if (credentials.user.empty() && credentials.password.empty()) {
-        if (settings_.allow_anonymous) return anonymous(credentials);
-        return AuthResult{.reason = Reason::not_authorized,
-                          .why = "it names no user and shows no password"};
-    }
-    if (files->tokens && looks_like_token(credentials.password))
+    if (is_for_hook(*files, credentials))
+        return hook_->authenticate(credentials, std::move(answer));
+    const CredentialMac mac = mac_of(credentials);
+    if (files->right_passwords.contains(credentials.user, mac)) return answer({});
+    checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));
+}
+
+AuthResult Authenticator::without_credentials(const Credentials& credentials) const {
+    if (settings_.allow_anonymous) return anonymous(credentials);
+    return {.reason = Reason::not_authorized, .why = "it names no user and shows no password"};
+}
+
+bool Authenticator::is_for_hook(const Files& files, const Credentials& credentials) const {
+    return hook_ && !files.is_token(credentials.password) && !files.has_user(credentials.user);
+}
+
+/// Of all that a check's result depends on.
+CredentialMac Authenticator::mac_of(const Credentials& credentials) const {
+    return macs_.of({credentials.user, credentials.password});
+}
+
+AuthResult Authenticator::check(const Credentials& credentials) const {
+    const auto files = this->files();
+    if (files->is_token(credentials.password))
         return check_token(*files->tokens, credentials.password);
-    const bool known = files->passwords && files->passwords->has(credentials.user);
-    if (hook_ && !known) return std::nullopt;
+    if (is_for_hook(*files, credentials))
+        return {.reason = Reason::server_busy,
+                .why =
+                    "its user has just been removed from the password-file: the hook is asked "
+                    "when it comes again"};
+    if (!files->passwords) return refusal("its password is no token", true);
+    if (!files->passwords->check(credentials.user, credentials.password))
+        return refusal("user name or password is wrong", true);
     // Who is the user then, its name or its client id, is what user-from says.
-    if (files->passwords && files->passwords->check(credentials.user, credentials.password))
-        return AuthResult{};
-    return refusal(files->passwords ? "user name or password is wrong" : "its password is no token",
-                   true);
+    files->right_passwords.remember(credentials.user, mac_of(credentials));
+    return {};
 }
 
 }  // namespace pulsegate

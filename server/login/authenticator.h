@@ -1,20 +1,23 @@
 #pragma once
 
-#include <atomic>
-#include <boost/asio/thread_pool.hpp>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "server/auth/access.h"
 #include "server/auth/auth_result.h"
 #include "server/auth/credentials.h"
 #include "server/auth/jwt.h"
 #include "server/auth/passwords.h"
+#include "server/auth/right_passwords.h"
+#include "server/base/clock.h"
+#include "server/limits/address.h"
 #include "server/login/auth_hook.h"
+#include "server/login/check_pool.h"
 
 namespace pulsegate {
 
@@ -25,16 +28,19 @@ struct AuthenticatorSettings {
     std::string access_file;  ///< "": the usual rules, once anybody is asked who they are
     bool allow_anonymous = false;
     bool user_by_certificate = false;  ///< TLS has asked some who they are
+    Millis longest_wait = 5'000;       ///< for the turn to be checked
 };
 
 /// Decides who may come in, and keeps the rules for those who are. Passwords are hashed and tokens
-/// verified on threads of its own: no event loop waits for them.
+/// verified on threads of its own: no event loop waits for them. A password that was right is
+/// remembered until the next reload.
 ///
 /// A token is one by its form, whatever the user name, if there are keys for tokens. Else who is in
 /// the password file is judged by it, and all others by the company's backend, if there is a hook.
 class Authenticator {
 public:
-    using Answer = std::function<void(AuthResult)>;
+    using Answer = CheckPool::Answer;
+    using Turn = CheckPool::Turn;
 
     /// Throws std::runtime_error that names the file and the remedy.
     explicit Authenticator(AuthenticatorSettings settings);
@@ -43,8 +49,15 @@ public:
     /// Is anybody asked who they are?
     bool required() const { return !settings_.password_file.empty() || has_keys() || hook_; }
 
-    /// From any thread; `answer` is called on one of the authenticator's own, or the hook's.
-    void authenticate(Credentials credentials, Answer answer);
+    /// From any thread, and both functions are called on any; they must not call back. What takes
+    /// time waits for its turn, which `turn` announces: `begin` or `give_up` must follow.
+    void authenticate(const Credentials& credentials, const Address& address, Turn turn,
+                      Answer answer);
+    void begin(CheckPool::Ticket ticket, Credentials credentials) {
+        checks_.begin(ticket, std::move(credentials));
+    }
+    /// Its client has gone.
+    void give_up(CheckPool::Ticket ticket) { checks_.give_up(ticket); }
 
     /// Reads all files anew. Throws as the constructor does, and then nothing changes.
     void reload();
@@ -64,6 +77,10 @@ private:
         std::optional<PasswordFile> passwords;
         std::optional<JwtVerifier> tokens;
         std::shared_ptr<const AccessRules> rules;
+        mutable RightPasswords right_passwords{};  ///< that clients have shown since
+
+        bool has_user(const std::string& user) const { return passwords && passwords->has(user); }
+        bool is_token(std::string_view password) const;
     };
 
     bool has_keys() const {
@@ -71,15 +88,17 @@ private:
     }
     std::shared_ptr<const Files> read_files() const;
     std::shared_ptr<const Files> files() const;
-    /// Nothing: that is for the hook to say.
-    std::optional<AuthResult> authenticate(const Credentials& credentials) const;
+    AuthResult without_credentials(const Credentials& credentials) const;
+    bool is_for_hook(const Files& files, const Credentials& credentials) const;
+    CredentialMac mac_of(const Credentials& credentials) const;
+    AuthResult check(const Credentials& credentials) const;
 
     const AuthenticatorSettings settings_;
     const std::unique_ptr<AuthHook> hook_;  ///< null: there is none
-    mutable std::mutex mutex_;              ///< of the pointer only
+    const CredentialMacs macs_;
+    mutable std::mutex mutex_;  ///< of the pointer only
     std::shared_ptr<const Files> files_;
-    std::atomic<std::size_t> waiting_{0};
-    boost::asio::thread_pool threads_;
+    CheckPool checks_;
 };
 
 }  // namespace pulsegate

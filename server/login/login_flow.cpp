@@ -35,6 +35,21 @@ struct LoginFlow::Move {
     LoginFlow* await_resume() const noexcept { return login.here; }
 };
 
+namespace {
+
+Credentials credentials(const Login& login) {
+    const Connect& connect = login.connect();
+    return {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
+            std::string(connect.client_id), login.connection->address()};
+}
+
+/// Does its client still wait for the answer to its CONNECT?
+bool is_there(const Login& login) {
+    return login.connection->held() && !login.connection->peer_gone();
+}
+
+}  // namespace
+
 LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio::io_context& io,
                      Admission& admission, AddressLimits& address_limits,
                      Authenticator& authenticator, Counters& counters, Broker& broker,
@@ -153,14 +168,25 @@ std::optional<AuthResult> LoginFlow::result_by_certificate(const Login& login) c
 
 LoginFlow::Wait LoginFlow::authentication(Login& login) {
     login.connection->hold(0);
-    const Connect& connect = login.connect();
+    const Ticket ticket = ++last_ticket_;
     authenticator_.authenticate(
-        {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
-         std::string(connect.client_id), login.connection->address()},
-        [&host = host_, ticket = ++last_ticket_](AuthResult result) {
+        credentials(login), login.connection->origin().address,
+        [&host = host_, ticket](CheckPool::Ticket check) {
+            host.begin_check({ticket, check});
+        },
+        [&host = host_, ticket](AuthResult result) {
             host.answer_login({ticket, std::make_unique<AuthResult>(std::move(result))});
         });
-    return {*this, login, last_ticket_};
+    return {*this, login, ticket};
+}
+
+/// Hashing for a client that has gone would keep those waiting who have not.
+void LoginFlow::receive(const CheckTurn& turn) {
+    thread_.assert_here();
+    const Login& login = *waiting_.at(turn.ticket).login;
+    if (is_there(login)) return authenticator_.begin(turn.check, credentials(login));
+    authenticator_.give_up(turn.check);
+    abandon(turn.ticket);
 }
 
 void LoginFlow::receive(LoginAnswer& answer) {
@@ -263,14 +289,19 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
 /// False if the client did not wait for it.
 bool LoginFlow::resume_unless_gone(Ticket ticket) {
     thread_.assert_here();
-    Connection& connection = *waiting_.at(ticket).login->connection;
-    if (connection.held() && !connection.peer_gone()) {
+    const bool there = is_there(*waiting_.at(ticket).login);
+    if (there)
         resume(ticket);
-        return true;
-    }
-    connection.end({Cause::connection_lost, Reason::success, "gone before its turn"});
+    else
+        abandon(ticket);
+    return there;
+}
+
+/// Ends the login of a client that has gone.
+void LoginFlow::abandon(Ticket ticket) {
+    waiting_.at(ticket).login->connection->end(
+        {Cause::connection_lost, Reason::success, "gone before its turn"});
     waiting_.erase(ticket);
-    return false;
 }
 
 void LoginFlow::resume(Ticket ticket) {

@@ -61,6 +61,12 @@ struct LoginAnswer {
     std::unique_ptr<AuthResult> result;
 };
 
+/// The credentials of a login may be checked now, if its client is still there.
+struct CheckTurn {
+    LoginQueue::Ticket ticket;
+    CheckPool::Ticket check;
+};
+
 /// What the logins of a shard need of the shard.
 class LoginHost {
 public:
@@ -68,6 +74,7 @@ public:
     virtual void move_login(unsigned shard, WaitingLogin login) = 0;
 
     /// To the logins of this shard, from any thread.
+    virtual void begin_check(CheckTurn turn) = 0;
     virtual void answer_login(LoginAnswer answer) = 0;
 
 protected:
@@ -89,6 +96,7 @@ public:
 
     /// What came through the mailbox.
     void receive(WaitingLogin& moved);
+    void receive(const CheckTurn& turn);
     void receive(LoginAnswer& answer);
 
     /// The connection of a client that was logged in has ended.
@@ -125,6 +133,7 @@ private:
     bool serve(Ticket ticket, bool in_time);
     bool resume_unless_gone(Ticket ticket);
     void resume(Ticket ticket);
+    void abandon(Ticket ticket);
 
     const unsigned shard_;
     const UserFrom user_from_;

@@ -4,6 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
+import os
+import select
 import signal
 import socket
 import ssl
@@ -130,6 +132,48 @@ class PasswordTest(Folder):
             alice.publish("x", "!", 1)
             wait_until(lambda: received, timeout=10)
             self.assertLess(gateway.metric("pulsegate_logins_refused_total"), 20)
+
+    def slow_users(self, *, rounds=200_000):
+        users = str(self.path / "slow")
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", str(rounds), users, "alice"],
+                       input="right\n", text=True, check=True, timeout=60, capture_output=True)
+        return users
+
+    def begin(self, gateway, password, user=b"alice", client=b"me", source="127.0.0.1"):
+        """A connection that has sent its CONNECT."""
+        stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30, source_address=(source, 0))
+        self.addCleanup(stream.close)
+        body = b"\x00\x04MQTT\x04\xc2\x00\x3c" + b"".join(
+            len(part).to_bytes(2, "big") + part for part in (client, user, password))
+        stream.sendall(b"\x10" + bytes([len(body)]) + body)
+        return stream
+
+    def test_no_password_is_hashed_for_those_who_have_gone(self):
+        with Gateway("--password-file", self.slow_users(), "--ban-failures", "0") as gateway:
+            self.assertEqual(self.begin(gateway, b"wrong").recv(4)[3], 4)
+            one = gateway.cpu_seconds()  # or a little more
+            for number in range(60):
+                self.begin(gateway, b"guess%d" % number).close()
+            self.assertEqual(self.begin(gateway, b"right").recv(4)[3], 0)
+            wait_until(lambda: gateway.metric("pulsegate_connections") == 1)
+            # Those whose turn had come when they were still there are hashed: two for each thread.
+            self.assertLess(gateway.cpu_seconds() - one, one * (2 * os.cpu_count() + 20))
+
+    def test_a_right_password_is_hashed_once_however_many_come(self):
+        with Gateway("--password-file", self.slow_users(), "--user-from", "client-id") as gateway:
+            before = gateway.cpu_seconds()
+            crowd = [self.begin(gateway, b"right", client=b"c%d" % number) for number in range(50)]
+            self.assertEqual({each.recv(4)[3] for each in crowd}, {0})
+            one = gateway.cpu_seconds() - before
+            crowd = [self.begin(gateway, b"right", client=b"d%d" % number) for number in range(50)]
+            self.assertEqual({each.recv(4)[3] for each in crowd}, {0})
+            self.assertLess(gateway.cpu_seconds() - before, 5 * one)
+
+    def test_one_address_does_not_keep_the_others_waiting(self):
+        with Gateway("--password-file", self.slow_users(), "--ban-failures", "0") as gateway:
+            crowd = [self.begin(gateway, b"guess%d" % number) for number in range(300)]
+            self.assertEqual(self.begin(gateway, b"right", source="127.0.0.2").recv(4)[3], 0)
+            self.assertTrue([each for each in crowd if not select.select([each], [], [], 0)[0]])
 
     def test_who_is_not_checked_within_the_login_timeout_is_closed(self):
         users = str(self.path / "slow")

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "server/auth/credential_mac.h"
+#include "server/base/hash.h"
+
+namespace pulsegate {
+
+/// The passwords of a password file that were shown and are right, so that those who come back need
+/// no hash. It keeps them as MACs, one for each user of the file at most, and belongs to one
+/// reading of the file: a new reading begins with an empty one. Any thread may use it.
+class RightPasswords {
+public:
+    void remember(std::string_view user, const CredentialMac& mac);
+    bool contains(std::string_view user, const CredentialMac& mac) const;
+
+private:
+    mutable std::mutex mutex_;
+    boost::unordered_flat_map<std::string, CredentialMac, TextHash, std::equal_to<>> by_user_;
+};
+
+}  // namespace pulsegate

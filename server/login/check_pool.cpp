@@ -1,0 +1,105 @@
+#include "server/login/check_pool.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+/// Checks shorter than this are offered their turn while the one before them still runs, so that no
+/// thread waits for an event loop.
+constexpr double short_check = 0.1;
+
+}  // namespace
+
+CheckPool::CheckPool(unsigned threads, Millis longest_wait, Check check)
+    : threads_(threads), longest_wait_(longest_wait), check_(std::move(check)), pool_(threads) {}
+
+void CheckPool::add(const CredentialMac& credentials, const Address& address, std::string_view user,
+                    Turn turn, Answer answer) {
+    const Millis now = monotonic_now();
+    const std::lock_guard lock(mutex_);
+    const Ticket ticket = ++last_ticket_;
+    logins_.emplace(ticket, Login{std::move(turn), std::move(answer)});
+    queue_.add(ticket, credentials, address, user, now);
+    refuse_late(now);
+    offer_turns();
+    if (queue_.waiting() > places()) refuse(*queue_.take_last());
+}
+
+/// How many may wait: as many as can be checked within the longest wait.
+std::size_t CheckPool::places() const {
+    const double wait = static_cast<double>(longest_wait_) / 1000;
+    return static_cast<std::size_t>(wait / seconds_a_check_ * threads_);
+}
+
+void CheckPool::offer_turns() {
+    const unsigned most = seconds_a_check_ < short_check ? 2 * threads_ : threads_;
+    while (turns_ < most) {
+        const auto ticket = queue_.next();
+        if (!ticket) return;
+        ++turns_;
+        offer(*ticket);
+    }
+}
+
+void CheckPool::offer(Ticket ticket) { logins_.at(ticket).turn(ticket); }
+
+void CheckPool::begin(Ticket ticket, Credentials credentials) {
+    boost::asio::post(
+        pool_, [this, ticket, credentials = std::move(credentials)] { run(ticket, credentials); });
+}
+
+void CheckPool::run(Ticket ticket, const Credentials& credentials) {
+    const auto began = std::chrono::steady_clock::now();
+    const AuthResult result = check_(credentials);
+    const double seconds = Seconds(std::chrono::steady_clock::now() - began).count();
+
+    std::unique_lock lock(mutex_);
+    constexpr double weight = 0.125;
+    seconds_a_check_ += (std::max(seconds, 1e-6) - seconds_a_check_) * weight;
+    Answers answers;
+    for (const Ticket done : queue_.finish(ticket)) answers.push_back(take(done).answer);
+    --turns_;
+    refuse_late(monotonic_now());
+    offer_turns();
+    lock.unlock();
+    for (const Answer& answer : answers) answer(result);
+}
+
+void CheckPool::give_up(Ticket ticket) {
+    const std::lock_guard lock(mutex_);
+    take(ticket);
+    if (const auto heir = queue_.give_up(ticket)) return offer(*heir);
+    --turns_;
+    offer_turns();
+}
+
+void CheckPool::refuse_late(Millis now) {
+    while (const auto ticket = queue_.take_older_than(now - longest_wait_)) refuse(*ticket);
+}
+
+void CheckPool::refuse(Ticket ticket) {
+    take(ticket).answer(
+        {.reason = Reason::server_busy, .why = "too many logins wait for their passwords' check"});
+}
+
+CheckPool::Login CheckPool::take(Ticket ticket) {
+    const auto found = logins_.find(ticket);
+    Login login = std::move(found->second);
+    logins_.erase(found);
+    return login;
+}
+
+void CheckPool::stop() {
+    pool_.stop();
+    pool_.join();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,105 @@
+#include "server/login/authenticator.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <future>
+#include <string>
+#include <utility>
+
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+const Address here(boost::asio::ip::make_address("192.0.2.1"));
+
+struct Answered {
+    AuthResult result;
+    bool waited;  ///< for a turn to be checked
+};
+
+/// A login whose client waits for the answer.
+Answered login(Authenticator& authenticator, const Credentials& credentials) {
+    std::promise<CheckPool::Ticket> turn;
+    std::promise<AuthResult> answer;
+    auto begins = turn.get_future();
+    auto ends = answer.get_future();
+    authenticator.authenticate(
+        credentials, here, [&](CheckPool::Ticket ticket) { turn.set_value(ticket); },
+        [&](AuthResult result) { answer.set_value(std::move(result)); });
+    const bool answered = ends.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (!answered) authenticator.begin(begins.get(), credentials);
+    return {ends.get(), !answered};
+}
+
+Credentials shows(const std::string& user, const std::string& password) {
+    return {.user = user, .password = password, .client = "phone", .address = "192.0.2.1"};
+}
+
+struct WithPasswords {
+    AuthenticatorSettings settings() const {
+        AuthenticatorSettings settings;
+        settings.password_file = path;
+        return settings;
+    }
+
+    void set(const std::string& user, const std::string& password) {
+        const auto must = first ? FileMust::be_new : FileMust::exist;
+        set_password(path, user, password, 100, must);
+        first = false;
+    }
+
+    const TemporaryFolder folder{};
+    const std::string path = folder.path("users");
+    bool first = true;
+};
+
+}  // namespace
+
+TEST_CASE("a right password is hashed once, and is known then") {
+    WithPasswords users;
+    users.set("alice", "secret");
+    users.set("bob", "secret");
+    Authenticator authenticator(users.settings());
+    const auto first = login(authenticator, shows("alice", "secret"));
+    CHECK(first.result.reason == Reason::success);
+    CHECK(first.waited);
+    for (int i = 0; i < 3; ++i) {
+        const auto again = login(authenticator, shows("alice", "secret"));
+        CHECK(again.result.reason == Reason::success);
+        CHECK_FALSE(again.waited);
+    }
+    CHECK(login(authenticator, shows("bob", "secret")).waited);
+    CHECK(login(authenticator, shows("alice", "secretsecret")).waited);
+}
+
+TEST_CASE("a wrong password is hashed each time, and never known") {
+    WithPasswords users;
+    users.set("alice", "secret");
+    Authenticator authenticator(users.settings());
+    CHECK(login(authenticator, shows("alice", "secret")).result.reason == Reason::success);
+    for (int i = 0; i < 3; ++i) {
+        const auto guess = login(authenticator, shows("alice", "guess"));
+        CHECK(guess.waited);
+        CHECK(guess.result.guessed);
+        CHECK(guess.result.reason == Reason::bad_user_name_or_password);
+        CHECK(login(authenticator, shows("mallory", "secret")).result.guessed);
+    }
+}
+
+TEST_CASE("a reload forgets the passwords that were right") {
+    WithPasswords users;
+    users.set("alice", "old");
+    users.set("bob", "same");
+    Authenticator authenticator(users.settings());
+    login(authenticator, shows("alice", "old"));
+    login(authenticator, shows("bob", "same"));
+    users.set("alice", "new");
+    CHECK(login(authenticator, shows("alice", "old")).result.reason == Reason::success);
+    authenticator.reload();
+    CHECK(login(authenticator, shows("alice", "old")).result.guessed);
+    CHECK(login(authenticator, shows("alice", "new")).result.reason == Reason::success);
+    CHECK(login(authenticator, shows("bob", "same")).waited);
+}

@@ -1,0 +1,104 @@
+#include "server/login/check_queue.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <string>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+using Ticket = CheckQueue::Ticket;
+using Tickets = std::vector<Ticket>;
+
+Address address(std::uint32_t number) {
+    return Address(boost::asio::ip::address_v4(0x0A000000 + number));
+}
+
+/// What stands for the credentials of this user.
+CredentialMac mac(const std::string& user) {
+    static const CredentialMacs macs;
+    return macs.of({user});
+}
+
+struct Queue : CheckQueue {
+    Ticket last = 0;
+
+    Ticket add(const std::string& user, std::uint32_t from = 1, Millis now = 0) {
+        CheckQueue::add(++last, mac(user), address(from), user, now);
+        return last;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("those who show the same at the same time share one check") {
+    Queue queue;
+    queue.add("alice");
+    queue.add("alice", 2);
+    queue.add("bob");
+    CHECK(queue.next() == 1);
+    queue.add("alice", 3);
+    CHECK(queue.next() == 3);  // bob; alice is being checked
+    CHECK_FALSE(queue.next());
+    CHECK(queue.waiting() == 0);
+    CHECK(queue.finish(1) == Tickets{1, 2, 4});
+    CHECK(queue.finish(3) == Tickets{3});
+    queue.add("alice");
+    CHECK(queue.next() == 5);
+}
+
+TEST_CASE("the turn of a client that has gone is for the next who shows the same") {
+    Queue queue;
+    queue.add("alice");
+    queue.add("alice");
+    queue.add("alice");
+    CHECK(queue.next() == 1);
+    CHECK(queue.give_up(1) == 2);
+    CHECK_FALSE(queue.next());
+    CHECK(queue.finish(2) == Tickets{2, 3});
+    queue.add("alice");
+    CHECK(queue.next() == 4);
+    CHECK_FALSE(queue.give_up(4));
+    CHECK_FALSE(queue.next());
+}
+
+TEST_CASE("a check that many wait for has a turn as soon as the first of them has one") {
+    Queue queue;
+    for (int i = 0; i < 3; ++i) queue.add("mallory" + std::to_string(i), 1);
+    queue.add("fleet", 1);
+    queue.add("fleet", 2);
+    CHECK(queue.next() == 1);
+    CHECK(queue.next() == 5);
+    CHECK(queue.finish(5) == Tickets{4, 5});
+    CHECK(queue.next() == 2);
+    CHECK(queue.next() == 3);
+    CHECK_FALSE(queue.next());
+}
+
+TEST_CASE("who has waited too long is taken out, but not those whose check has begun") {
+    Queue queue;
+    queue.add("alice", 1, 0);
+    queue.add("bob", 1, 10);
+    queue.add("alice", 1, 20);
+    queue.add("carol", 1, 30);
+    CHECK(queue.next() == 1);
+    CHECK(queue.take_older_than(20) == 2);
+    CHECK(queue.take_older_than(20) == 3);
+    CHECK_FALSE(queue.take_older_than(20));
+    CHECK(queue.finish(1) == Tickets{1});
+    CHECK(queue.next() == 4);
+}
+
+TEST_CASE("when too many wait, the one goes whose turn would come last") {
+    Queue queue;
+    for (int i = 0; i < 3; ++i) queue.add("mallory" + std::to_string(i), 1);
+    queue.add("alice", 2);
+    CHECK(queue.take_last() == 3);
+    CHECK(queue.take_last() == 2);
+    CHECK(queue.next() == 1);
+    CHECK(queue.next() == 4);
+    CHECK_FALSE(queue.take_last());
+}
