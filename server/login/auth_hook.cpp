@@ -45,6 +45,7 @@
 #include "server/auth/secret_file.h"
 #include "server/base/log.h"
 #include "server/base/url.h"
+#include "server/limits/fair_queue.h"
 
 namespace pulsegate {
 
@@ -55,7 +56,8 @@ using boost::system::error_code;
 
 namespace {
 
-/// Logins that may wait for a connection: what they could do within the timeout is less.
+/// Logins that may wait for a connection: what these could do within the timeout is less. When more
+/// come, those go whose turn would come last.
 constexpr std::size_t most_waiting_questions = 2000;
 
 /// Proxies and firewalls forget connections that are quiet for longer, some without a word.
@@ -108,6 +110,7 @@ struct Question {
     const AuthCache::Key key;
     std::string body{};
     std::vector<AuthHook::Answer> answers{};
+    FairQueue::Ticket ticket = 0;
     asio::steady_timer patience;
     std::shared_ptr<HookConnection> connection{};  ///< that it is asked on; null: it waits for one
     std::optional<Millis> asked{};                 ///< when; nothing: it waits for its turn
@@ -198,7 +201,7 @@ struct AuthHook::Impl {
     // -- who asks
     // -----------------------------------------------------------------------------------
 
-    void authenticate(const Credentials& credentials, Answer answer) {
+    void authenticate(const Credentials& credentials, const Address& address, Answer answer) {
         const auto key = cache.key_of(credentials);
         if (auto known = cache.find(key, monotonic_now())) {
             count([](HookCounters& all) { ++all.remembered; });
@@ -208,23 +211,39 @@ struct AuthHook::Impl {
             count([](HookCounters& all) { ++all.remembered; });
             return open->second->answers.push_back(std::move(answer));
         }
-        if (waiting.size() >= most_waiting_questions) {
-            count([](HookCounters& all) { ++all.busy; });
-            return answer(too_busy());
-        }
-        ask(key, hook_question(credentials), std::move(answer));
-    }
-
-    void ask(const AuthCache::Key& key, std::string body, Answer answer) {
         const auto question = std::make_shared<Question>(io, key);
-        question->body = std::move(body);
+        question->body = hook_question(credentials);
         question->answers.push_back(std::move(answer));
         limit(question);
         if (settings.cache > 0) shared.emplace(key, question);
-        waiting.push_back(question);
+        enqueue(question, address, credentials.user);
+    }
+
+    void enqueue(const QuestionRef& question, const Address& address, std::string_view user) {
+        question->ticket = ++last_ticket;
+        waiting.emplace(question->ticket, question);
+        queue.add(address, user, question->ticket);
+        if (queue.size() > most_waiting_questions)
+            turn_away(*waiting.at(queue.take_last().value()));
         if (working == settings.connections) return;
         ++working;
         asio::co_spawn(io, work(), asio::detached);
+    }
+
+    /// Another takes its place, or its time is over.
+    void turn_away(Question& question) {
+        const auto alive = dequeue(question.ticket);
+        count([](HookCounters& all) { ++all.busy; });
+        tell(question,
+             {.reason = Reason::server_busy, .why = "too many logins wait for the auth-hook"});
+    }
+
+    QuestionRef dequeue(FairQueue::Ticket ticket) {
+        const auto found = waiting.find(ticket);
+        QuestionRef question = std::move(found->second);
+        waiting.erase(found);
+        queue.remove(ticket);
+        return question;
     }
 
     /// It may wait as long again once it is asked: those who waited for their turn would all be
@@ -237,21 +256,12 @@ struct AuthHook::Impl {
         });
     }
 
-    static AuthResult too_busy() {
-        return {.reason = Reason::server_busy, .why = "too many logins wait for the auth-hook"};
-    }
-
     void lose_patience(Question& question) {
         if (question.over) return;
-        if (question.asked) {
-            conclude(question, HookFailure{fmt::format("no answer within auth-hook-timeout, {} ms",
-                                                       settings.timeout)});
-        } else {
-            count([](HookCounters& all) { ++all.busy; });
-            tell(question, too_busy());
-        }
+        if (!question.asked) return turn_away(question);
+        conclude(question, HookFailure{fmt::format("no answer within auth-hook-timeout, {} ms",
+                                                   settings.timeout)});
         if (question.connection) question.connection->close();
-        while (!waiting.empty() && waiting.front()->over) waiting.pop_front();
     }
 
     void conclude(Question& question, Opinion opinion) {
@@ -300,10 +310,8 @@ struct AuthHook::Impl {
 
     /// Asks one question after the other while any wait.
     asio::awaitable<void> work() {
-        while (!waiting.empty()) {
-            const QuestionRef question = std::move(waiting.front());
-            waiting.pop_front();
-            if (question->over) continue;
+        while (const auto ticket = queue.take_first()) {
+            const QuestionRef question = dequeue(*ticket);
             question->asked = monotonic_now();
             limit(question);
             Opinion opinion = HookFailure{};
@@ -423,8 +431,10 @@ struct AuthHook::Impl {
     std::shared_ptr<const Files> files;
     AuthCache cache;
     boost::unordered_flat_map<AuthCache::Key, QuestionRef, CredentialMacHash>
-        shared;                                        ///< the open questions that others may join
-    std::deque<QuestionRef> waiting;                   ///< for their turn
+        shared;       ///< the open questions that others may join
+    FairQueue queue;  ///< whose turn it is to be asked
+    boost::unordered_flat_map<FairQueue::Ticket, QuestionRef> waiting;  ///< those in the queue
+    FairQueue::Ticket last_ticket = 0;
     std::deque<std::shared_ptr<HookConnection>> idle;  ///< the one that was used last at the end
     unsigned working = 0;  ///< coroutines, each with one question at a time
 
@@ -458,13 +468,13 @@ void AuthHook::use(std::shared_ptr<const Files> files) {
     asio::post(impl_->io, [this, files = std::move(files)] { impl_->use(files); });
 }
 
-void AuthHook::authenticate(Credentials credentials, Answer answer) {
-    asio::post(impl_->io, [this, credentials = std::move(credentials),
+void AuthHook::authenticate(Credentials credentials, const Address& address, Answer answer) {
+    asio::post(impl_->io, [this, credentials = std::move(credentials), address,
                            answer = std::move(answer)]() mutable {
         if (!valid_utf8(credentials.password))
             return answer({.reason = Reason::bad_user_name_or_password,
                            .why = "its password is no UTF-8, which the auth-hook's JSON must be"});
-        impl_->authenticate(credentials, std::move(answer));
+        impl_->authenticate(credentials, address, std::move(answer));
     });
 }
 

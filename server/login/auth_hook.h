@@ -12,6 +12,7 @@
 #include "server/auth/credentials.h"
 #include "server/base/clock.h"
 #include "server/base/histogram.h"
+#include "server/limits/address.h"
 
 namespace pulsegate {
 
@@ -60,8 +61,9 @@ public:
     explicit AuthHook(AuthHookSettings settings);
     ~AuthHook();
 
-    /// From any thread; `answer` is called on the hook's own.
-    void authenticate(Credentials credentials, Answer answer);
+    /// From any thread; `answer` is called on the hook's own. Logins that wait for a connection
+    /// take turns by their address, and by their user within an address.
+    void authenticate(Credentials credentials, const Address& address, Answer answer);
 
     /// What is read from files.
     struct Files;

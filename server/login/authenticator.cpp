@@ -115,7 +115,7 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
         return answer(without_credentials(credentials));
     const auto files = this->files();
     if (is_for_hook(*files, credentials))
-        return hook_->authenticate(credentials, std::move(answer));
+        return hook_->authenticate(credentials, address, std::move(answer));
     const CredentialMac mac = mac_of(credentials);
     if (files->right_passwords.contains(credentials.user, mac)) return answer({});
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));

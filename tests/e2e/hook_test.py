@@ -131,9 +131,9 @@ class HookCase(Folder):
         self.addCleanup(backend.stop)
         return backend
 
-    def begin(self, gateway, user=None, password="x", client_id=None, version=5):
+    def begin(self, gateway, user=None, password="x", client_id=None, version=5, source=None):
         """A raw client that has sent its CONNECT."""
-        client = Client(gateway.port, timeout=30)
+        client = Client(gateway.port, timeout=30, source=source)
         self.addCleanup(client.close)
         client.version = version
         client.send(connect_packet(client_id or user or "c", user, password, version))
@@ -438,6 +438,20 @@ class HookTest(HookCase):
             backend.gate.set()
             codes = collections.Counter(client.receive()[1][1] for client in storm)
             self.assertEqual(codes, {0: 2001, SERVER_BUSY: 99})
+
+    def test_an_address_with_all_places_does_not_keep_another_out(self):
+        backend = self.backend()
+        with Gateway("--auth-hook", backend.url, "--auth-hook-timeout", "60s", "--login-timeout", "60s",
+                     "--auth-hook-connections", "1") as gateway:
+            backend.gate.clear()
+            storm = [self.begin(gateway, "mallory", client_id=f"c{number}") for number in range(2002)]
+            wait_until(lambda: self.requests(gateway, "busy") == 1, timeout=60, what="all places taken")
+            alice = self.begin(gateway, "alice", source="127.0.0.2")
+            wait_until(lambda: self.requests(gateway, "busy") == 2, what="a place for another address")
+            backend.gate.set()
+            self.assertEqual(alice.receive()[1][1], 0)
+            self.assertIn("alice", backend.users[:4])
+            self.assertEqual(sum(client.receive()[1][1] == SERVER_BUSY for client in storm), 2)
 
     def test_who_waits_in_vain_for_a_connection_is_told_that_the_server_is_busy(self):
         backend = self.backend()
