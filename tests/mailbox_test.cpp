@@ -17,14 +17,14 @@ TEST_CASE("a burst of items wakes the owner once and arrives in order") {
     int wakes = 0;
     const auto drain = [&] {
         ++wakes;
-        for (const int item : mailbox.take()) got.push_back(item);
+        while (const auto item = mailbox.next()) got.push_back(*item);
     };
     for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
     CHECK(wakes == 0);  // nothing happens on the sender's side
     io.run();
     CHECK(wakes == 1);
     CHECK(got == std::vector{0, 1, 2});
-    CHECK(mailbox.take().empty());
+    CHECK_FALSE(mailbox.next());
 
     io.restart();
     mailbox.send(3, 1, drain);
@@ -38,8 +38,8 @@ TEST_CASE("items that are sent while items are read are read too") {
     Mailbox<std::unique_ptr<int>> mailbox(io);
     int last = 0;
     std::function<void()> drain = [&] {
-        for (const auto& item : mailbox.take()) {
-            last = *item;
+        while (const auto item = mailbox.next()) {
+            last = **item;
             if (last < 5) mailbox.send(std::make_unique<int>(last + 1), 1, drain);
         }
     };
@@ -59,6 +59,35 @@ TEST_CASE("items are handed out one by one, and those that are left later") {
     CHECK_FALSE(mailbox.next());
 }
 
+TEST_CASE("whoever reads only a part at a time is woken no second time") {
+    boost::asio::io_context io;
+    Mailbox<int> mailbox(io);
+    int drains = 0;
+    std::function<void()> drain = [&] {
+        ++drains;
+        if (mailbox.next()) boost::asio::post(io, drain);
+    };
+    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
+    // One item is taken, and the mailbox is empty for its senders: those don't wake it again.
+    for (int i = 0; i < 3; ++i) {
+        io.run_one();
+        mailbox.send(i, 1, drain);
+    }
+    io.run();
+    CHECK(drains == 7);  // one for each item, and one that finds nothing
+}
+
+TEST_CASE("items weigh until they are handed out") {
+    boost::asio::io_context io;
+    Mailbox<int> mailbox(io);
+    CHECK(mailbox.send(1, 10, [] {}) == 10);
+    CHECK(mailbox.send(2, 5, [] {}) == 15);
+    CHECK(mailbox.next() == 1);
+    CHECK(mailbox.weight() == 5);
+    CHECK(mailbox.next() == 2);
+    CHECK(mailbox.weight() == 0);
+}
+
 TEST_CASE("items of several threads are complete, and in order for each") {
     constexpr int senders = 4;
     constexpr int messages = 20'000;
@@ -73,8 +102,8 @@ TEST_CASE("items of several threads are complete, and in order for each") {
     int total = 0;
     bool ordered = true;
     const auto drain = [&] {
-        for (const Numbered& message : mailbox.take()) {
-            ordered &= message.number == next[static_cast<std::size_t>(message.from)]++;
+        while (const auto message = mailbox.next()) {
+            ordered &= message->number == next[static_cast<std::size_t>(message->from)]++;
             if (++total == senders * messages) open.reset();
         }
     };

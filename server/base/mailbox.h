@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <cstddef>
@@ -12,62 +13,64 @@ namespace pulsegate {
 
 /// How other threads reach a shard: senders append items under a short lock, and the shard takes
 /// them all at once. Only the step from empty to non-empty wakes the shard, so a burst costs one
-/// wake-up.
+/// wake-up; and while its owner has not read everything, it is awake.
 ///
-/// It owns the items until they are taken. Any thread may send; all else is for the shard's thread.
+/// It owns the items until they are taken. Any thread may send and ask for the weight; all else is
+/// for the shard's thread.
 template <class Item>
 class Mailbox {
 public:
     explicit Mailbox(boost::asio::io_context& io) : io_(io) {}
 
-    /// From any thread. `drain` runs on the shard's thread and must call `take` or `next` until
-    /// nothing is left. Returns the weight in bytes, as the senders state it, of all items that
-    /// wait now.
+    /// From any thread. `drain` runs on the shard's thread and calls `next` until nothing is left;
+    /// if it stops before, it posts itself again. Returns the weight in bytes, as the senders state
+    /// it, of all items that wait now.
     template <class Drain>
     std::size_t send(Item item, std::size_t weight, Drain drain) {
-        bool first = false;
-        std::size_t sum = 0;
+        const auto sum = weight_.fetch_add(weight, std::memory_order_relaxed) + weight;
+        bool wakes = false;
         {
             std::lock_guard lock(mutex_);
-            first = waiting_.empty();
-            waiting_.push_back(std::move(item));
-            sum = weight_ += weight;
+            waiting_.push_back({std::move(item), weight});
+            wakes = !std::exchange(awake_, true);
         }
-        if (first) boost::asio::post(io_, std::move(drain));
+        if (wakes) boost::asio::post(io_, std::move(drain));
         return sum;
     }
 
-    /// From any thread.
-    std::size_t weight() const {
-        std::lock_guard lock(mutex_);
-        return weight_;
-    }
-
-    /// All items that wait, in order of arrival.
-    [[nodiscard]] std::vector<Item> take() {
-        std::vector<Item> taken;
-        std::lock_guard lock(mutex_);
-        waiting_.swap(taken);
-        weight_ = 0;
-        return taken;
-    }
+    /// From any thread: of all items that `next` has not returned.
+    std::size_t weight() const { return weight_.load(std::memory_order_relaxed); }
 
     /// The next item in order of arrival; nothing if the mailbox is empty.
     [[nodiscard]] std::optional<Item> next() {
         if (next_ == taken_.size()) {
-            taken_ = take();
-            next_ = 0;
+            take();
             if (taken_.empty()) return std::nullopt;
         }
-        return std::move(taken_[next_++]);
+        Entry& entry = taken_[next_++];
+        weight_.fetch_sub(entry.weight, std::memory_order_relaxed);
+        return std::move(entry.item);
     }
 
 private:
+    struct Entry {
+        Item item;
+        std::size_t weight;
+    };
+
+    void take() {
+        next_ = 0;
+        std::lock_guard lock(mutex_);
+        taken_ = std::exchange(waiting_, {});
+        awake_ = !taken_.empty();
+    }
+
     boost::asio::io_context& io_;
-    mutable std::mutex mutex_;
-    std::vector<Item> waiting_;
-    std::size_t weight_ = 0;
-    std::vector<Item> taken_;  ///< `next` has handed out those before `next_`
+    std::mutex mutex_;
+    std::vector<Entry> waiting_;
+    bool awake_ = false;  ///< a drain is posted, or runs
+    std::atomic<std::size_t> weight_{0};
+    std::vector<Entry> taken_;  ///< `next` has handed out those before `next_`
     std::size_t next_ = 0;
 };
 
