@@ -175,13 +175,13 @@ void Server::on_every_shard(const std::function<void(Shard&)>& task) {
 }
 
 /// Waits until the subscribers to presence have been sent that all users are offline, but no longer
-/// than 3 s.
+/// than stop-wait.
 void Server::await_presence_sent() {
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(config_.stop_wait);
     while (std::chrono::steady_clock::now() < end) {
         std::atomic<std::size_t> behind = 0;
-        on_every_shard([&](Shard& shard) { behind += shard.broker().sessions().replaying(); });
+        on_every_shard([&](Shard& shard) { behind += shard.broker().sessions().behind(); });
         if (behind == 0) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

@@ -843,7 +843,7 @@ private:
             none("waiting messages", broker.waiting());
             none("queues", cluster_.queues(shard));
             none("shared subscriptions", broker.share_groups());
-            none("who are told what is retained", broker.sessions().replaying());
+            none("who lag behind", broker.sessions().behind());
             for (const auto topic : plain_topics)
                 none("interests", cluster_.interest(shard).wants(topic));
             for (const auto topic : shared_topics)

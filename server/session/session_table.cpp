@@ -86,10 +86,12 @@ Session* SessionTable::over_budget(std::size_t queued_bytes) const {
     return &longest_disconnected_.front().session;
 }
 
-std::size_t SessionTable::replaying() const {
+std::size_t SessionTable::behind() const {
     return static_cast<std::size_t>(
-        std::count_if(sessions_.begin(), sessions_.end(),
-                      [](const Pointer& session) { return session->link && session->replay; }));
+        std::count_if(sessions_.begin(), sessions_.end(), [](const Pointer& session) {
+            return session->link && (session->replay || session->state.exchanges().unsent() ||
+                                     session->link->backlog() > 0);
+        }));
 }
 
 }  // namespace pulsegate

@@ -45,8 +45,8 @@ public:
     [[nodiscard]] bool advance(Tick now, int most, Due due);
     Tick now() const { return expiry_wheel_.now(); }
 
-    /// Connected clients that have not been sent all retained messages yet; visits every session.
-    std::size_t replaying() const;
+    /// Connected clients that have not been sent all messages yet; visits every session.
+    std::size_t behind() const;
 
     template <class Visit>
     void for_each(Visit visit) const {
