@@ -79,11 +79,14 @@ std::string presence_topic(std::string_view user) {
 }
 
 std::optional<std::string> presence_user(std::string_view filter) {
+    if (filter.ends_with("/#")) filter.remove_suffix(2);
     return user_after(presence_prefix, filter);
 }
 
-bool selects_presence(std::string_view filter) {
-    return has_wildcard(filter) && filter.starts_with(presence_prefix);
+bool selects_all_presence(std::string_view filter) {
+    if (!filter.starts_with(presence_prefix)) return false;
+    filter.remove_prefix(presence_prefix.size());
+    return filter == "+" || filter == "#" || filter == "+/#";
 }
 
 std::string inbox_topic(std::string_view user) {

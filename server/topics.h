@@ -28,12 +28,13 @@ bool is_topic_level(std::string_view level, std::string_view user);
 /// `presence/{user}`
 std::string presence_topic(std::string_view user);
 
-/// The one user whose presence this filter selects, if it is such a filter.
+/// The one user whose presence this filter selects, if it is such a filter: `presence/{user}`, or
+/// `presence/{user}/#`.
 std::optional<std::string> presence_user(std::string_view filter);
 
-/// Does this filter have wildcards and select presence? A filter that begins with a wildcard never
+/// Does this filter select the presence of all users? A filter that begins with a wildcard never
 /// does.
-bool selects_presence(std::string_view filter);
+bool selects_all_presence(std::string_view filter);
 
 /// `inbox/{user}`
 std::string inbox_topic(std::string_view user);

@@ -47,11 +47,17 @@ TEST_CASE("every user has one inbox, of two levels") {
     }
 }
 
-TEST_CASE("filters that may select presence are known") {
-    for (const char* filter : {"presence/+", "presence/#"}) CHECK(selects_presence(filter));
-    for (const char* filter : {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+",
-                               "+/alice", "#", "+/+", "+/#"})
-        CHECK_FALSE(selects_presence(filter));
+TEST_CASE("filters that select presence are known") {
+    for (const char* filter : {"presence/+", "presence/#", "presence/+/#"})
+        CHECK(selects_all_presence(filter));
+    for (const char* filter :
+         {"presence", "presence/alice", "room/+", "presence2/+", "/presence/+", "+/alice", "#",
+          "+/+", "+/#", "presence/+/x", "presence/+/+", "presence/alice/+", "presence/+/+/#"})
+        CHECK_FALSE(selects_all_presence(filter));
+    CHECK(presence_user("presence/alice/#") == "alice");
+    CHECK_FALSE(presence_user("presence/alice/+"));
+    CHECK_FALSE(presence_user("presence/+/#"));
+    CHECK_FALSE(presence_user("presence/#"));
 }
 
 TEST_CASE("a level is a user's name in one spelling only") {

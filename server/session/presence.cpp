@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <memory>
 #include <utility>
 
 #include "server/topics.h"
@@ -18,14 +19,25 @@ namespace {
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
-/// Above this number of users, offline ones are forgotten after a minute.
-constexpr std::size_t most_known = 1'000'000;
+/// Above this sum of their names, too, those who never stayed are forgotten after a minute.
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
-constexpr Millis when_crowded = 60'000;
+constexpr Millis a_minute = 60'000;
+
+/// Finds users by a position.
+struct ByPosition {
+    bool operator()(PresencePosition position, const User& user) const {
+        return position < user.position();
+    }
+    bool operator()(const User& user, PresencePosition position) const {
+        return user.position() < position;
+    }
+};
 
 const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
+
+Presence::~Presence() { by_change_.clear_and_dispose(std::default_delete<User>()); }
 
 User* Presence::find(std::string_view name) const {
     thread_.assert_here();
@@ -36,12 +48,12 @@ User* Presence::find(std::string_view name) const {
 User& Presence::find_or_create(std::string_view name) {
     thread_.assert_here();
     if (User* known = find(name)) return *known;
-    auto& user = *users_.emplace_back(std::make_unique<User>(name));
-    user.place = static_cast<std::uint32_t>(users_.size() - 1);
-    user.version = forgotten_version_;
-    by_name_.insert(&user);
+    auto created = std::make_unique<User>(name);
+    created->version = forgotten_version_;
+    by_name_.insert(created.get());
     name_bytes_ += name.size();
-    return user;
+    by_change_.insert(by_change_.end(), *created);
+    return *created.release();
 }
 
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
@@ -74,6 +86,7 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
     user.last_seen = std::max(user.last_seen, last_seen);
     if (user.online()) return false;
     --online_;
+    user.stayed |= now - user.since >= a_minute;
     user.since = now;
     change(user, cause, now);
     return true;
@@ -85,43 +98,44 @@ void Presence::to_front(User& user, Device& device) {
 }
 
 void Presence::change(User& user, Cause cause, WallMillis now) {
+    by_change_.erase(by_change_.iterator_to(user));
     user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
+    by_change_.insert(by_change_.end(), user);
     user.cause = cause;
 }
 
-std::size_t Presence::visit(std::size_t from, std::size_t most,
-                            const std::function<bool(const User&)>& visitor) const {
+std::optional<PresencePosition> Presence::visit(PresencePosition after, std::size_t most,
+                                                const std::function<bool(User&)>& visitor) const {
     thread_.assert_here();
-    // Downwards: new users are appended, and a gap is filled from the end, so that all users that
-    // were not visited yet stay below `from`.
-    from = std::min(from, users_.size());
-    for (; from > 0 && most > 0; --most)
-        if (!visitor(*users_[--from])) break;
-    return from;
+    auto next = by_change_.upper_bound(after, ByPosition{});
+    for (; next != by_change_.end() && most > 0; --most) {
+        auto& user = const_cast<User&>(*next++);  // its place is what must not change
+        after = user.position();
+        if (!visitor(user)) break;
+    }
+    if (next == by_change_.end()) return std::nullopt;
+    return after;
 }
 
 void Presence::forget_some(WallMillis now, Millis kept) {
     thread_.assert_here();
-    const bool crowded = users() > most_known || name_bytes() > most_name_bytes;
-    const WallMillis limit = now - (crowded ? std::min(kept, when_crowded) : kept);
-    for (auto left = users_.size() / 60 + 1; left > 0 && !users_.empty(); --left) {
-        if (sweep_ >= users_.size()) sweep_ = 0;
-        User& user = *users_[sweep_];
-        if (user.sessions == 0 && !user.online() && user.since < limit)
-            forget(user);
-        else
-            ++sweep_;
-    }
+    const bool crowded = users() > most_known_ || name_bytes() > most_name_bytes;
+    const auto due = [&](const User& user) {
+        const Millis limit = crowded && !user.stayed ? std::min(kept, a_minute) : kept;
+        return user.sessions == 0 && !user.online() && user.since < now - limit;
+    };
+    const auto rest = visit(sweep_, users() / 60 + 1, [&](User& user) {
+        if (due(user)) forget(user);
+        return true;
+    });
+    sweep_ = rest.value_or(PresencePosition{});
 }
 
 void Presence::forget(User& user) {
     forgotten_version_ = std::max(forgotten_version_, user.version);
     by_name_.erase(&user);
     name_bytes_ -= user.name.size();
-    const auto gap = user.place;
-    std::swap(users_[gap], users_.back());
-    users_[gap]->place = gap;
-    users_.pop_back();
+    by_change_.erase_and_dispose(by_change_.iterator_to(user), std::default_delete<User>());
 }
 
 std::string to_json(const PresenceChange& change) {

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <compare>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "server/base/clock.h"
 #include "server/base/hash.h"
@@ -35,22 +36,32 @@ public:
     bool here = false;  ///< connected
 };
 
+/// A place in the order of the users' last changes, that of a user or between two.
+struct PresencePosition {
+    std::uint64_t version = 0;
+    std::uintptr_t user = 0;  ///< its address: many users may have changed in one millisecond
+
+    auto operator<=>(const PresencePosition&) const = default;
+};
+
 /// One user: online while any device is.
-struct User {
+struct User : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
     using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
 
     explicit User(std::string_view name) : name(name) {}
     bool online() const { return here > 0; }
+    PresencePosition position() const { return {version, reinterpret_cast<std::uintptr_t>(this)}; }
+    bool operator<(const User& other) const { return position() < other.position(); }
 
     const std::string name;
     Devices devices;           ///< connected ones come first
     WallMillis since = 0;      ///< when the present state began
     WallMillis last_seen = 0;  ///< time of the last packet, while offline
     std::uint64_t version = 0;
-    std::uint32_t place = 0;     ///< index in Presence::users_
     std::uint32_t sessions = 0;  ///< of connected and disconnected devices
     std::uint32_t here = 0;      ///< connected devices
     Cause cause = Cause::login;
+    bool stayed = false;  ///< has been online for a minute, some time
 };
 
 /// One presence change, as a copy that other threads may hold.
@@ -74,6 +85,12 @@ std::string to_json(const PresenceChange& change);
 /// that it keeps growing after the user was forgotten and after a restart.
 class Presence {
 public:
+    /// `most_known`: above that many users, some are forgotten early.
+    explicit Presence(std::size_t most_known = 1'000'000) : most_known_(most_known) {}
+    ~Presence();
+    Presence(const Presence&) = delete;
+    Presence& operator=(const Presence&) = delete;
+
     /// The user of that name, or null.
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);
@@ -88,18 +105,18 @@ public:
     /// `last_seen` is the time of its last packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
-    /// Visits users from index `from` downwards, at most `most`, until the visitor returns false.
-    /// Returns the index to continue from, 0 at the end. Users that are added or forgotten between
-    /// two calls don't make it miss others.
-    std::size_t visit(std::size_t from, std::size_t most,
-                      const std::function<bool(const User&)>&) const;
+    /// Visits users in the order of their last change, those behind `after`, at most `most`, until
+    /// the visitor returns false. Returns the position to continue after; nothing at the end. Who
+    /// changes between two calls moves to the end, and is visited there.
+    std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
+                                          const std::function<bool(User&)>&) const;
 
     /// Examines the next sixtieth of all users and forgets those that have been offline for longer
-    /// than `kept`; for longer than a minute when very many are known, so that clients that invent
-    /// names can't fill the memory.
+    /// than `kept`. When very many are known, because clients invent names, those that were never
+    /// online for a minute are forgotten after one.
     void forget_some(WallMillis now, Millis kept);
 
-    std::size_t users() const { return users_.size(); }
+    std::size_t users() const { return by_name_.size(); }
     std::size_t name_bytes() const { return name_bytes_; }
     std::size_t online() const { return online_; }
 
@@ -125,11 +142,12 @@ private:
     void change(User& user, Cause cause, WallMillis now);
     void forget(User& user);
 
+    const std::size_t most_known_;
     boost::unordered_flat_set<User*, Hash, Equal> by_name_;
-    std::vector<std::unique_ptr<User>> users_;  ///< the last one fills a gap
+    boost::intrusive::set<User> by_change_;  ///< owns them; the latest change comes last
     std::size_t online_ = 0;
     std::size_t name_bytes_ = 0;
-    std::size_t sweep_ = 0;
+    PresencePosition sweep_;
     std::uint64_t forgotten_version_ = 0;  ///< the greatest of all forgotten users
     [[no_unique_address]] OwnerThread thread_;
 };

@@ -13,14 +13,17 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
+/// The work of a user's presence as JSON, in messages to one client.
+constexpr std::uint64_t json_work = 8;
+
 bool selects_any_presence(std::string_view filter) {
-    return selects_presence(filter) || presence_user(filter);
+    return selects_all_presence(filter) || presence_user(filter);
 }
 
 bool subscribes_to_all_presence(const Session& session) {
     return std::any_of(session.state.subscriptions().begin(), session.state.subscriptions().end(),
                        [](const Subscription& subscription) {
-                           return selects_presence(subscription.filter->text());
+                           return selects_all_presence(subscription.filter->text());
                        });
 }
 
@@ -46,6 +49,7 @@ void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint3
 
 void Replay::fall_behind(Session& session, std::uint64_t version) {
     thread_.assert_here();
+    const PresencePosition since{.version = version};
     if (session.replay) {
         // One such request is enough, anywhere behind the one that is being answered.
         auto& requests = session.replay->requests;
@@ -53,12 +57,12 @@ void Replay::fall_behind(Session& session, std::uint64_t version) {
             std::find_if(requests.begin() + (session.link ? 1 : 0), requests.end(),
                          [](const Request& request) { return request.filter.empty(); });
         if (same != requests.end()) {
-            same->since_version = std::min(same->since_version, version);
+            same->since = std::min(same->since, since);
             return;
         }
     }
     const bool first = !session.replay;
-    add(session, {.filter = {}, .since_version = version});
+    add(session, {.filter = {}, .since = since});
     if (first && session.link) wait_until_drained(session);
 }
 
@@ -76,7 +80,7 @@ void Replay::begin_request(Session& session) {
     replay.retained_done = filter.empty();  // a client that fell behind lacks presence only
     replay.after.clear();
     replay.shard = user ? place_.home_of(*user) : 0;
-    replay.from = SIZE_MAX;
+    replay.position = replay.requests.front().since;
 }
 
 void Replay::go_on(Session& session, Millis now) {
@@ -103,14 +107,14 @@ void Replay::go_on(Session& session, Millis now) {
 /// Replaces the request of a client that fell behind, but subscribes to single users only, by
 /// requests for these users.
 void Replay::expand_request(Session& session) {
-    const auto since_version = session.replay->requests.front().since_version;
+    const auto since = session.replay->requests.front().since;
     std::vector<Request> narrow;
     for (const Subscription& subscription : session.state.subscriptions())
         if (presence_user(subscription.filter->text()))
             narrow.push_back({.filter = std::string(subscription.filter->text()),
                               .options = subscription.options,
                               .identifier = subscription.identifier,
-                              .since_version = since_version});
+                              .since = since});
     auto& requests = session.replay->requests;
     requests.insert(requests.begin() + 1, narrow.begin(), narrow.end());
     end_request(session);
@@ -196,8 +200,7 @@ void Replay::query_presence(Session& session) {
                              .id = id,
                              .filter = request.filter.empty() ? std::string(everybodys_presence)
                                                               : request.filter,
-                             .since_version = request.since_version,
-                             .from = replay.from});
+                             .after = replay.position});
 }
 
 void Replay::receive(PresenceQuery& query, Millis now) {
@@ -209,26 +212,24 @@ void Replay::receive(PresenceQuery& query, Millis now) {
     host_.send(query.reply_to, std::move(page));
 }
 
-PresencePage Replay::answer(const PresenceQuery& query, Millis now) const {
-    PresencePage page{.id = query.id, .next = 0, .messages = {}};
-    if (const auto name = presence_user(query.filter)) {
-        const User* user = presence_.find(*name);
-        const bool news = user && user->version >= query.since_version;
-        const auto message = news ? presence_message(*user, now, wall_now()) : nullptr;
-        if (message) page.messages.push_back(message);
-        return page;
-    }
+PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
+    PresencePage page{.id = query.id, .next = {}, .messages = {}};
     // Names may be long: the page must not use up the subscriber's output budget.
     std::size_t room = settings_.output_budget / 4;
-    page.next = presence_.visit(query.from, looked_at_a_page, [&](const User& user) {
-        if (user.version < query.since_version) return true;
-        if (!topic_matches(query.filter, presence_topic(user.name))) return true;
+    const auto add = [&](const User& user) {
+        looks_ += json_work;
         const auto message = presence_message(user, now, wall_now());
         if (!message) return true;
         page.messages.push_back(message);
         room -= std::min(room, message->cost());
-        return room > 0 && page.messages.size() < messages_a_page;
-    });
+        return room > 0;
+    };
+    if (const auto name = presence_user(query.filter)) {
+        const User* user = presence_.find(*name);
+        if (user && user->position() > query.after) add(*user);
+    } else {
+        page.next = presence_.visit(query.after, messages_a_page, add);
+    }
     return page;
 }
 
@@ -241,12 +242,13 @@ void Replay::receive(PresencePage& page, Millis now) {
     ReplayState& replay = *session->replay;
     const bool last_shard =
         replay.shard + 1 == place_.count || presence_user(replay.requests.front().filter);
-    replay.from = page.next;
-    if (page.next == 0 && last_shard) {
+    if (page.next) {
+        replay.position = *page.next;
+    } else if (last_shard) {
         end_request(*session);
-    } else if (page.next == 0) {
+    } else {
         ++replay.shard;
-        replay.from = SIZE_MAX;
+        replay.position = replay.requests.front().since;
     }
     if (!session->replay) return;
     if (!page.messages.empty()) return wait_until_drained(*session);
@@ -259,6 +261,7 @@ void Replay::send_presence(Session& session, const MessageRef& message, Millis n
     if (!session.replay->requests.front().filter.empty()) return send(session, message, now);
     bool wanted = false;
     Delivery delivery{.message = message};
+    looks_ += session.state.subscription_count();
     for (const Subscription& subscription : session.state.subscriptions()) {
         const auto filter = subscription.filter->text();
         // No leading wildcard selects presence.
@@ -289,6 +292,7 @@ void Replay::cancel(Session& session, std::string_view filter) {
     thread_.assert_here();
     if (!session.replay) return;
     auto& requests = session.replay->requests;
+    looks_ += requests.size();
     const bool under_way = requests.front().filter == filter;
     if (under_way) pause(session);
     std::erase_if(requests, [&](const Request& request) { return request.filter == filter; });

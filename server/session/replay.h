@@ -53,7 +53,7 @@ public:
     void receive(PresencePage& page, Millis now);
     void receive(ReplayTurn& turn, Millis now);
 
-    /// Retained messages examined since the start: the measure of a turn's work.
+    /// Retained messages and users examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return looks_; }
 
 private:
@@ -69,7 +69,7 @@ private:
     std::size_t send_retained(Session& session, std::size_t room, std::size_t& looks, Millis now);
     void send(Session& session, const MessageRef& message, Millis now);
     void query_presence(Session& session);
-    PresencePage answer(const PresenceQuery& query, Millis now) const;
+    PresencePage answer(const PresenceQuery& query, Millis now);
     void send_presence(Session& session, const MessageRef& message, Millis now);
 
     const BrokerSettings& settings_;

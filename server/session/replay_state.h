@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "server/session/presence.h"
 
 namespace pulsegate {
 
@@ -16,7 +17,7 @@ struct ReplayState {
         std::string filter{};  ///< empty: all presence that the session subscribes to
         SubscribeOptions options{};
         std::uint32_t identifier = 0;
-        std::uint64_t since_version = 0;
+        PresencePosition since{};  ///< only users that changed after this
     };
 
     std::vector<Request> requests;  ///< the first is being answered
@@ -24,7 +25,7 @@ struct ReplayState {
     std::string after{};            ///< the topic of the last message that was examined
     std::uint64_t query = 0;        ///< id of the query in progress; pages of others are ignored
     unsigned shard = 0;             ///< the shard that is queried for presence
-    std::size_t from = SIZE_MAX;    ///< the index there, see Presence::visit
+    PresencePosition position{};    ///< of the last user there that was examined
     bool waiting = false;           ///< until the client's backlog is empty
 };
 

@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "protocol/packet.h"
 #include "server/message.h"
+#include "server/session/presence.h"
 #include "server/session/session_id.h"
 
 namespace pulsegate {
@@ -18,13 +20,12 @@ struct PresenceQuery {
     unsigned reply_to;
     std::uint64_t id;
     std::string filter;
-    std::uint64_t since_version;  ///< only users whose version is not below this
-    std::size_t from;
+    PresencePosition after;  ///< only users that changed after this
 };
 
 struct PresencePage {
-    std::uint64_t id;  ///< of the query
-    std::size_t next;  ///< `from` of the next page; 0: this was the last
+    std::uint64_t id;                      ///< of the query
+    std::optional<PresencePosition> next;  ///< `after` of the next page; nothing: this was the last
     std::vector<MessageRef> messages;
 };
 
