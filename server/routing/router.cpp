@@ -1,6 +1,7 @@
 #include "server/routing/router.h"
 
 #include <algorithm>
+#include <boost/container_hash/hash.hpp>
 #include <cstring>
 #include <new>
 
@@ -52,6 +53,22 @@ bool Router::Equal::operator()(const Level* level, const Step& step) const {
     return (*this)(step, level);
 }
 
+std::size_t Router::PlaceHash::operator()(const Place& place) const {
+    std::size_t seed = 0;
+    boost::hash_combine(seed, place.filter);
+    boost::hash_combine(seed, place.subscriber);
+    return seed;
+}
+std::size_t Router::PlaceHash::operator()(const Subscription* subscription) const {
+    return (*this)(Place{subscription->filter, subscription->subscriber});
+}
+bool Router::PlaceEqual::operator()(const Place& place, const Subscription* subscription) const {
+    return place == Place{subscription->filter, subscription->subscriber};
+}
+bool Router::PlaceEqual::operator()(const Subscription* subscription, const Place& place) const {
+    return (*this)(place, subscription);
+}
+
 namespace {
 
 /// Allocates a filter or a level, with its text behind it.
@@ -95,7 +112,7 @@ bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::strin
         subscription->subscriber = &subscriber;
         filter.subscribers.push_back(*subscription);
         own.push_back(*subscription);
-        ++subscriptions_;
+        subscriptions_.insert(subscription);
     }
     subscription->options = options;
     subscription->identifier = identifier;
@@ -123,27 +140,20 @@ void Router::unsubscribe_all(SubscriptionList& own) {
     while (!own.empty()) remove(own, own.front());
 }
 
-Subscription* Router::find(Filter& filter, SubscriptionList& own) const {
-    // Both lists may be long, the filter's and the subscriber's: search both, and end with the
-    // shorter.
-    auto in_room = filter.subscribers.begin();
-    auto in_own = own.begin();
-    while (in_room != filter.subscribers.end() && in_own != own.end()) {
-        ++work_;
-        if (in_own->filter == &filter) return &*in_own;
-        if (in_room->subscriber == in_own->subscriber) return &*in_room;
-        ++in_room;
-        ++in_own;
-    }
-    return nullptr;
+Subscription* Router::find(const Filter& filter, const SubscriptionList& own) const {
+    ++work_;
+    if (own.empty()) return nullptr;
+    const auto found = subscriptions_.find(Place{&filter, own.front().subscriber});
+    return found == subscriptions_.end() ? nullptr : *found;
 }
 
 void Router::remove(SubscriptionList& own, Subscription& subscription) {
     Filter& filter = *subscription.filter;
+    ++work_;
+    subscriptions_.erase(&subscription);
     own.erase(own.iterator_to(subscription));
     filter.subscribers.erase(filter.subscribers.iterator_to(subscription));
     delete &subscription;
-    --subscriptions_;
     if (filter.subscribers.empty()) drop(filter);
 }
 
@@ -168,6 +178,7 @@ void Router::add_to_tree(Filter& filter) {
     TopicLevels names(filter.text());
     std::string_view name;
     while (names.next(name) && name != "#") {
+        ++work_;
         Level* next = any_or_below(*level, name);
         level = next ? next : make_below(*level, name);
     }
@@ -178,7 +189,10 @@ void Router::remove_from_tree(Filter& filter) {
     Level* level = tree_.get();
     TopicLevels names(filter.text());
     std::string_view name;
-    while (names.next(name) && name != "#") level = any_or_below(*level, name);
+    while (names.next(name) && name != "#") {
+        ++work_;
+        level = any_or_below(*level, name);
+    }
     (name == "#" ? level->rest : level->here) = nullptr;
 
     // Delete the levels upwards that have become empty.

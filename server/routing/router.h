@@ -83,7 +83,7 @@ public:
         return declined;
     }
 
-    std::size_t subscriptions() const { return subscriptions_; }
+    std::size_t subscriptions() const { return subscriptions_.size(); }
 
     /// Levels and subscriptions examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
@@ -121,11 +121,29 @@ private:
         bool operator()(const Level* level, const Step& step) const;
     };
 
+    /// One subscriber's subscription to one filter.
+    struct Place {
+        const Filter* filter;
+        const Subscriber* subscriber;
+        bool operator==(const Place&) const = default;
+    };
+    struct PlaceHash {
+        using is_transparent = void;
+        std::size_t operator()(const Place& place) const;
+        std::size_t operator()(const Subscription* subscription) const;
+    };
+    struct PlaceEqual {
+        using is_transparent = void;
+        bool operator()(const Subscription* a, const Subscription* b) const { return a == b; }
+        bool operator()(const Place& place, const Subscription* subscription) const;
+        bool operator()(const Subscription* subscription, const Place& place) const;
+    };
+
     template <class Visitor>
     bool visit_one(Filter& filter, const Subscriber* publisher, Visitor& visit);
 
     Filter& find_or_create(std::string_view text);
-    Subscription* find(Filter& filter, SubscriptionList& own) const;
+    Subscription* find(const Filter& filter, const SubscriptionList& own) const;
     void remove(SubscriptionList& own, Subscription& subscription);
     void drop(Filter& filter);
     void add_to_tree(Filter& filter);
@@ -141,7 +159,8 @@ private:
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
     std::unique_ptr<Level> tree_;  ///< the root of the tree of filters with wildcards
     boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all levels below it
-    std::size_t subscriptions_ = 0;
+    /// To find one without a search: a filter may have a hundred thousand, and a client a thousand.
+    boost::unordered_flat_set<Subscription*, PlaceHash, PlaceEqual> subscriptions_;
     mutable std::uint64_t work_ = 0;
 
     // Used by `match` only; kept for its capacity.
