@@ -8,6 +8,7 @@
 #include "server/base/log.h"
 #include "server/item_weight.h"
 #include "server/transport/connection.h"
+#include "server/transport/turn_work.h"
 
 namespace pulsegate {
 
@@ -27,7 +28,7 @@ std::string described(const Session* session) {
 }
 
 /// What a login takes, in messages to one client.
-constexpr std::uint64_t login_work = 512;
+constexpr std::uint64_t login_work = 128;
 
 /// How long clients have to read the DISCONNECT of a server that stops.
 constexpr Millis disconnect_patience = 300;

@@ -29,12 +29,22 @@ constexpr std::size_t flush_early = 64 * 1024;
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
+/// In ns, what a connection owes for each unit of work.
+constexpr std::int64_t work_time = 100;
+
 /// Reads before a connection is given up: as much as may wait in a socket without a whole packet in
 /// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
 
 /// For a connection whose time to log in was up while it waited for its turn.
 constexpr Tick ticks_to_answer = 2;
+
+/// Pings and acknowledgements never are: they are not held back by what others do.
+bool may_be_much_work(Bytes packet) {
+    const auto type = static_cast<PacketType>(packet[0] >> 4);
+    return type == PacketType::publish || type == PacketType::subscribe ||
+           type == PacketType::unsubscribe;
+}
 
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
@@ -80,9 +90,7 @@ boost::system::error_code Connection::take(Handoff& handoff) {
 void Connection::wait_readable() {
     if (state_ == State::closed || state_ == State::lost || (queued_ && reads())) return;
     if (parked_ && reads()) {
-        const Millis now = monotonic_now();
-        return context_.parked.add(*this,
-                                   std::max(now + 1, paid_until_ / 1'000'000 - burst + pause));
+        return context_.parked.add(*this, paid_until_ / 1'000'000 - burst + pause);
     }
     if (std::exchange(listening_, true)) return;
     socket_.async_wait(
@@ -214,17 +222,21 @@ void Connection::consume(Bytes input, Millis now) {
             break;
         }
         const Bytes packet = input.first(frame.size);
+        if (may_be_much_work(packet) && context_.input.must_wait()) {
+            parked_ = true;
+            break;
+        }
         context_.input.rest = input.subspan(frame.size);
         const bool goes_on = handle(packet, now);
         if (!goes_on && !queued_) break;
         input = input.subspan(frame.size);
         if (queued_) break;  // what follows is for later
         alive = true;
-        const bool fast = too_fast(packet, now);
-        parked_ = fast || context_.input.overworked();
+        parked_ = too_fast(packet, now);
     }
-    context_.input.end();
+    const auto work = context_.input.end();
     if (!reads()) return;
+    charge(work, now);
 
     if (!input.empty()) {
         if (partial)
@@ -307,6 +319,15 @@ bool Connection::too_fast(Bytes packet, Millis now) {
                                                    : Limit::max_byte_rate);
     if (!std::exchange(slowed_, true)) context_.owner.on_slowed(*this);
     return true;
+}
+
+/// Who has caused much work owes time for it: the others have theirs meanwhile, and of two that
+/// cause much, each gets its share.
+void Connection::charge(std::uint64_t work, Millis now) {
+    if (work < work_a_turn / 4) return;
+    const auto owed = static_cast<std::int64_t>(work) * work_time;
+    paid_until_ = std::max(paid_until_, (now + burst - pause) * 1'000'000) + owed;
+    parked_ = true;
 }
 
 /// False when the connection takes no more packets.

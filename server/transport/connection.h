@@ -136,6 +136,7 @@ private:
     bool ping_websocket();
     Tick due_at(Millis now) const;
     bool too_fast(Bytes packet, Millis now);
+    void charge(std::uint64_t work, Millis now);
     void count_backlog();
     bool reads() const { return state_ == State::login || state_ == State::open; }
     /// The peer's, or the client's if a proxy says it; nothing if it has gone.
@@ -163,7 +164,7 @@ private:
     bool listening_ = false;  ///< waits for its socket's input, or for the turn to read it
     bool writing_ = false;    ///< waits for the socket to take more
     bool notify_drained_ = false;
-    bool parked_ = false;  ///< reads on when the shard has caught up, or its rate allows
+    bool parked_ = false;  ///< reads on when its rate, its debt and the turn's work allow
     bool slowed_ = false;  ///< by its rate, some time
     bool queued_ = false;  ///< waits for something else than its socket's input
     // What follows is seldom looked at: each line of the cache counts with many clients.

@@ -12,6 +12,7 @@
 #include "server/transport/shared_input.h"
 #include "server/transport/spare_buffers.h"
 #include "server/transport/turn_queue.h"
+#include "server/transport/turn_work.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
@@ -41,6 +42,7 @@ struct ConnectionContext {
     Wheel wheel;  ///< on which every open connection waits
     std::size_t connections = 0;
     std::size_t backlog = 0;  ///< bytes that sockets have not taken yet
+    TurnWork turn;
     SharedInput input;
     SpareBuffers spare_buffers;
     FlushList flush_list;

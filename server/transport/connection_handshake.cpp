@@ -118,7 +118,7 @@ void Connection::go_on(Bytes connect) {
     state_ = State::open;
     last_packet_ = now;
     context_.wheel.schedule(*this, due_at(now));
-    parked_ = too_fast(connect, now) || context_.owner.congested();
+    parked_ = too_fast(connect, now);
     consume({}, now);
     settle();
     wait_readable();

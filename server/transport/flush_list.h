@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <cstddef>
 #include <vector>
 
 #include "server/base/owner_thread.h"
@@ -20,12 +21,15 @@ public:
     /// Until the end of the turn, which is posted if nobody calls `flush` before.
     void add(Connection& connection);
 
-    /// The turn ends.
+    /// The turn ends. Beyond some thousand writes, the rest is left to further turns.
     void flush();
 
 private:
+    void expect();
+
     boost::asio::io_context& io_;
     std::vector<boost::intrusive_ptr<Connection>> connections_;
+    std::size_t next_ = 0;  ///< those before it have been flushed
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };

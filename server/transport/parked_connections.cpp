@@ -1,21 +1,25 @@
 #include "server/transport/parked_connections.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #include "server/transport/connection.h"
 
 namespace pulsegate {
 
 ParkedConnections::ParkedConnections(boost::asio::io_context& io, ConnectionOwner& owner,
-                                     FlushList& flush_list)
-    : owner_(owner), flush_list_(flush_list), timer_(io) {}
+                                     const TurnWork& turn, FlushList& flush_list)
+    : io_(io), owner_(owner), turn_(turn), flush_list_(flush_list), timer_(io), retry_timer_(io) {}
 ParkedConnections::~ParkedConnections() = default;
 
 void ParkedConnections::add(Connection& connection, Millis until) {
     thread_.assert_here();
+    if (until <= monotonic_now()) {
+        ready_.emplace_back(&connection);
+        return expect_turn();
+    }
     const auto place = parked_.emplace(until, &connection);
     if (place == parked_.begin()) wait();
 }
@@ -24,25 +28,44 @@ void ParkedConnections::wait() {
     const Millis left = parked_.begin()->first - monotonic_now();
     timer_.expires_after(std::chrono::milliseconds(std::max<Millis>(left, 1)));
     timer_.async_wait([this](boost::system::error_code error) {
-        if (!error) resume_due();
+        if (!error) wake();
     });
 }
 
-void ParkedConnections::resume_due() {
+void ParkedConnections::wake() {
     const Millis now = monotonic_now();
-    const auto began_at = owner_.work();
-    std::vector<boost::intrusive_ptr<Connection>> due;
     while (!parked_.empty() && parked_.begin()->first <= now)
-        due.push_back(std::move(parked_.extract(parked_.begin()).mapped()));
-    for (const auto& connection : due) {
-        if (connection->closed()) continue;
-        if (owner_.congested() || owner_.work() - began_at > work_a_turn)
-            add(*connection, now + 1);
-        else
-            connection->resume();
-    }
+        ready_.push_back(std::move(parked_.extract(parked_.begin()).mapped()));
     if (!parked_.empty()) wait();
+    if (!ready_.empty()) expect_turn();
+}
+
+void ParkedConnections::expect_turn() {
+    if (std::exchange(expected_, true)) return;
+    boost::asio::post(io_, [this] { serve(); });
+}
+
+void ParkedConnections::serve() {
+    expected_ = false;
+    // As many as are there now: who is parked again meanwhile has had its turn.
+    for (auto left = ready_.size(); left > 0 && !turn_.used_up() && !owner_.congested(); --left) {
+        const auto connection = std::move(ready_.front());
+        ready_.pop_front();
+        if (!connection->closed()) connection->resume();
+    }
     flush_list_.flush();
+    if (ready_.empty()) return;
+    if (owner_.congested()) return retry();
+    expect_turn();
+}
+
+/// Another shard needs time to catch up: to ask in every turn would only keep this one busy.
+void ParkedConnections::retry() {
+    expected_ = true;
+    retry_timer_.expires_after(std::chrono::milliseconds(1));
+    retry_timer_.async_wait([this](boost::system::error_code error) {
+        if (!error) serve();
+    });
 }
 
 }  // namespace pulsegate

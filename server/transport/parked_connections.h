@@ -3,36 +3,46 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <deque>
 #include <map>
 
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
 #include "server/transport/connection_owner.h"
 #include "server/transport/flush_list.h"
+#include "server/transport/turn_work.h"
 
 namespace pulsegate {
 
-/// The work of one turn, in messages to one client; then others get theirs.
-inline constexpr std::uint64_t work_a_turn = 16'384;
-
-/// The connections of one shard that are not read for a while, because they send too fast or the
-/// shard has too much to do. They go on when their time has come, each as far as the turn's work
-/// allows.
+/// The connections of one shard that are not read for a while: because they send too fast, owe time
+/// for the work that they have caused, or want more work done than fits into a turn. When its time
+/// has come, each goes on in its turn, as long as the turn's work lasts and no other shard lags
+/// behind.
 class ParkedConnections {
 public:
-    ParkedConnections(boost::asio::io_context& io, ConnectionOwner& owner, FlushList& flush_list);
+    ParkedConnections(boost::asio::io_context& io, ConnectionOwner& owner, const TurnWork& turn,
+                      FlushList& flush_list);
     ~ParkedConnections();
 
+    /// Until that time, which may be past, and until its turn comes after that.
     void add(Connection& connection, Millis until);
 
 private:
     void wait();
-    void resume_due();
+    void wake();
+    void expect_turn();
+    void serve();
+    void retry();
 
+    boost::asio::io_context& io_;
     ConnectionOwner& owner_;
+    const TurnWork& turn_;
     FlushList& flush_list_;
     boost::asio::steady_timer timer_;
+    boost::asio::steady_timer retry_timer_;
     std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
+    std::deque<boost::intrusive_ptr<Connection>> ready_;              ///< in the order of turns
+    bool expected_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };
 

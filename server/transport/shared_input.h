@@ -5,7 +5,7 @@
 
 #include "protocol/bytes.h"
 #include "server/transport/connection_owner.h"
-#include "server/transport/parked_connections.h"
+#include "server/transport/turn_work.h"
 
 namespace pulsegate {
 
@@ -13,7 +13,8 @@ namespace pulsegate {
 /// which of them reads, and how much work its packets have been.
 class SharedInput {
 public:
-    explicit SharedInput(ConnectionOwner& owner) : owner_(owner), buffer_(size) {}
+    SharedInput(ConnectionOwner& owner, TurnWork& turn)
+        : owner_(owner), turn_(turn), buffer_(size) {}
 
     std::vector<std::uint8_t>& buffer() { return buffer_; }
 
@@ -22,12 +23,19 @@ public:
         reader_ = &connection;
         work_began_at_ = owner_.work();
     }
-    void end() { reader_ = nullptr; }
+    /// Returns the work that its packets have been.
+    std::uint64_t end() {
+        reader_ = nullptr;
+        const auto work = owner_.work() - work_began_at_;
+        if (work > 0) turn_.add(work);
+        return work;
+    }
     bool is_of(const Connection& connection) const { return reader_ == &connection; }
 
-    /// Has the packet at hand been more than enough for one turn?
-    bool overworked() const {
-        return owner_.work() - work_began_at_ > work_a_turn || owner_.congested();
+    /// Must a packet that may be much work wait: for a later turn, or until other shards have
+    /// caught up with what this one has sent them?
+    bool must_wait() const {
+        return turn_.used_up(owner_.work() - work_began_at_) || owner_.congested();
     }
 
     /// What follows the packet at hand.
@@ -37,6 +45,7 @@ private:
     static constexpr std::size_t size = 64 * 1024;
 
     ConnectionOwner& owner_;
+    TurnWork& turn_;
     std::vector<std::uint8_t> buffer_;
     const Connection* reader_ = nullptr;
     std::uint64_t work_began_at_ = 0;  ///< the owner's work before

@@ -32,9 +32,10 @@ ConnectionContext::ConnectionContext(boost::asio::io_context& loop, const Transp
       counters(statistics),
       owner(shard),
       wheel(tick_at(monotonic_now())),
-      input(shard),
+      turn(loop),
+      input(shard, turn),
       flush_list(loop),
-      parked(loop, shard, flush_list),
+      parked(loop, shard, turn, flush_list),
       unauthenticated(loop, unauthenticated_a_turn, &Connection::read_pending),
       handshakes(loop, handshakes_a_turn, &Connection::shake_hands),
       lost(loop, teardowns_a_turn, &Connection::teardown) {}

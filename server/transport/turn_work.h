@@ -1,0 +1,47 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <cstdint>
+#include <utility>
+
+#include "server/base/owner_thread.h"
+
+namespace pulsegate {
+
+/// The work of one turn, in messages to one client; then others get theirs.
+inline constexpr std::uint64_t work_a_turn = 4096;
+
+/// How much work the packets of all connections of one shard have been in this turn. A turn is one
+/// round of the event loop. When its work is used up, packets that may be much work wait for a
+/// later turn: however many clients send such packets at once, the others are served in between.
+class TurnWork {
+public:
+    explicit TurnWork(boost::asio::io_context& io) : io_(io) {}
+
+    void add(std::uint64_t work) {
+        thread_.assert_here();
+        spent_ += work;
+        if (spent_ > unnoticed) expect_end();
+    }
+    bool used_up(std::uint64_t more = 0) const { return spent_ + more > work_a_turn; }
+
+private:
+    /// So little needs no end of its turn: with few messages at a time, there is none to wait for.
+    static constexpr std::uint64_t unnoticed = work_a_turn / 4;
+
+    void expect_end() {
+        if (std::exchange(ending_, true)) return;
+        boost::asio::post(io_, [this] {
+            ending_ = false;
+            spent_ = 0;
+        });
+    }
+
+    boost::asio::io_context& io_;
+    std::uint64_t spent_ = 0;
+    bool ending_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
