@@ -11,6 +11,7 @@ void Authorizations::grant(Session& session, const AuthResult& result, Millis no
     if (!result.rules && !result.expiry) return;
     session.authorization = std::make_unique<Authorization>(session);
     session.authorization->rules = result.rules;
+    session.authorization->expiry = result.expiry;
     if (!result.expiry) return;
     constexpr std::int64_t ten_years = 3650ll * 86'400;
     const auto left = std::clamp<std::int64_t>(*result.expiry - unix_now(), 0, ten_years);

@@ -22,6 +22,8 @@ public:
     const AccessRules* rules_of(const AuthResult& result) const {
         return result.rules ? result.rules.get() : rules_.get();
     }
+    /// The rules for a client that has none of its own.
+    const AccessRules* rules() const { return rules_.get(); }
     const AccessRules* rules_of(const Session& session) const {
         const bool own = session.authorization && session.authorization->rules;
         return own ? session.authorization->rules.get() : rules_.get();

@@ -20,9 +20,10 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
                host),
       announcer_(presence_, fan_out_, host),
       publishing_(settings, authorizations_, fan_out_, sender_, counters),
-      subscriptions_(settings, authorizations_, router_, shared_, replay_, sender_, counters),
-      lifecycle_(settings, place_, sessions_, presence_, authorizations_, router_, shared_, replay_,
-                 fan_out_, announcer_, sender_, counters) {}
+      subscriptions_(settings, authorizations_, presence_, router_, shared_, replay_, sender_,
+                     counters),
+      lifecycle_(settings, place_, sessions_, presence_, authorizations_, router_, shared_,
+                 subscriptions_, replay_, fan_out_, announcer_, sender_, counters) {}
 
 Broker::~Broker() {
     sessions_.for_each([this](Session& session) { session.state.unsubscribe_all(router_); });
@@ -94,7 +95,8 @@ bool Broker::tick(Millis now) {
         retained_.forget_some(now);
     }
     authorizations_.expire(tick_at(now));
-    return lifecycle_.expire(now);
+    const bool more_to_judge = subscriptions_.judge_some(now);
+    return lifecycle_.expire(now) || more_to_judge;
 }
 
 // -- state, for the admin API and metrics --

@@ -53,8 +53,12 @@ public:
     /// The session of the user's client, or null.
     const Session* find(std::string_view user, std::string_view client) const;
 
-    /// Sets the rules for clients that have none of their own; null: everything is allowed.
-    void use(std::shared_ptr<const AccessRules> rules) { authorizations_.use(std::move(rules)); }
+    /// Sets the rules for clients that have none of their own; null: everything is allowed. In
+    /// `tick` the connected ones are judged by them.
+    void use(std::shared_ptr<const AccessRules> rules) {
+        authorizations_.use(std::move(rules));
+        subscriptions_.judge_all();
+    }
 
     /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
     /// link's limit.

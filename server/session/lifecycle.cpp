@@ -21,8 +21,9 @@ constexpr int sessions_a_turn = 64;
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
                      Presence& presence, Authorizations& authorizations, Router& router,
-                     SharedSubscriptions& shared, Replay& replay, FanOut& fan_out,
-                     PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters)
+                     SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+                     FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
+                     Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
@@ -30,6 +31,7 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       authorizations_(authorizations),
       router_(router),
       shared_(shared),
+      subscriptions_(subscriptions),
       replay_(replay),
       fan_out_(fan_out),
       announcer_(announcer),
@@ -67,6 +69,8 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     const bool resumed = !connect.clean_start && session.state.expiry() > 0;
     begin(session, resumed, now);
     authorizations_.grant(session, result, now);
+    if (resumed)
+        subscriptions_.judge(session, now);  // this login may be allowed less than the last
     if (accept(session, link, connect, resumed) && resumed) resume(session, now);
     announcer_.arrived(session, takes_over, now);
 }
@@ -141,7 +145,8 @@ bool Lifecycle::accept(Session& session, Link& link, const Connect& connect, boo
     if (agreement.topic_alias_maximum != 0)
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
     session.state.set_expiry(agreement.session_expiry);
-    session.state.set_will(stored_will(connect, settings_.retain_available));
+    session.state.set_will(
+        stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
 
@@ -238,10 +243,26 @@ void Lifecycle::clear(Session& session, Millis now) {
     session.state.exchanges().clear();
 }
 
-/// Publishes the will of the session, if it has one.
+/// Publishes the will of the session, if it has one that may still be published.
 void Lifecycle::publish_will(Session& session, Millis now) {
     const auto will = session.state.take_will();
-    if (will) fan_out_.publish(take_message(*will, now), &session, now);
+    if (!will) return;
+    if (may_publish(session, *will))
+        return fan_out_.publish(take_message(*will, now), &session, now);
+    ++counters_.dropped_refused;
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: will to {} dropped: its login or the rules don't allow it "
+                "any more",
+                quoted(session.client), quoted(session.user.name), quoted(will->message.topic));
+}
+
+/// Rules may change between the login and the will, and a delayed one is published when the client
+/// has long gone.
+bool Lifecycle::may_publish(const Session& session, const StoredWill& will) const {
+    const bool delayed = will.delay > 0 && !session.link;
+    if (delayed && will.authorized_until && *will.authorized_until < unix_now()) return false;
+    const AccessRules* const rules = will.rules ? will.rules.get() : authorizations_.rules();
+    return !rules || rules->may_publish({session.user.name, session.client}, will.message.topic);
 }
 
 // -- sessions of disconnected clients --

@@ -12,6 +12,7 @@
 #include "server/session/session_table.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
+#include "server/session/subscriptions.h"
 
 namespace pulsegate {
 
@@ -22,8 +23,9 @@ class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
               Presence& presence, Authorizations& authorizations, Router& router,
-              SharedSubscriptions& shared, Replay& replay, FanOut& fan_out,
-              PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters);
+              SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+              FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
+              Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -55,6 +57,7 @@ private:
     void interrupt(Session& session, Millis now);
     void clear(Session& session, Millis now);
     void publish_will(Session& session, Millis now);
+    bool may_publish(const Session& session, const StoredWill& will) const;
     void end_disconnected(Session& session, const char* why, Millis now);
     bool make_room(Millis now);
 
@@ -65,6 +68,7 @@ private:
     Authorizations& authorizations_;
     Router& router_;
     SharedSubscriptions& shared_;
+    Subscriptions& subscriptions_;
     Replay& replay_;
     FanOut& fan_out_;
     PresenceAnnouncer& announcer_;

@@ -3,6 +3,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct Authorization : StackedWheel::Node {
 
     Session& session;
     std::shared_ptr<const AccessRules> rules{};  ///< null: the gateway's
+    std::optional<std::int64_t> expiry{};        ///< seconds since 1970
 };
 
 /// When the will of a disconnected client is due, and when its session ends.

@@ -59,8 +59,11 @@ void SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
         return !sent || ends || session.state.subscribed(router_, *delivery.share);
     };
     // Out of the outbox before any is assigned: one may be assigned to this session again.
-    std::vector<Delivery> given_back = session.state.exchanges().take_if(goes_back);
-    for (Delivery& delivery : given_back) {
+    give_back(session.state.exchanges().take_if(goes_back), now);
+}
+
+void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now) {
+    for (Delivery& delivery : deliveries) {
         const unsigned group = place_.home_of(*delivery.share);
         send(group, GroupReturn{std::move(delivery)}, now);
     }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "server/base/owner_thread.h"
 #include "server/session/broker_host.h"
@@ -42,6 +43,8 @@ public:
     /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost if it
     /// `ends`.
     void give_back(Session& session, bool ends, Millis now);
+    /// These messages go to other members of their groups.
+    void give_back(std::vector<Delivery> deliveries, Millis now);
 
     /// Sends the message to one member of each group on this shard whose filter selects it.
     void fan_out(const MessageRef& message, Millis now);

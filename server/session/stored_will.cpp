@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "server/session/session.h"
+
 namespace pulsegate {
 
-std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available) {
+std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available,
+                                        const Authorization* authorization) {
     if (!connect.will) return nullptr;
     const Will& will = *connect.will;
     auto stored = std::make_unique<StoredWill>();
@@ -13,6 +16,10 @@ std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_avai
     stored->message.expires = 0;
     stored->message_expiry = will.properties.number(Property::message_expiry_interval);
     stored->delay = will.properties.number(Property::will_delay_interval).value_or(0);
+    if (authorization) {
+        stored->rules = authorization->rules;
+        stored->authorized_until = authorization->expiry;
+    }
     return stored;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "server/auth/access.h"
 #include "server/message.h"
 
 namespace pulsegate {
@@ -13,10 +14,16 @@ struct StoredWill {
     Message message;  ///< its Message Expiry Interval begins when it is published
     std::optional<std::uint32_t> message_expiry = {};  ///< that interval, in seconds
     std::uint32_t delay = 0;                           ///< Will Delay Interval, in seconds
+    std::shared_ptr<const AccessRules> rules{};        ///< that came with the login, if any did
+    std::optional<std::int64_t> authorized_until{};    ///< seconds since 1970
 };
 
-/// The will of a CONNECT; null if it has none.
-std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available);
+struct Authorization;
+
+/// The will of a CONNECT; null if it has none. `authorization` is what came with the login, or
+/// null.
+std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available,
+                                        const Authorization* authorization);
 
 /// The will as a message that is published `now`.
 Message take_message(StoredWill& will, Millis now);

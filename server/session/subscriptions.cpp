@@ -1,11 +1,23 @@
 #include "server/session/subscriptions.h"
 
 #include <algorithm>
+#include <string>
 
 #include "protocol/topic.h"
 #include "server/base/log.h"
+#include "server/topics.h"
 
 namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t users_judged_a_turn = 64;
+
+bool contains(const std::vector<std::string>& texts, std::string_view text) {
+    return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+}  // namespace
 
 void Subscriptions::receive(Session& session, const Subscribe& request, Millis now) {
     const auto identifier =
@@ -94,14 +106,65 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
             unsuback.reasons.push_back(Reason::topic_filter_invalid);
             continue;
         }
-        const bool existed = session.state.unsubscribe(router_, filter);
-        if (existed) {
-            if (shared_filter(filter)) shared_.leave(session, filter);
-            replay_.cancel(session, filter);
-        }
+        const bool existed = unsubscribe(session, filter);
         unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }
     sender_.send(session, unsuback);
+}
+
+/// False if there was no such subscription.
+bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
+    if (!session.state.unsubscribe(router_, filter)) return false;
+    if (shared_filter(filter)) shared_.leave(session, filter);
+    replay_.cancel(session, filter);
+    return true;
+}
+
+// -- rules that have changed --
+
+void Subscriptions::judge(Session& session, Millis now) {
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (!rules) return;
+    const Who who{session.user.name, session.client};
+    std::vector<std::string> refused;
+    for (const Subscription& subscription : session.state.subscriptions())
+        if (!rules->may_subscribe(who, subscription.filter->text()))
+            refused.emplace_back(subscription.filter->text());
+    for (const auto& filter : refused) unsubscribe(session, filter);
+
+    Exchanges& exchanges = session.state.exchanges();
+    // What is in flight on a connection is the client's already, and its identifier is in use.
+    const auto is_out = [&](bool sent) { return sent && session.link; };
+    shared_.give_back(exchanges.take_if([&](const Delivery& delivery, bool sent) {
+        return delivery.share && !is_out(sent) && contains(refused, *delivery.share);
+    }),
+                      now);
+    const auto dropped = exchanges
+                             .take_if([&](const Delivery& delivery, bool sent) {
+                                 if (!delivery.message || delivery.share || is_out(sent))
+                                     return false;
+                                 const auto& topic = delivery.message->topic;
+                                 const bool own_inbox =
+                                     settings_.inbox && inbox_user(topic) == session.user.name;
+                                 return !own_inbox && !rules->may_subscribe(who, topic);
+                             })
+                             .size();
+    counters_.dropped_refused += dropped;
+    if (refused.empty() && dropped == 0) return;
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
+                "rules don't allow them any more",
+                quoted(session.client), quoted(session.user.name), refused.size(), dropped);
+}
+
+bool Subscriptions::judge_some(Millis now) {
+    if (!judged_) return false;
+    judged_ = presence_.visit(*judged_, users_judged_a_turn, [&](User& user) {
+        for (Device& device : user.devices)
+            if (device.here) judge(static_cast<Session&>(device), now);
+        return true;
+    });
+    return judged_.has_value();
 }
 
 }  // namespace pulsegate

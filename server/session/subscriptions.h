@@ -7,6 +7,7 @@
 #include "server/routing/router.h"
 #include "server/session/authorizations.h"
 #include "server/session/packet_sender.h"
+#include "server/session/presence.h"
 #include "server/session/refusal.h"
 #include "server/session/replay.h"
 #include "server/session/settings.h"
@@ -14,15 +15,16 @@
 
 namespace pulsegate {
 
-/// Handles SUBSCRIBE and UNSUBSCRIBE (MQTT 5.0, 3.8 and 3.10). It owns nothing; it belongs to the
-/// shard's thread.
+/// Handles SUBSCRIBE and UNSUBSCRIBE (MQTT 5.0, 3.8 and 3.10), and ends subscriptions that the
+/// rules no longer allow. It belongs to the shard's thread.
 class Subscriptions {
 public:
     Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
-                  Router& router, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-                  Counters& counters)
+                  const Presence& presence, Router& router, SharedSubscriptions& shared,
+                  Replay& replay, PacketSender& sender, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
+          presence_(presence),
           router_(router),
           shared_(shared),
           replay_(replay),
@@ -32,19 +34,32 @@ public:
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);
 
+    /// Ends the subscriptions that the client's rules refuse now, and drops what waits for it and
+    /// it may not read any more.
+    void judge(Session& session, Millis now);
+
+    /// The gateway's rules have changed: `judge_some` begins with the first client.
+    void judge_all() { judged_ = PresencePosition{}; }
+    /// Judges some of the connected clients; the others are judged when they log in. True if there
+    /// are more.
+    [[nodiscard]] bool judge_some(Millis now);
+
 private:
     std::optional<Refusal> objection(Session& session, std::string_view filter) const;
     Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
                      std::vector<const SubscribeFilter*>& to_replay);
+    bool unsubscribe(Session& session, std::string_view filter);
     void count_refused(const Session& session, std::string_view filter, const Refusal& refusal);
 
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
+    const Presence& presence_;
     Router& router_;
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;
     Counters& counters_;
+    std::optional<PresencePosition> judged_;  ///< how far; nothing: nobody is to be judged
 };
 
 }  // namespace pulsegate
