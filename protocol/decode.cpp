@@ -28,6 +28,7 @@ struct Kind {
     const char* wrong_sender;
     const char* no_packet_id;
     const char* wrong_reason;
+    const char* bad_filter;
 };
 
 struct Header {
@@ -202,6 +203,16 @@ Decoded read_acknowledgement(Reader& in, const Header& header) {
 
 // SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK (sections 3.8 to 3.11)
 
+/// A text that is no topic filter (section 4.7) is a violation of the protocol, not a filter to be
+/// refused. 3.1.1 knows no shared subscriptions: to it `$share/` is the beginning of any filter.
+std::string_view read_filter(Reader& in, const Header& header) {
+    const std::string_view filter = in.text();
+    const bool valid = header.v5() ? valid_topic_filter(filter)
+                                   : !filter.empty() && wildcards_in_place(filter);
+    if (!valid) in.malformed(header.kind.bad_filter);
+    return filter;
+}
+
 SubscribeOptions read_subscribe_options(Reader& in, const Header& header) {
     const unsigned bits = in.u8();
     if (bits & (header.v5() ? 0xC0 : 0xFC)) in.malformed("SUBSCRIBE: reserved option bits are set");
@@ -223,7 +234,7 @@ Decoded read_subscribe(Reader& in, const Header& header) {
     subscribe.properties = read_properties(in, header);
     if (!in.more()) in.protocol_error("SUBSCRIBE: no topic filter");
     while (in.more()) {
-        const std::string_view filter = in.text();
+        const std::string_view filter = read_filter(in, header);
         const SubscribeOptions options = read_subscribe_options(in, header);
         if (options.no_local && shared_filter(filter))
             in.protocol_error("SUBSCRIBE: no local on a shared subscription");
@@ -256,7 +267,7 @@ Decoded read_unsubscribe(Reader& in, const Header& header) {
     unsubscribe.packet_id = read_packet_id(in, header);
     unsubscribe.properties = read_properties(in, header);
     if (!in.more()) in.protocol_error("UNSUBSCRIBE: no topic filter");
-    while (in.more()) unsubscribe.filters.push_back(in.text());
+    while (in.more()) unsubscribe.filters.push_back(read_filter(in, header));
     return finish(in, std::move(unsubscribe));
 }
 
@@ -313,7 +324,8 @@ Decoded read_auth(Reader& in, const Header& header) {
                        name ": a variable byte integer is malformed"},            \
             name ": reserved flags of the fixed header are set",                  \
             name ": only a " sender " sends it", name ": packet identifier is 0", \
-            name ": reason code is not allowed in this packet"                    \
+            name ": reason code is not allowed in this packet",                   \
+            name ": a topic filter is malformed"                                  \
     }
 #define BY_CLIENT(name, flags, read) KIND(name, flags, true, false, "client", read)
 #define BY_SERVER(name, flags, read) KIND(name, flags, false, true, "server", read)

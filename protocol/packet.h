@@ -117,8 +117,8 @@ struct SubscribeFilter {
     bool operator==(const SubscribeFilter&) const = default;
 };
 
-/// The decoder guarantees at least one filter, and that each is UTF-8; whether it is a valid topic
-/// filter is for the receiver to judge, who owes one reason code for each.
+/// The decoder guarantees at least one filter, and that each is a topic filter (section 4.7); in
+/// 3.1.1 one that begins with `$share/` may still be no shared subscription of 5.0.
 struct Subscribe {
     std::uint16_t packet_id = 0;
     std::vector<SubscribeFilter> filters{};

@@ -14,7 +14,12 @@ bool valid_text(std::string_view text) {
     return !text.empty() && text.size() <= longest_text && valid_utf8(text);
 }
 
-/// A wildcard fills its whole level, and `#` is the last one.
+}  // namespace
+
+bool has_wildcard(std::string_view filter) {
+    return filter.find('+') != std::string_view::npos || filter.find('#') != std::string_view::npos;
+}
+
 bool wildcards_in_place(std::string_view filter) {
     TopicLevels levels(filter);
     bool after_last = false;
@@ -24,12 +29,6 @@ bool wildcards_in_place(std::string_view filter) {
         after_last = level == "#";
     }
     return true;
-}
-
-}  // namespace
-
-bool has_wildcard(std::string_view filter) {
-    return filter.find('+') != std::string_view::npos || filter.find('#') != std::string_view::npos;
 }
 
 bool valid_topic_name(std::string_view topic) { return valid_text(topic) && !has_wildcard(topic); }

@@ -14,6 +14,9 @@ bool valid_topic_filter(std::string_view filter);
 
 bool has_wildcard(std::string_view filter);
 
+/// Does `+` fill a whole level wherever it stands, and `#` the last one (section 4.7.1)?
+bool wildcards_in_place(std::string_view filter);
+
 inline bool begins_with_wildcard(std::string_view filter) {
     return filter.starts_with('+') || filter.starts_with('#');
 }

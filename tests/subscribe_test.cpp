@@ -26,18 +26,48 @@ TEST_CASE("SUBACK grants the QoS that was asked for") {
 }
 
 TEST_CASE("a filter that is refused does not spoil the others of its SUBSCRIBE") {
-    Gateway gateway([](Config& config) { config.shared_subscriptions = false; });
+    Gateway gateway([](Config& config) {
+        config.shared_subscriptions = false;
+        config.max_topic_levels = 3;
+    });
     Conversation newer(gateway);
     newer.send("10 r s'MQTT' 05 02 k10 [ ] s'p'")
         .expect("20 r 00 00 [ 21 k256 27 w262144 22 k16 2a 00 ]")
-        .send("82 r k9 [ ] s'a/#/b' 00 s'good' 01 s'a+' 00 s'$share/g/x' 00 s'' 00")
-        .expect("90 r k9 [ ] 8f 01 8f 9e 8f");
+        .send("82 r k9 [ ] s'good' 01 s'$share/g/x' 00 s'a/b/c/d' 00")
+        .expect("90 r k9 [ ] 01 9e 97");
     newer.send("30 r s'good' [ ] '!'").expect("30 r s'good' [ ] '!'");
     Conversation older(gateway);
     older.login("q")
-        .send("82 r k9 s'a/#/b' 00 s'good' 01 s'$share/g/x' 00")
+        .send("82 r k9 s'a/b/c/d' 00 s'good' 01 s'$share/g/x' 00")
         .expect("90 05 k9 80 01 80");
     older.send("30 r s'good' '!'").expect("30 r s'good' '!'");
+}
+
+TEST_CASE("a filter that is malformed costs the connection") {
+    Gateway gateway;
+    for (const char* packet : {"82 r k1 [ ] s'good' 00 s'a/#/b' 00", "82 r k1 [ ] s'' 00",
+                               "82 r k1 [ ] s'$share/g' 00", "a2 r k1 [ ] s'good' s'a#'"}) {
+        CAPTURE(packet);
+        Conversation c(gateway);
+        c.login("p", v5).send(packet).expect_close(Reason::malformed_packet);
+    }
+    for (const char* packet : {"82 r k1 s'good' 00 s'a+' 00", "82 r k1 s'' 00", "a2 r k1 s'a#'"}) {
+        CAPTURE(packet);
+        Conversation c(gateway);
+        c.login("q").send(packet).expect_close();
+    }
+    CHECK(Gateway::logged("UNSUBSCRIBE: a topic filter is malformed"));
+}
+
+TEST_CASE(
+    "what is no shared subscription is refused in 3.1.1, which knows none, and harms nobody") {
+    Gateway gateway;
+    Conversation c(gateway);
+    c.login("p")
+        .send("82 r k1 s'$share/g' 00 s'$share//x' 00 s'$share/+/x' 00 s'good' 00")
+        .expect("90 06 k1 80 80 80 00")
+        .send("a2 r k2 s'$share/g'")
+        .expect("b0 02 k2");
 }
 
 TEST_CASE("a filter of too many levels is refused") {
@@ -92,7 +122,7 @@ TEST_CASE("UNSUBACK of 5.0 says for each filter whether there was a subscription
     Gateway gateway;
     Conversation c(gateway);
     c.login("p", v5).send("82 r k1 [ ] s'x' 00 s'y/+' 00").expect("90 r k1 [ ] 00 00");
-    c.send("a2 r k2 [ ] s'y/+' s'unknown' s'a#' s'x' s'x'").expect("b0 r k2 [ ] 00 11 8f 00 11");
+    c.send("a2 r k2 [ ] s'y/+' s'unknown' s'x' s'x'").expect("b0 r k2 [ ] 00 11 00 11");
 }
 
 TEST_CASE("a subscription ends with its connection") {

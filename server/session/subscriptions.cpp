@@ -75,7 +75,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
 
 std::optional<Refusal> Subscriptions::objection(Session& session, std::string_view filter) const {
     if (!valid_topic_filter(filter))
-        return Refusal{Reason::topic_filter_invalid, "the topic filter is not valid"};
+        return Refusal{Reason::topic_filter_invalid, "it is no shared subscription"};
     const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
     if (filter.size() > settings_.max_topic_length)
         return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length",
@@ -102,10 +102,6 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
 void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     Unsuback unsuback{.packet_id = request.packet_id};
     for (const auto filter : request.filters) {
-        if (!valid_topic_filter(filter)) {
-            unsuback.reasons.push_back(Reason::topic_filter_invalid);
-            continue;
-        }
         const bool existed = unsubscribe(session, filter);
         unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }

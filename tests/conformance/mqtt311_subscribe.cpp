@@ -118,7 +118,7 @@ TEST_CASE(
     "for each filter, in their order") {
     Gateway gateway([](Config& config) { config.max_subscriptions = 6; });
     auto c = clean_session(gateway, "p");
-    c.send("82 r k1 s'a' 02 s'b' 00 s'a/#/b' 00 s'c' 01 s'a+' 02 s'd' 02 s'#/x' 01")
+    c.send("82 r k1 s'a' 02 s'b' 00 s'$share/x' 00 s'c' 01 s'$share//x' 02 s'd' 02 s'$share/' 01")
         .expect("90 r k1 02 00 80 01 80 02 80");
     c.send("82 r k2 s'e' 00 s'f' 01 s'one too many' 02 s'a' 02").expect("90 r k2 00 01 80 02");
 }

@@ -18,6 +18,12 @@ Reason judged(Conversation& c, const std::string& filter) {
     return read_as<Suback>(packet).reasons.at(0);
 }
 
+/// SUBSCRIBE and UNSUBSCRIBE with this filter end the connection.
+void check_malformed(const Gateway& gateway, const std::string& filter) {
+    check_ends(gateway, "82 r k1 [ ] s'" + filter + "' 00", Reason::malformed_packet);
+    check_ends(gateway, "a2 r k1 [ ] s'" + filter + "'", Reason::malformed_packet);
+}
+
 /// The first that comes to this member, the only one of its group, is what is published now.
 void check_had_nothing(Conversation& sender, Conversation& member, const std::string& topic) {
     sender.send("30 r " + topic + " [ ] 'now'").expect_nothing();
@@ -28,12 +34,12 @@ void check_had_nothing(Conversation& sender, Conversation& member, const std::st
 
 TEST_CASE(
     "5.0 [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-1] a filter with a misplaced wildcard, or none "
-    "at all, is refused with 0x8F") {
+    "at all, is malformed") {
     Gateway gateway;
-    auto c = join(gateway, connect("p"));
     for (const char* filter :
          {"a#", "#/a", "a/#/b", "a/b#", "##", "a+", "+a", "a/+b", "a/b+/c", ""})
-        CHECK(judged(c, "s'" + std::string(filter) + "'") == Reason::topic_filter_invalid);
+        check_malformed(gateway, filter);
+    auto c = join(gateway, connect("p"));
     for (const char* filter : {"a/#", "+", "+/a", "a/+", "a/+/b", "+/+/+/#", "/", "a//b"})
         CHECK(judged(c, "s'" + std::string(filter) + "'") == Reason::success);
     auto other = join(gateway, connect("q"));
@@ -76,13 +82,13 @@ TEST_CASE("5.0 [MQTT-4.7.3-4] topics are compared byte by byte, without any norm
 
 TEST_CASE(
     "5.0 [MQTT-4.8.2-1] [MQTT-4.8.2-2] a shared subscription without a proper name and filter is "
-    "refused with 0x8F") {
+    "malformed") {
     Gateway gateway;
-    auto c = join(gateway, connect("p"));
     for (const char* filter :
          {"$share/", "$share/g", "$share/g/", "$share//x", "$share/+/x", "$share/#/x",
           "$share/g+/x", "$share/a#b/x", "$share/g/a#", "$share/g/#/a"})
-        CHECK(judged(c, "s'" + std::string(filter) + "'") == Reason::topic_filter_invalid);
+        check_malformed(gateway, filter);
+    auto c = join(gateway, connect("p"));
     for (const char* filter :
          {"$share/g/x", "$share/g/#", "$share/g/+/x", "$share/g//", "$share/g/$x"})
         CHECK(judged(c, "s'" + std::string(filter) + "'") == Reason::success);

@@ -31,6 +31,8 @@ USERS = (None, None, "u")
 TOPICS = ("a", "a/b", "a/b/c", "b", "wills/a", "$a", "presence/u", "", "ü")
 FILTERS = ("a", "a/b", "a/#", "+/b", "#", "b", "wills/+", "presence/+", "$a", "a/b/", "a#",
            "$share/g/a/#", "$share/g/+/b", "$share/h/#", "$share/g/a", "$share/g/", "$share/+/a")
+MALFORMED = {4: ("a#",), 5: ("a#", "$share/g/", "$share/+/a")}
+BAD_FILTER = "a malformed filter"
 # With these the limits are met now and then.
 SETTINGS = ("--receive-maximum", "5", "--max-inflight", "10", "--max-queued-messages", "30",
             "--max-subscriptions", "8", "--max-retained-messages", "4", "--topic-alias-maximum", "3",
@@ -150,7 +152,8 @@ class Peer:
             return self.judge_publish(message)
         if message.type == DISCONNECT:
             self.told = True
-            demand(message.reason not in (0, 0x80, 0x81, 0x83), "a reason that says nothing, or is not true")
+            demand(message.reason not in (0, 0x80, 0x83), "a reason that says nothing, or is not true")
+            demand(message.reason != 0x81 or self.doomed == BAD_FILTER, "nothing was malformed")
             demand(message.reason != 0x8B, "the gateway does not stop")
             return None
         if message.type == PUBREL and self.resuming:
@@ -382,6 +385,8 @@ class Disorder:
                           (0x26, lambda: ("key", "value")))
         peer.queue(packets.subscribe(version, packet_id, filters, props),
                    f"SUBSCRIBE {packet_id} {filters} {props}")
+        if any(name in MALFORMED[version] for name, _ in filters):
+            return peer.doom(BAD_FILTER)
         if version == 5 and any(name.startswith("$share/") and options & 4 for name, options in filters):
             return peer.doom("no-local at a shared subscription")
         peer.owe(SUBACK, packet_id, len(filters))
@@ -397,6 +402,8 @@ class Disorder:
         packet_id = self.chance.randint(1, 5)
         peer.queue(packets.unsubscribe(peer.version or 4, packet_id, filters),
                    f"UNSUBSCRIBE {packet_id} {filters}")
+        if any(name in MALFORMED[peer.version or 4] for name in filters):
+            return peer.doom(BAD_FILTER)
         peer.owe(UNSUBACK, packet_id, len(filters))
 
     def ping(self, peer):

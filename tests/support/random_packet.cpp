@@ -288,9 +288,9 @@ std::string_view RandomPackets::topic() {
 
 std::string_view RandomPackets::filter() {
     static constexpr std::string_view filters[] = {
-        "#", "+", "a/+/b", "a/#", "$share/g/a/#", "$SYS/#", "/", "a/#/b", "",
+        "#", "+", "a/+/b", "a/#", "$share/g/a/#", "$SYS/#", "/",
     };
-    return maybe() ? filters[below(std::size(filters))] : text();
+    return maybe() ? filters[below(std::size(filters))] : topic();
 }
 
 std::string_view RandomPackets::bytes() {
