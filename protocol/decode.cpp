@@ -118,7 +118,7 @@ std::optional<Will> read_will(Reader& in, const Header& header, unsigned flags) 
     will.qos = QoS{static_cast<std::uint8_t>((flags & connect_will_qos) >> 3)};
     will.retain = (flags & connect_will_retain) != 0;
     if (header.v5()) will.properties = read_properties(in, packets::will_type, header.sender);
-    will.topic = in.text();
+    will.topic = in.name();
     will.payload = in.binary();
     if (will.topic.empty() || has_wildcard(will.topic))
         in.fail({Reason::topic_name_invalid, "CONNECT: will topic is empty or has a wildcard"});
@@ -135,8 +135,11 @@ Decoded read_connect(Reader& in, const Header& framed) {
     connect.keepalive = in.u16();
     connect.properties = read_properties(in, header);
     connect.client_id = in.text();
+    if (has_control_character(connect.client_id))
+        in.fail(
+            {Reason::client_identifier_not_valid, "CONNECT: client id has a control character"});
     connect.will = read_will(in, header, flags);
-    if (flags & connect_username) connect.username = in.text();
+    if (flags & connect_username) connect.username = in.name();
     if (flags & connect_password) connect.password = in.binary();
     return finish(in, connect);
 }
@@ -183,7 +186,7 @@ Decoded read_publish(Reader& in, const Header& header) {
     publish.dup = (header.flags & publish_dup) != 0;
     publish.qos = QoS{static_cast<std::uint8_t>((header.flags & publish_qos) >> 1)};
     publish.retain = (header.flags & publish_retain) != 0;
-    publish.topic = in.text();
+    publish.topic = in.name();
     if (publish.qos != QoS::at_most_once) publish.packet_id = read_packet_id(in, header);
     publish.properties = read_properties(in, header);
     check_topic(in, publish);
@@ -206,9 +209,9 @@ Decoded read_acknowledgement(Reader& in, const Header& header) {
 /// A text that is no topic filter (section 4.7) is a violation of the protocol, not a filter to be
 /// refused. 3.1.1 knows no shared subscriptions: to it `$share/` is the beginning of any filter.
 std::string_view read_filter(Reader& in, const Header& header) {
-    const std::string_view filter = in.text();
-    const bool valid = header.v5() ? valid_topic_filter(filter)
-                                   : !filter.empty() && wildcards_in_place(filter);
+    const std::string_view filter = in.name();
+    const bool valid =
+        header.v5() ? valid_topic_filter(filter) : !filter.empty() && wildcards_in_place(filter);
     if (!valid) in.malformed(header.kind.bad_filter);
     return filter;
 }
@@ -321,7 +324,8 @@ Decoded read_auth(Reader& in, const Header& header) {
         flags, from_client, from_server, read,                                    \
             ReadCauses{name ": ends too early", name ": has bytes after its end", \
                        name ": a text is not valid UTF-8",                        \
-                       name ": a variable byte integer is malformed"},            \
+                       name ": a variable byte integer is malformed",             \
+                       name ": a name has a control character"},                  \
             name ": reserved flags of the fixed header are set",                  \
             name ": only a " sender " sends it", name ": packet identifier is 0", \
             name ": reason code is not allowed in this packet",                   \

@@ -191,6 +191,8 @@ private:
                 in_.malformed("a property's text is not valid UTF-8");
             if (rule.id == Property::response_topic && !valid_topic_name(value.text))
                 in_.protocol_error("response topic is empty or has a wildcard");
+            if (rule.id == Property::response_topic && has_control_character(value.text))
+                in_.malformed("response topic has a control character");
         }
     }
 

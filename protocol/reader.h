@@ -16,6 +16,7 @@ struct ReadCauses {
     const char* too_long = "has bytes after its end";
     const char* not_utf8 = "a text is not valid UTF-8";
     const char* bad_varint = "a variable byte integer is malformed";
+    const char* control_character = "a name has a control character";
 };
 inline constexpr ReadCauses general_causes;
 
@@ -60,6 +61,14 @@ public:
         const std::string_view text = binary();
         if (valid_utf8(text)) return text;
         malformed(causes_.not_utf8);
+        return {};
+    }
+
+    /// A text that stands in logs and lists: a topic, a filter or a user name.
+    std::string_view name() {
+        const std::string_view name = text();
+        if (!has_control_character(name)) return name;
+        malformed(causes_.control_character);
         return {};
     }
 

@@ -8,14 +8,27 @@ namespace pulsegate {
 
 namespace {
 
-/// Eight bytes that are all ASCII and none of them zero, as nearly all of a chat's text is.
-bool plain_block(const char* at) {
-    constexpr std::uint64_t ones = 0x0101010101010101;
-    constexpr std::uint64_t high_bits = 0x8080808080808080;
+constexpr std::uint64_t ones = 0x0101010101010101;
+constexpr std::uint64_t high_bits = 0x8080808080808080;
+
+std::uint64_t block_at(const char* at) {
     std::uint64_t block;
     std::memcpy(&block, at, sizeof block);
+    return block;
+}
+
+/// Eight bytes that are all ASCII and none of them zero, as nearly all of a chat's text is.
+bool plain_block(const char* at) {
+    const std::uint64_t block = block_at(at);
     // Subtracting one sets the high bit of a zero byte; a borrow only ever adds a false alarm.
     return ((block | (block - ones)) & high_bits) == 0;
+}
+
+/// Eight bytes from the space to the tilde.
+bool visible_block(const char* at) {
+    const std::uint64_t block = block_at(at);
+    // As above: what is below a space borrows, and what is above a tilde carries.
+    return ((block | (block - ones * ' ') | (block + ones)) & high_bits) == 0;
 }
 
 /// The length of the well-formed character at `at`, or 0 (Unicode 15, table 3-7, without U+0000).
@@ -54,6 +67,22 @@ bool valid_utf8(std::string_view text) {
         at += size;
     }
     return true;
+}
+
+bool has_control_character(std::string_view text) {
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (at != end) {
+        if (end - at >= 8 && visible_block(at)) {
+            at += 8;
+            continue;
+        }
+        const auto byte = static_cast<unsigned char>(*at++);
+        if (byte < ' ' || byte == 0x7F) return true;
+        // U+0080 to U+009F; a lead byte is followed by another byte.
+        if (byte == 0xC2 && static_cast<unsigned char>(*at) < 0xA0) return true;
+    }
+    return false;
 }
 
 }  // namespace pulsegate

@@ -342,6 +342,7 @@ TEST_CASE("sub must be a text that can be a user") {
         CHECK(with(bad) == "!its sub is no string");
     CHECK(with("\"\"") == "!its sub is empty");
     CHECK(with("\"a\\u0000b\"") == "!its sub can't be an MQTT username");
+    CHECK(with("\"a\\nb\"") == "!its sub can't be an MQTT username");
     CHECK(with("\"\xFF\"") == "!its claims can't be read");
     CHECK(with("\"\\ud800\"") == "!its claims can't be read");
     CHECK(with("\"a\\u002Fb \xC3\xA4\"") == "a/b \xC3\xA4");

@@ -50,6 +50,21 @@ TEST_CASE("every code point but U+0000 and the surrogates is UTF-8 in its shorte
     CHECK(right == 0x200000 + 0x10000 + 0x800 + 0x80);
 }
 
+TEST_CASE("control characters are those below the space, and from DEL to U+009F") {
+    for (std::uint32_t code = 1; code <= 0x10FFFF; ++code) {
+        if (code >= 0xD800 && code <= 0xDFFF) continue;
+        const bool control = code < 0x20 || (code >= 0x7F && code <= 0x9F);
+        const auto text = utf8(code, shortest_size(code));
+        if (has_control_character(text) != control) FAIL_CHECK("wrong: U+" << code);
+    }
+    const std::string plain = "room/\u00E9\u3042/\U0001F600 and ~ more than eight bytes";
+    CHECK_FALSE(has_control_character(plain));
+    CHECK_FALSE(has_control_character(""));
+    for (const char* control : {"\n", "\x7F", "\u0085", "\u009B"})
+        for (const std::size_t at : {std::size_t{0}, std::size_t{5}, plain.size()})
+            CHECK(has_control_character(std::string(plain).insert(at, control)));
+}
+
 TEST_CASE("text that is cut inside a character is not UTF-8") {
     for (const std::string whole : {"\u00E9", "\u3042", "\U0001F600", "12345678\u00E9"}) {
         const std::size_t last = whole.size() - 1;

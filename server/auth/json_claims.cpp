@@ -63,7 +63,8 @@ std::optional<std::int64_t> seconds_of(const json::value& value) {
 }
 
 bool valid_user(std::string_view name) {
-    return !name.empty() && name.size() <= 65'535 && valid_utf8(name);
+    return !name.empty() && name.size() <= 65'535 && valid_utf8(name) &&
+           !has_control_character(name);
 }
 
 std::string read_rules(const json::value& acl, AccessRules& rules) {

@@ -160,7 +160,8 @@ std::optional<AuthResult> LoginFlow::result_by_certificate(const Login& login) c
     if (user_from_ != UserFrom::certificate) return std::nullopt;
     auto name = login.connection->certificate_name();
     if (!name) return std::nullopt;
-    if (name->empty() || name->size() > 65'535 || !valid_utf8(*name))
+    if (name->empty() || name->size() > 65'535 || !valid_utf8(*name) ||
+        has_control_character(*name))
         return AuthResult{.reason = Reason::not_authorized,
                           .why = "its certificate has no common name that can be a user's"};
     return AuthResult{.user = std::move(*name)};

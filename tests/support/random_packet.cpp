@@ -56,8 +56,8 @@ Connect RandomPackets::connect(Case c) {
     packet.version = c.version;
     packet.clean_start = maybe();
     packet.keepalive = static_cast<std::uint16_t>(number());
-    packet.client_id = text();
-    if (maybe()) packet.username = text();
+    packet.client_id = name();
+    if (maybe()) packet.username = name();
     if ((packet.username || c.v5()) && maybe()) packet.password = bytes();
     if (maybe()) {
         Will& will = packet.will.emplace();
@@ -281,9 +281,16 @@ std::string_view RandomPackets::text() {
 
 std::string_view RandomPackets::topic() {
     std::string topic = "t";
-    for (const char c : text())
+    for (const char c : name())
         if (c != '+' && c != '#') topic += c;
     return keep(std::move(topic));
+}
+
+std::string_view RandomPackets::name() {
+    std::string name;
+    for (const char c : text())
+        if (c != '\x01' && c != '\x7F') name += c;
+    return keep(std::move(name));
 }
 
 std::string_view RandomPackets::filter() {

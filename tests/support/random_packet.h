@@ -45,6 +45,7 @@ private:
     std::uint32_t number();
     std::string_view keep(std::string text);
     std::string_view text();
+    std::string_view name();
     std::string_view topic();
     std::string_view filter();
     std::string_view bytes();

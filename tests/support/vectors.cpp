@@ -12,6 +12,7 @@ constexpr Sender server = Sender::server;
 constexpr Reason malformed = Reason::malformed_packet;
 constexpr Reason protocol = Reason::protocol_error;
 constexpr Reason version = Reason::unsupported_protocol_version;
+constexpr Reason identifier = Reason::client_identifier_not_valid;
 constexpr Reason topic = Reason::topic_name_invalid;
 
 // clang-format off
@@ -182,6 +183,9 @@ constexpr BadVector bad[] = {
     {"a protocol name is UTF-8", v4, client, "10 r s4 'MQT' ff 04 02 k10 s'p'", malformed, "CONNECT: a text is not valid UTF-8"},
     {"a will topic is UTF-8", v4, client, "10 r s'MQTT' 04 06 k10 s'p' s2 c0af s'x'", malformed, "CONNECT: a text is not valid UTF-8"},
     {"a user name is UTF-8", v4, client, "10 r s'MQTT' 04 82 k10 s'p' s1 00", malformed, "CONNECT: a text is not valid UTF-8"},
+    {"a client identifier has no control character", v4, client, "10 r s'MQTT' 04 02 k10 s3 'p' c280", identifier, "CONNECT: client id has a control character"},
+    {"a will topic has no control character", v4, client, "10 r s'MQTT' 04 06 k10 s'p' s2 'w' 01 s'x'", malformed, "CONNECT: a name has a control character"},
+    {"a user name has no control character", v4, client, "10 r s'MQTT' 04 82 k10 s'p' s1 1f", malformed, "CONNECT: a name has a control character"},
     {"a promised user name is there", v4, client, "10 r s'MQTT' 04 82 k10 s'p'", malformed, "CONNECT: ends too early"},
     {"a promised password is there", v4, client, "10 r s'MQTT' 04 c2 k10 s'p' s'ann'", malformed, "CONNECT: ends too early"},
     {"a promised will is there", v4, client, "10 r s'MQTT' 04 06 k10 s'p' s'w'", malformed, "CONNECT: ends too early"},
@@ -243,6 +247,8 @@ constexpr BadVector bad[] = {
     {"an empty topic name needs an alias", v5, client, "30 r s'' [ ] 'x'", protocol, "PUBLISH: topic name is empty and there is no topic alias"},
     {"a topic name is UTF-8", v4, client, "30 r s4 'a' e282 'x' 'y'", malformed, "PUBLISH: a text is not valid UTF-8"},
     {"a topic name has no U+0000", v4, client, "30 r s3 'a' 00 'b'", malformed, "PUBLISH: a text is not valid UTF-8"},
+    {"a topic name has no control character", v4, client, "30 r s3 'a' 0a 'b'", malformed, "PUBLISH: a name has a control character"},
+    {"a response topic has no control character", v5, client, "30 r s'a' [ 08 s1 1b ]", malformed, "response topic has a control character"},
     {"a topic name ends before its packet", v4, client, "30 r s4 'a/b'", malformed, "PUBLISH: ends too early"},
     {"a PUBLISH has a topic name", v4, client, "30 00", malformed, "PUBLISH: ends too early"},
     {"a packet identifier is not 0", v4, client, "32 r s'a/b' k0 'x'", protocol, "PUBLISH: packet identifier is 0"},
@@ -269,6 +275,7 @@ constexpr BadVector bad[] = {
     {"a SUBSCRIBE's packet identifier is not 0", v4, client, "82 r k0 s'a' 00", protocol, "SUBSCRIBE: packet identifier is 0"},
     {"a filter has options", v4, client, "82 r k1 s'a' 00 s'b'", malformed, "SUBSCRIBE: ends too early"},
     {"a filter is UTF-8", v5, client, "82 r k1 [ ] s1 ff 00", malformed, "SUBSCRIBE: a text is not valid UTF-8"},
+    {"a filter has no control character", v5, client, "82 r k1 [ ] s3 'a' c285 00", malformed, "SUBSCRIBE: a name has a control character"},
     {"no filter asks for QoS 3", v4, client, "82 r k1 s'a' 03", malformed, "SUBSCRIBE: QoS is 3"},
     {"no filter asks for QoS 3", v5, client, "82 r k1 [ ] s'a' 03", protocol, "SUBSCRIBE: QoS is 3"},
     {"options of 3.1.1 are the QoS", v4, client, "82 r k1 s'a' 04", malformed, "SUBSCRIBE: reserved option bits are set"},
@@ -286,6 +293,7 @@ constexpr BadVector bad[] = {
     {"an UNSUBSCRIBE has a filter", v4, client, "a2 r k1", protocol, "UNSUBSCRIBE: no topic filter"},
     {"an UNSUBSCRIBE's packet identifier is not 0", v4, client, "a2 r k0 s'a'", protocol, "UNSUBSCRIBE: packet identifier is 0"},
     {"an UNSUBSCRIBE's filter is UTF-8", v4, client, "a2 r k1 s1 c0", malformed, "UNSUBSCRIBE: a text is not valid UTF-8"},
+    {"an UNSUBSCRIBE's filter has no control character", v4, client, "a2 r k1 s1 7f", malformed, "UNSUBSCRIBE: a name has a control character"},
     {"an UNSUBSCRIBE's filter ends before its packet", v4, client, "a2 r k1 s2 'a'", malformed, "UNSUBSCRIBE: ends too early"},
     {"an UNSUBSCRIBE's wildcards are in place", v4, client, "a2 r k1 s'a#'", malformed, "UNSUBSCRIBE: a topic filter is malformed"},
     {"an UNSUBSCRIBE's filter is not empty", v5, client, "a2 r k1 [ ] s''", malformed, "UNSUBSCRIBE: a topic filter is malformed"},
