@@ -435,12 +435,20 @@ Decoded decode(Bytes frame, Version version, Sender sender) {
     return kind.read(in, header);
 }
 
-Version version_to_answer(Bytes frame) {
+std::optional<ConnectClaims> claims_of_connect(Bytes frame) {
     const FixedHeader fixed = read_fixed_header(frame);
-    if (fixed.error.cause || fixed.size == 0) return Version::v3_1_1;
+    if (fixed.error.cause || fixed.size == 0) return std::nullopt;
+    if (PacketType{static_cast<std::uint8_t>(frame[0] >> 4)} != PacketType::connect)
+        return std::nullopt;
     Reader in(frame.subspan(fixed.size));
-    in.text();
-    return in.u8() >= static_cast<std::uint8_t>(Version::v5_0) ? Version::v5_0 : Version::v3_1_1;
+    const std::string_view protocol = in.text();
+    const std::uint8_t level = in.u8();
+    if (in.failed() || (protocol != "MQTT" && protocol != "MQIsdp")) return std::nullopt;
+    if (level < static_cast<std::uint8_t>(Version::v5_0)) return ConnectClaims{Version::v3_1_1};
+    in.take(3);  // flags and keepalive
+    const Properties properties = read_properties(in, PacketType::connect, Sender::client);
+    return ConnectClaims{Version::v5_0,
+                         properties.number(Property::maximum_packet_size).value_or(0)};
 }
 
 }  // namespace pulsegate

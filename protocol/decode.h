@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "protocol/bytes.h"
@@ -33,8 +34,14 @@ using Decoded = std::variant<Packet, DecodeError>;
 /// its own and ignores it. The result views `frame`.
 [[nodiscard]] Decoded decode(Bytes frame, Version version, Sender sender);
 
-/// The version in which to answer a CONNECT that could not be decoded: 5.0 if it claims that or a
-/// later one.
-Version version_to_answer(Bytes frame);
+/// What must be known to answer a CONNECT that could not be decoded.
+struct ConnectClaims {
+    Version version{};                  ///< 5.0 if it claims that or a later one
+    std::uint32_t max_packet_size = 0;  ///< 0: it states none, or is malformed before that
+};
+
+/// Nothing if it is no CONNECT of MQTT up to its protocol level: whoever sent it may understand no
+/// CONNACK. The end of the packet may be missing.
+std::optional<ConnectClaims> claims_of_connect(Bytes frame);
 
 }  // namespace pulsegate

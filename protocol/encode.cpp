@@ -125,6 +125,22 @@ void encode(const Connack& packet, Version version, Buffer& out) {
     body.finish();
 }
 
+Buffer refusing_connack(Version version, Reason reason, std::string_view words,
+                        std::uint32_t max_packet_size) {
+    const auto fits = [&](const Buffer& out) {
+        return max_packet_size == 0 || out.size() <= max_packet_size;
+    };
+    PropertyList properties;
+    properties.add(Property::reason_string, words);
+    Buffer out;
+    encode(Connack{.reason = reason, .properties = properties.view()}, version, out);
+    if (fits(out)) return out;
+    out.clear();
+    encode(Connack{.reason = reason}, version, out);
+    if (!fits(out)) out.clear();
+    return out;
+}
+
 std::size_t encoded_size(const Publish& packet, Version version) {
     const std::size_t remaining = remaining_length(packet, version);
     return 1 + varint_size(remaining) + remaining;

@@ -272,12 +272,35 @@ TEST_CASE("a DISCONNECT and an AUTH give their reason and properties") {
 }
 
 TEST_CASE("a CONNECT that can't be decoded is answered in the version it claims") {
-    CHECK(version_to_answer(as_bytes(wire("10 r s'MQTT' 06 ff"))) == v5);
-    CHECK(version_to_answer(as_bytes(wire("10 r s'MQTT' 05 03"))) == v5);
-    CHECK(version_to_answer(as_bytes(wire("10 r s'MQTT' 04 03"))) == v4);
-    CHECK(version_to_answer(as_bytes(wire("10 r s'MQIsdp' 03 02 k10 s'p'"))) == v4);
-    CHECK(version_to_answer(as_bytes(wire("10 00"))) == v4);
-    CHECK(version_to_answer({}) == v4);
+    const auto claims = [](std::string_view notation) {
+        return claims_of_connect(as_bytes(wire(notation)));
+    };
+    CHECK(claims("10 r s'MQTT' 06 ff")->version == v5);
+    CHECK(claims("10 r s'MQTT' 05 03")->version == v5);
+    CHECK(claims("10 r s'MQTT' 04 03")->version == v4);
+    CHECK(claims("10 r s'MQIsdp' 03 02 k10 s'p'")->version == v4);
+    CHECK(claims("10 r1000 s'MQTT' 05 02")->version == v5);  // cut off
+    for (const char* strange : {"10 00", "", "10 r s'HTTP' 04 02", "10 r s'MQTT'",
+                                "11 r s'MQTT' 04", "c0 00", "30 r s'MQTT' 05"})
+        CHECK_FALSE(claims(strange));
+}
+
+TEST_CASE("a CONNECT that can't be decoded is not answered with more than it says it takes") {
+    const auto size = [](std::string_view notation) {
+        return claims_of_connect(as_bytes(wire(notation)))->max_packet_size;
+    };
+    CHECK(size("10 r s'MQTT' 05 03 k10 [ 21 k9 27 w20 ] s'p'") == 20);
+    CHECK(size("10 r s'MQTT' 05 03 k10 [ ] s'p'") == 0);
+    CHECK(size("10 r s'MQTT' 05 03 k10 [ 27 w20 ff ] s'p'") == 0);  // the properties are malformed
+    CHECK(size("10 r s'MQTT' 05 03") == 0);
+    CHECK(refusing_connack(v5, Reason::malformed_packet, "why", 0) ==
+          wire("20 r 00 81 [ 1f s'why' ]"));
+    CHECK(refusing_connack(v5, Reason::malformed_packet, "why", 11) ==
+          wire("20 r 00 81 [ 1f s'why' ]"));
+    CHECK(refusing_connack(v5, Reason::malformed_packet, "why", 10) == wire("20 r 00 81 [ ]"));
+    CHECK(refusing_connack(v5, Reason::malformed_packet, "why", 4).empty());
+    CHECK(refusing_connack(v4, Reason::client_identifier_not_valid, "why", 0) ==
+          wire("20 02 00 02"));
 }
 
 namespace {

@@ -95,7 +95,7 @@ TEST_CASE("an unknown protocol level gets the CONNACK that such a client underst
     Conversation(gateway).send("10 r s'MQTT' 03 02 k10 s'p'").expect("20 02 00 01").expect_close();
     Conversation(gateway)
         .send("10 r s'MQTT' 06 02 k10 00 s'p'")
-        .expect("20 03 00 84 00")
+        .expect("20 r 00 84 [ 1f s'CONNECT: unknown protocol level' ]")
         .expect_close();
     Conversation(gateway)
         .send("10 r s'MQTT' 03 02 k10 s'" + std::string(200, 'p') + "'")
@@ -105,6 +105,33 @@ TEST_CASE("an unknown protocol level gets the CONNACK that such a client underst
         .send("10 r s'MQIsdp' 03 02 k10 s'p'")
         .expect("20 02 00 01")
         .expect_close();
+}
+
+TEST_CASE("a CONNECT that is malformed after its protocol level is told what is wrong with it") {
+    Gateway gateway([](Config& config) { config.max_packet_size = 1024; });
+    const auto answer = [&](const char* connect) {
+        CAPTURE(connect);
+        Conversation c(gateway);
+        const std::string packet = c.send(connect).packet();
+        c.expect_close();
+        const Decoded decoded = decode(as_bytes(packet), Version::v5_0, Sender::server);
+        const auto& connack = std::get<Connack>(std::get<Packet>(decoded));
+        CHECK(connack.properties.text(Property::reason_string).value_or("").size() > 10);
+        return connack.reason;
+    };
+    CHECK(answer("10 r s'MQTT' 05 03 k10 [ ] s'p'") == Reason::malformed_packet);
+    CHECK(answer("10 r s'MQTT' 05") == Reason::malformed_packet);
+    CHECK(answer("10 r s'MQTT' 05 02 k10 [ 21 k0 ] s'p'") == Reason::protocol_error);
+    CHECK(answer("10 r s'MQTT' 05 02 k10 [ ] s1 0a") == Reason::client_identifier_not_valid);
+    CHECK(answer("10 r s'MQTT' 05 06 k10 [ ] s'p' [ ] s'#' s''") == Reason::topic_name_invalid);
+    CHECK(answer("10 r2000 s'MQTT' 05 02 k10 [ ] s'p'") == Reason::packet_too_large);
+    Conversation(gateway)
+        .send("10 r s'MQTT' 05 03 k10 [ 27 w10 ] s'p'")
+        .expect("20 03 00 81 00")
+        .expect_close();
+    Conversation(gateway).send("10 r s'MQTT' 05 03 k10 [ 27 w4 ] s'p'").expect_close();
+    Conversation(gateway).send("10 r s'MQTT' 04 02 k10 s1 0a").expect("20 02 00 02").expect_close();
+    Conversation(gateway).send("10 r s'MQTT' 04 03 k10 s'p'").expect_close();
 }
 
 TEST_CASE("whoever does not begin with a CONNECT is closed without an answer") {

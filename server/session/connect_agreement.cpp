@@ -135,17 +135,4 @@ Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
     return connack;
 }
 
-Buffer refusing_connack(const Connect& connect, Reason reason, std::string_view words) {
-    PropertyList properties;
-    properties.add(Property::reason_string, words);
-    Buffer connack;
-    encode(Connack{.reason = reason, .properties = properties.view()}, connect.version, connack);
-    const auto most = connect.properties.number(Property::maximum_packet_size);
-    if (most && connack.size() > *most) {
-        connack.clear();
-        encode(Connack{.reason = reason}, connect.version, connack);
-    }
-    return connack;
-}
-
 }  // namespace pulsegate

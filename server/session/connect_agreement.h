@@ -42,8 +42,4 @@ struct ConnackDetails {
 Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
                          const ConnectAgreement& agreement, const ConnackDetails& details);
 
-/// The CONNACK of a refusal; without a reason string if that exceeds the client's Maximum Packet
-/// Size.
-Buffer refusing_connack(const Connect& connect, Reason reason, std::string_view words);
-
 }  // namespace pulsegate

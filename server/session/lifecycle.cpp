@@ -85,8 +85,13 @@ void Lifecycle::refuse(Link& link, const Connect& connect, Reason reason, std::s
     ++counters_.logins_refused;
     log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
                 quoted(connect.client_id), quoted(connect.username.value_or("")), why);
-    counters_.count_out(PacketType::connack);
-    link.send(refusing_connack(connect, reason, told));
+    const Buffer connack =
+        refusing_connack(connect.version, reason, told,
+                         connect.properties.number(Property::maximum_packet_size).value_or(0));
+    if (!connack.empty()) {
+        counters_.count_out(PacketType::connack);
+        link.send(connack);
+    }
     link.end({Cause::kicked, Reason::success, ""});
 }
 

@@ -382,13 +382,24 @@ void Connection::answer_ping(Millis now) {
 void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     ++context_.counters.bad_packets;
     if (reason == Reason::packet_too_large) context_.counters.count(Limit::max_packet_size);
-    if (state_ == State::login && reason == Reason::unsupported_protocol_version) {
-        // The level decides which CONNACK the client understands (MQTT 5.0, 3.1.2.2).
-        Buffer refusal;
-        encode(Connack{.reason = reason}, version_to_answer(packet), refusal);
-        send(refusal);
-    }
+    if (state_ == State::login) refuse_connect(packet, reason, cause);
     end({Cause::kicked, reason, cause});
+}
+
+/// Tells who developed the client what is wrong with its CONNECT, as far as the protocol level says
+/// which CONNACK it understands (MQTT 5.0, 3.1.2.2).
+void Connection::refuse_connect(Bytes connect, Reason reason, const char* cause) {
+    const auto claims = claims_of_connect(connect);
+    if (!claims) return;
+    // 3.1.1 forbids a CONNACK for what it has no return code for (3.1.4-1).
+    const bool has_code = reason == Reason::unsupported_protocol_version ||
+                          reason == Reason::client_identifier_not_valid;
+    if (claims->version != Version::v5_0 && !has_code) return;
+    const Buffer connack =
+        refusing_connack(claims->version, reason, cause, claims->max_packet_size);
+    if (connack.empty()) return;
+    context_.counters.count_out(PacketType::connack);
+    send(connack);
 }
 
 // -- sending --

@@ -125,6 +125,7 @@ private:
     bool handle_connect(Bytes packet, Millis now);
     void answer_ping(Millis now);
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
+    void refuse_connect(Bytes connect, Reason reason, const char* cause);
     Buffer& outgoing();
     void sent_something();
     void cut(Limit limit, const char* why);

@@ -256,7 +256,8 @@ class TopicTest(Scene, Folder):
                     self.assertEqual(client.receive_until_closed()[-1][1][0], 0x81)
             client = self.open(self.guarded)
             client.send(packets.connect(5, "c", username=bad, password="a"))
-            self.assertIn(client.receive_until_closed(), ([], [(0x20, b"\0\x81\0")]))
+            (kind, answer), = client.receive_until_closed()
+            self.assertEqual((kind, answer[:2]), (0x20, b"\0\x81"))
 
     def test_each_name_has_its_own_inbox_however_it_is_spelled(self):
         names = ["a", "a/b", "a%2Fb", "a%2fb", "+", "#", "%2B", "..", "../a", "a/", "/a", "%", "%25", "%2", "inbox", "a/#",

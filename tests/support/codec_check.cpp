@@ -40,7 +40,7 @@ ExactCopy::ExactCopy(Bytes bytes)
 }
 
 const char* broken_promise(Bytes stream, Version version, Sender sender) {
-    (void)version_to_answer(stream);
+    (void)claims_of_connect(stream);
     const Frame framed = next_frame(stream, unlimited);
     if (framed.status == Frame::Status::bad) {
         if (!framed.error.cause || !is_error(framed.error.reason)) return "a bad frame has a cause";
