@@ -121,7 +121,7 @@ Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
         properties.add(Property::session_expiry_interval, agreement.session_expiry);
     if (!details.assigned_client_id.empty())
         properties.add(Property::assigned_client_identifier, details.assigned_client_id);
-    if (stated.number(Property::request_response_information) == 1) {
+    if (settings.inbox && stated.number(Property::request_response_information) == 1) {
         // Percent-encoded as a topic level the name grows; if it is too long, no client can publish
         // to its inbox.
         constexpr std::size_t longest_topic = 65'535;

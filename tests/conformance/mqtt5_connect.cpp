@@ -222,16 +222,18 @@ TEST_CASE(
 
 TEST_CASE("5.0 [MQTT-3.1.2-28] Response Information comes to those only who ask for it") {
     Gateway gateway;
-    const auto told = [&](const std::string& properties) {
-        Conversation c(gateway);
+    Gateway without_inboxes([](Config& config) { config.inbox = false; });
+    const auto told = [](const Gateway& by, const std::string& properties) {
+        Conversation c(by);
         c.send(connect("alice", properties));
         const auto packet = c.packet();
         return std::string(
             read_as<Connack>(packet).properties.text(Property::response_information).value_or(""));
     };
-    CHECK(told("19 01") == "inbox/alice");
-    CHECK(told("19 00").empty());
-    CHECK(told("").empty());
+    CHECK(told(gateway, "19 01") == "inbox/alice");
+    CHECK(told(gateway, "19 00").empty());
+    CHECK(told(gateway, "").empty());
+    CHECK(told(without_inboxes, "19 01").empty());
 }
 
 TEST_CASE("5.0 [MQTT-3.1.2-29] who wants no problem information gets no reason strings") {
