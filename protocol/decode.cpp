@@ -90,24 +90,22 @@ Version read_protocol(Reader& in) {
     const std::string_view name = in.text();
     const std::uint8_t level = in.u8();
     if (in.failed()) return {};
-    if (name == "MQIsdp") {
-        in.fail({Reason::unsupported_protocol_version, "CONNECT: protocol is MQTT 3.1"});
-    } else if (name != "MQTT") {
-        in.malformed("CONNECT: protocol name is not MQTT");
-    } else if (level != 4 && level != 5) {
+    const bool v3_1 = name == "MQIsdp";
+    if (!v3_1 && name != "MQTT") in.malformed("CONNECT: protocol name is not MQTT");
+    if (v3_1 ? level != 3 : level != 4 && level != 5)
         in.fail({Reason::unsupported_protocol_version, "CONNECT: unknown protocol level"});
-    }
     return Version{level};
 }
 
 unsigned read_connect_flags(Reader& in, Version version) {
     const unsigned flags = in.u8();
-    if (flags & connect_reserved) in.malformed("CONNECT: reserved flag is set");
+    if ((flags & connect_reserved) && version != Version::v3_1)
+        in.malformed("CONNECT: reserved flag is set");
     if (!(flags & connect_will) && (flags & (connect_will_qos | connect_will_retain)))
         in.malformed("CONNECT: will QoS or will retain without a will");
     if ((flags & connect_will_qos) == connect_will_qos) in.malformed("CONNECT: will QoS is 3");
     // 3.1.1, section 3.1.2.9; 5.0 has given this rule up.
-    if (version == Version::v3_1_1 && (flags & connect_password) && !(flags & connect_username))
+    if (version != Version::v5_0 && (flags & connect_password) && !(flags & connect_username))
         in.malformed("CONNECT: password without a user name");
     return flags;
 }
@@ -139,8 +137,11 @@ Decoded read_connect(Reader& in, const Header& framed) {
         in.fail(
             {Reason::client_identifier_not_valid, "CONNECT: client id has a control character"});
     connect.will = read_will(in, header, flags);
-    if (flags & connect_username) connect.username = in.name();
-    if (flags & connect_password) connect.password = in.binary();
+    // In 3.1 a packet may end before what its flags promise (3.1, section 3.1, User name and
+    // password flags).
+    const bool may_end = connect.version == Version::v3_1;
+    if ((flags & connect_username) && (in.more() || !may_end)) connect.username = in.name();
+    if ((flags & connect_password) && (in.more() || !may_end)) connect.password = in.binary();
     return finish(in, connect);
 }
 
@@ -360,10 +361,12 @@ static_assert(kinds[static_cast<std::size_t>(PacketType::auth)].read == read_aut
 #undef BY_CLIENT
 #undef KIND
 
+constexpr unsigned at_least_once_flags = 0x02;  ///< of packets that are acknowledged
+
 DecodeError malformed(const char* cause) { return {Reason::malformed_packet, cause}; }
 
 /// What is wrong with a packet's first byte; a cause of null if nothing is.
-DecodeError check_first_byte(std::uint8_t first) {
+DecodeError check_first_byte(std::uint8_t first, Version version) {
     const PacketType type{static_cast<std::uint8_t>(first >> 4)};
     const unsigned flags = first & 0x0F;
     if (type == PacketType::publish) {
@@ -374,7 +377,11 @@ DecodeError check_first_byte(std::uint8_t first) {
     }
     const Kind& kind = kinds[first >> 4];
     if (kind.read == nullptr) return malformed("packet type 0 is reserved");
-    if (flags != kind.flags) return malformed(kind.wrong_flags);
+    // In 3.1 whatever has QoS 1 is marked when it is sent again: SUBSCRIBE, UNSUBSCRIBE and PUBREL,
+    // too (3.1, section 2.1).
+    const bool sent_again = version == Version::v3_1 && kind.flags == at_least_once_flags &&
+                            flags == (at_least_once_flags | publish_dup);
+    if (flags != kind.flags && !sent_again) return malformed(kind.wrong_flags);
     return {};
 }
 
@@ -384,10 +391,10 @@ struct FixedHeader {
     DecodeError error{};
 };
 
-FixedHeader read_fixed_header(Bytes in) {
+FixedHeader read_fixed_header(Bytes in, Version version) {
     FixedHeader header;
     if (in.empty()) return header;
-    header.error = check_first_byte(in[0]);
+    header.error = check_first_byte(in[0], version);
     if (header.error.cause) return header;
 
     for (std::size_t i = 1; i < in.size(); ++i) {
@@ -410,8 +417,8 @@ Frame bad(DecodeError error) { return {Frame::Status::bad, 0, error}; }
 
 }  // namespace
 
-Frame next_frame(Bytes in, std::size_t max_packet_size) {
-    const FixedHeader header = read_fixed_header(in);
+Frame next_frame(Bytes in, std::size_t max_packet_size, Version version) {
+    const FixedHeader header = read_fixed_header(in, version);
     if (header.error.cause) return bad(header.error);
     if (header.size == 0) return {Frame::Status::incomplete};
     const std::size_t size = header.size + header.remaining;
@@ -421,7 +428,7 @@ Frame next_frame(Bytes in, std::size_t max_packet_size) {
 }
 
 Decoded decode(Bytes frame, Version version, Sender sender) {
-    const FixedHeader fixed = read_fixed_header(frame);
+    const FixedHeader fixed = read_fixed_header(frame, version);
     if (fixed.error.cause) return fixed.error;
     if (fixed.size == 0 || fixed.size + fixed.remaining != frame.size())
         return malformed("frame is not exactly one packet");
@@ -436,7 +443,7 @@ Decoded decode(Bytes frame, Version version, Sender sender) {
 }
 
 std::optional<ConnectClaims> claims_of_connect(Bytes frame) {
-    const FixedHeader fixed = read_fixed_header(frame);
+    const FixedHeader fixed = read_fixed_header(frame, Version::v5_0);
     if (fixed.error.cause || fixed.size == 0) return std::nullopt;
     if (PacketType{static_cast<std::uint8_t>(frame[0] >> 4)} != PacketType::connect)
         return std::nullopt;

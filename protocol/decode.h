@@ -22,8 +22,8 @@ struct [[nodiscard]] Frame {
 
 /// Finds the first packet of `in` from its fixed header alone (MQTT 5.0, section 2.1), so that a
 /// packet that is too large or has a bad first byte is refused before its body arrives.
-/// `max_packet_size` counts the whole packet, header included.
-Frame next_frame(Bytes in, std::size_t max_packet_size);
+/// `max_packet_size` counts the whole packet, header included. `version` is what CONNECT agreed on.
+Frame next_frame(Bytes in, std::size_t max_packet_size, Version version = Version::v5_0);
 
 /// Who sent the packet: some packets and properties are legal in one direction only.
 enum class Sender : std::uint8_t { client, server };

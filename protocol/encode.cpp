@@ -76,14 +76,14 @@ unsigned connect_flags(const Connect& packet) {
 
 unsigned options_byte(const SubscribeOptions& options, Version version) {
     const auto qos = static_cast<unsigned>(options.qos);
-    if (version == Version::v3_1_1) return qos;
+    if (version != Version::v5_0) return qos;
     return qos | (options.no_local ? 0x04 : 0) | (options.retain_as_published ? 0x08 : 0) |
            static_cast<unsigned>(options.retain_handling) << 4;
 }
 
 // 3.1.1 has one way to say no (section 3.9.3).
 unsigned suback_byte(Reason reason, Version version) {
-    if (version == Version::v3_1_1 && is_error(reason)) return 0x80;
+    if (version != Version::v5_0 && is_error(reason)) return 0x80;
     return static_cast<unsigned>(reason);
 }
 
@@ -99,7 +99,7 @@ void encode(const Connect& packet, Buffer& out) {
     const bool v5 = packet.version == Version::v5_0;
     assert(v5 || packet.username || !packet.password);
     Body body(out, PacketType::connect);
-    put_text(out, "MQTT");
+    put_text(out, packet.version == Version::v3_1 ? "MQIsdp" : "MQTT");
     put_u8(out, static_cast<unsigned>(packet.version));
     put_u8(out, connect_flags(packet));
     put_u16(out, packet.keepalive);
@@ -119,7 +119,8 @@ void encode(const Connack& packet, Version version, Buffer& out) {
     assert(!packet.session_present || packet.reason == Reason::success);
     const bool v5 = version == Version::v5_0;
     Body body(out, PacketType::connack);
-    put_u8(out, packet.session_present ? 1 : 0);
+    // 3.1 has no session present flag.
+    put_u8(out, packet.session_present && version != Version::v3_1 ? 1 : 0);
     put_u8(out, v5 ? static_cast<unsigned>(packet.reason) : connect_return_code(packet.reason));
     if (v5) put_properties(out, packet.properties);
     body.finish();

@@ -15,8 +15,9 @@ namespace pulsegate {
 /// The packets of MQTT 3.1.1 and 5.0 as values. Texts and payloads are views into the bytes that
 /// they were decoded from. `properties` is empty in 3.1.1.
 
-/// The value is the protocol level on the wire.
-enum class Version : std::uint8_t { v3_1_1 = 4, v5_0 = 5 };
+/// The value is the protocol level on the wire. 3.1 is a dialect of 3.1.1, and what is said
+/// of 3.1.1 holds for it if nothing else is said.
+enum class Version : std::uint8_t { v3_1 = 3, v3_1_1 = 4, v5_0 = 5 };
 
 enum class QoS : std::uint8_t { at_most_once = 0, at_least_once = 1, exactly_once = 2 };
 

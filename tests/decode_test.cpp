@@ -248,6 +248,23 @@ TEST_CASE("a SUBSCRIBE gives its filters with their options") {
           SubscribeOptions{.qos = QoS::at_least_once, .retain_handling = 1});
 }
 
+TEST_CASE("3.1 marks whatever it sends again") {
+    for (const char* again : {"6a r2 k7", "8a r k1 s'a/b' 01", "aa r k1 s'a/b'"}) {
+        CAPTURE(again);
+        const std::string bytes = wire(again);
+        const auto status = [&](Version version) {
+            return next_frame(as_bytes(bytes), unlimited, version).status;
+        };
+        CHECK(status(Version::v3_1) == Frame::Status::complete);
+        CHECK(status(v4) == Frame::Status::bad);
+        CHECK(
+            std::holds_alternative<Packet>(decode(as_bytes(bytes), Version::v3_1, Sender::client)));
+    }
+    for (const char* never : {"4a 02 k7", "e8 00", "60 02 k7"})
+        CHECK(refused(wire(never), Version::v3_1, Sender::client).reason ==
+              Reason::malformed_packet);
+}
+
 TEST_CASE("3.1.1 knows no shared subscriptions, and so no bad ones") {
     const Received<Subscribe> subscribe("82 r k9 s'$share/' 00 s'$share//#' 01", v4);
     CHECK(subscribe->filters.size() == 2);

@@ -102,9 +102,37 @@ TEST_CASE("an unknown protocol level gets the CONNACK that such a client underst
         .expect("20 02 00 01")
         .expect_close();
     Conversation(gateway)
-        .send("10 r s'MQIsdp' 03 02 k10 s'p'")
+        .send("10 r s'MQIsdp' 04 02 k10 s'p'")
         .expect("20 02 00 01")
         .expect_close();
+}
+
+TEST_CASE("MQTT 3.1 is served as a dialect of 3.1.1") {
+    Gateway gateway([](Config& config) { config.max_topic_levels = 2; });
+    const auto connect =
+        "10 r s'MQIsdp' 03 00 k10 s'" + at_home(1, "a client id of more than 23") + "'";
+    Conversation c(gateway);
+    c.send(connect).expect("20 02 00 00");
+    c.send("8a r k1 s'room' 01 s'a/b/c' 02").expect("90 04 k1 01 02");  // no refusal in 3.1
+    Conversation newer(gateway);
+    newer.login("newer", Version::v5_0).send("32 r s'room' k9 [ ] 'hello'").expect("40 02 k9");
+    c.expect("32 r s'room' k1 'hello'").send("40 02 k1");
+    c.send("34 r s'y' k5 'x' | 62 02 k5 | 6a 02 k6").expect("50 02 k5 | 70 02 k5 | 70 02 k6");
+    c.send("e0 00").expect_close();
+    newer.send("32 r s'room' k9 [ ] 'while away'").expect("40 02 k9");
+    // Its CONNACK does not say that there was a session.
+    Conversation again(gateway);
+    again.send(connect).expect("20 02 00 00 | 32 r s'room' k2 'while away'").expect_nothing();
+    Conversation(gateway).send("10 r s'MQIsdp' 03 02 k10 s''").expect("20 02 00 02").expect_close();
+}
+
+TEST_CASE("only 3.1 marks an acknowledgement as sent again") {
+    Gateway gateway;
+    Conversation(gateway).login("p").send("6a 02 k1").expect_close();
+    Conversation(gateway)
+        .login("q", Version::v5_0)
+        .send("8a r k1 [ ] s'x' 00")
+        .expect_close(Reason::malformed_packet);
 }
 
 TEST_CASE("a CONNECT that is malformed after its protocol level is told what is wrong with it") {

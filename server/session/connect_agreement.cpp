@@ -41,7 +41,7 @@ void agree_on_silence(const BrokerSettings& settings, const Connect& connect,
 /// Seconds; a 3.1.1 client can't state a Session Expiry Interval, so it gets the longest.
 std::uint32_t agreed_session_expiry(const BrokerSettings& settings, const Connect& connect) {
     const auto most = longest_session_expiry(settings);
-    if (connect.version == Version::v3_1_1) return connect.clean_start ? 0 : most;
+    if (connect.version != Version::v5_0) return connect.clean_start ? 0 : most;
     return std::min(connect.properties.number(Property::session_expiry_interval).value_or(0), most);
 }
 
@@ -91,6 +91,8 @@ ConnectAgreement agree(const BrokerSettings& settings, const Connect& connect) {
 std::optional<Refusal> objection_to_connect(const BrokerSettings& settings,
                                             const Connect& connect) {
     const bool v5 = connect.version == Version::v5_0;
+    if (connect.client_id.empty() && connect.version == Version::v3_1)
+        return Refusal{Reason::client_identifier_not_valid, "MQTT 3.1 needs a client id"};
     if (connect.client_id.empty() && !v5 && !connect.clean_start)
         return Refusal{Reason::client_identifier_not_valid,
                        "an empty client id needs a clean session"};

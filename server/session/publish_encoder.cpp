@@ -25,9 +25,9 @@ std::string_view PublishEncoder::packet(const PublishOptions& options) {
     const auto quality = static_cast<std::size_t>(options.qos);
     const std::size_t aliasing = options.alias == 0 ? 0 : options.alias_known ? 2 : 1;
     const bool own = options.version == Version::v5_0 && !options.identifiers.empty();
-    Buffer& bytes = own                                  ? single_
-                    : options.version == Version::v3_1_1 ? v3_1_1_[quality]
-                                                         : v5_0_[quality][aliasing];
+    Buffer& bytes = own                                ? single_
+                    : options.version == Version::v5_0 ? v5_0_[quality][aliasing]
+                                                       : v3_1_1_[quality];
     if (own) bytes.clear();
     if (bytes.empty()) encode_into(bytes, options);
 

@@ -99,7 +99,7 @@ void Publishing::acknowledge(Session& session, const Publish& publish,
         return sender_.send(session, Puback{publish.packet_id, reason, words.view()});
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
-    if (!refusal || session.terms.version == Version::v3_1_1)
+    if (!refusal || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.waiting(), publish.packet_id);
     sender_.send(session, Pubrec{publish.packet_id, reason, words.view()});
 }

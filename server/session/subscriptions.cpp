@@ -17,6 +17,13 @@ bool contains(const std::vector<std::string>& texts, std::string_view text) {
     return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
+/// 3.1 has no way to refuse a subscription: its SUBACK must grant what was asked for (3.1, section
+/// 3.8).
+Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusal) {
+    if (session.terms.version != Version::v3_1) return refusal;
+    return static_cast<Reason>(wanted.options.qos);
+}
+
 }  // namespace
 
 void Subscriptions::receive(Session& session, const Subscribe& request, Millis now) {
@@ -39,7 +46,7 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
         count_refused(session, wanted.filter, *refusal);
         if (words.empty() && session.terms.wants_reasons)
             words.add(Property::reason_string, refusal->why);
-        suback.reasons.push_back(refusal->reason);
+        suback.reasons.push_back(told(session, wanted, refusal->reason));
     }
     suback.properties = words.view();
     sender_.send(session, suback);

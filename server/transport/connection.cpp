@@ -215,7 +215,7 @@ void Connection::consume(Bytes input, Millis now) {
     context_.input.begin(*this);
     bool alive = false;
     while (!input.empty() && !parked_) {
-        const Frame frame = next_frame(input, context_.settings.max_packet_size);
+        const Frame frame = next_frame(input, context_.settings.max_packet_size, version_);
         if (frame.status == Frame::Status::incomplete) break;
         if (frame.status == Frame::Status::bad) {
             refuse_packet(input, frame.error.reason, frame.error.cause);

@@ -1,4 +1,4 @@
-"""Clients that people use: mosquitto's, Paho, MQTT.js; MQTT 3.1.1 and 5.0, QoS 0 and 1."""
+"""Clients that people use: mosquitto's, Paho, MQTT.js; MQTT 3.1, 3.1.1 and 5.0, QoS 0 and 1."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class MosquittoTest(WithGateway):
                        check=True, timeout=10, stdin=subprocess.DEVNULL)
 
     def test_every_version_and_qos_gets_a_message_through(self):
-        for version in ("mqttv311", "mqttv5"):
+        for version in ("mqttv31", "mqttv311", "mqttv5"):
             for qos in ("0", "1"):
                 with self.subTest(version=version, qos=qos):
                     topic = f"room/{version}/{qos}"

@@ -4,6 +4,7 @@ namespace pulsegate {
 
 namespace {
 
+constexpr Version v3_1 = Version::v3_1;
 constexpr Version v4 = Version::v3_1_1;
 constexpr Version v5 = Version::v5_0;
 constexpr Sender client = Sender::client;
@@ -24,6 +25,8 @@ constexpr ValidVector valid[] = {
     {"a CONNECT with a user name alone", v4, client, "10 r s'MQTT' 04 82 k10 s'p' s'ann'"},
     {"a CONNECT with an empty will", v4, client, "10 r s'MQTT' 04 06 k10 s'p' s'w' s''"},
     {"a CONNECT with an empty password", v4, client, "10 r s'MQTT' 04 c2 k10 s'p' s'ann' s''"},
+    {"a CONNECT of 3.1", v3_1, client, "10 r s'MQIsdp' 03 c6 k10 s'p' s'w' s'gone' s'ann' s'secret'"},
+    {"a CONNECT of 3.1 without what its flags promise", v3_1, client, "10 r s'MQIsdp' 03 c3 k10 s'p'", "10 r s'MQIsdp' 03 02 k10 s'p'"},
     {"a small CONNECT", v5, client, "10 r s'MQTT' 05 02 k10 [ ] s'p'"},
     {"a CONNECT with a password alone", v5, client, "10 r s'MQTT' 05 42 k10 [ ] s'p' s'token'"},
     {"a CONNECT with every property", v5, client,
@@ -166,7 +169,8 @@ constexpr BadVector bad[] = {
 
     // CONNECT (section 3.1)
     {"the protocol is called MQTT", v4, client, "10 r s'HTTP' 04 02 k10 s'p'", malformed, "CONNECT: protocol name is not MQTT"},
-    {"MQTT 3.1 is not spoken", v4, client, "10 r s'MQIsdp' 03 02 k10 s'p'", version, "CONNECT: protocol is MQTT 3.1"},
+    {"MQTT 3.1 has level 3", v4, client, "10 r s'MQIsdp' 04 02 k10 s'p'", version, "CONNECT: unknown protocol level"},
+    {"MQTT 3.1 has a name of its own", v4, client, "10 r s'MQTT' 03 02 k10 s'p'", version, "CONNECT: unknown protocol level"},
     {"levels before 4 are not spoken", v4, client, "10 r s'MQTT' 03 02 k10 s'p'", version, "CONNECT: unknown protocol level"},
     {"levels after 5 are not spoken, whatever they look like", v4, client, "10 r s'MQTT' 06 ff", version, "CONNECT: unknown protocol level"},
     {"a bridge's level is not spoken", v4, client, "10 r s'MQTT' 84 02 k10 s'p'", version, "CONNECT: unknown protocol level"},
