@@ -304,3 +304,24 @@ TEST_CASE("when the gateway stops, everyone is told") {
     newer.expect_close(Reason::server_shutting_down);
     older.expect_close();
 }
+
+TEST_CASE(
+    "a client that takes no CONNACK is not logged in, seen by nobody, and takes over nothing") {
+    Gateway gateway;
+    Conversation watcher(gateway);
+    watcher.login("watcher").send("82 r k1 s'presence/p' 00").expect("90 03 k1 00");
+    const auto takes = [&](const char* size) -> Conversation {
+        Conversation c(gateway);
+        c.send("10 r s'MQTT' 05 02 k10 [ 27 w" + std::string(size) + " ] s'p'");
+        return c;
+    };
+    takes("4").expect_close();
+    takes("5").expect("20 03 00 83 00").expect_close();
+    watcher.expect_nothing();
+    auto p = takes("16");
+    p.expect("20 r 00 00 [ " + std::string(promises) + " ]");
+    watcher.packet();
+    takes("15").expect("20 03 00 83 00").expect_close();
+    p.expect_nothing();
+    watcher.expect_nothing();
+}

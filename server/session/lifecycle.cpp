@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/session/connect_agreement.h"
 
 namespace pulsegate {
 
@@ -57,6 +56,15 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
         return refuse(link, connect,
                       {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    const ConnectAgreement agreement = agree(settings_, connect);
+    const bool assigned = connect.client_id.empty();
+    ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
+                           .user = name};
+    // Looked at before anything happens: a login that the client can't be told of is none.
+    if (accepting_connack(settings_, connect, agreement, details).empty())
+        return refuse(link, connect,
+                      {Reason::implementation_specific_error,
+                       "its Maximum Packet Size leaves no room for the CONNACK"});
     User& user = presence_.find_or_create(name);
     if (is_full(user, client))
         return refuse(link, connect,
@@ -71,7 +79,13 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     authorizations_.grant(session, result, now);
     if (resumed)
         subscriptions_.judge(session, now);  // this login may be allowed less than the last
-    if (accept(session, link, connect, resumed) && resumed) resume(session, now);
+    details = {.session_present = resumed,
+               .assigned_client_id = assigned ? session.client : std::string_view(),
+               .user = user.name};
+    attach(session, link, connect, agreement);
+    counters_.count_out(PacketType::connack);
+    link.send(accepting_connack(settings_, connect, agreement, details));
+    if (resumed) resume(session, now);
     announcer_.arrived(session, takes_over, now);
 }
 
@@ -139,10 +153,10 @@ void Lifecycle::begin(Session& session, bool resumed, Millis now) {
     session.since = wall_now();
 }
 
-/// False if no CONNACK fits the client's Maximum Packet Size.
-bool Lifecycle::accept(Session& session, Link& link, const Connect& connect, bool resumed) {
+/// Connects the session with its client, on the terms of the CONNECT.
+void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
+                       const ConnectAgreement& agreement) {
     ++counters_.logins;
-    const ConnectAgreement agreement = agree(settings_, connect);
     session.link = &link;
     link.session = &session;
     session.terms = agreement.terms;
@@ -154,22 +168,6 @@ bool Lifecycle::accept(Session& session, Link& link, const Connect& connect, boo
         stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
-
-    const bool assigned = connect.client_id.empty();
-    const Buffer connack = accepting_connack(
-        settings_, connect, agreement,
-        {.session_present = resumed,
-         .assigned_client_id = assigned ? std::string_view(session.client) : std::string_view(),
-         .user = session.user.name});
-    if (connack.empty()) {
-        // A DISCONNECT must not precede the CONNACK either (MQTT 5.0, 3.2.0-1).
-        link.end({Cause::kicked, Reason::success,
-                  "its Maximum Packet Size leaves no room for the CONNACK"});
-        return false;
-    }
-    counters_.count_out(PacketType::connack);
-    link.send(connack);
-    return true;
 }
 
 void Lifecycle::resume(Session& session, Millis now) {

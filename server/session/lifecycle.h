@@ -5,6 +5,7 @@
 
 #include "server/auth/auth_result.h"
 #include "server/session/authorizations.h"
+#include "server/session/connect_agreement.h"
 #include "server/session/fan_out.h"
 #include "server/session/presence_announcer.h"
 #include "server/session/refusal.h"
@@ -52,7 +53,8 @@ private:
     bool is_full(const User& user, std::string_view client) const;
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
-    bool accept(Session& session, Link& link, const Connect& connect, bool resumed);
+    void attach(Session& session, Link& link, const Connect& connect,
+                const ConnectAgreement& agreement);
     void resume(Session& session, Millis now);
     void interrupt(Session& session, Millis now);
     void clear(Session& session, Millis now);
