@@ -76,6 +76,8 @@ void Shard::run() {
 
 void Shard::announce_shutdown() {
     listeners_.stop();
+    // Or somebody would come online after all are told that everybody is offline.
+    logins_.announce_shutdown();
     broker_.announce_shutdown(monotonic_now());
     transport_.end_turn();
 }

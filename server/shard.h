@@ -74,8 +74,8 @@ public:
     void advance();
     /// Sends what the task has brought about so far, rather than at the end of the turn.
     void end_turn() { transport_.end_turn(); }
-    /// Accepts no more connections; all users go offline, and subscribers to their presence are
-    /// told.
+    /// Accepts no more connections and logins; all users go offline, and subscribers to their
+    /// presence are told.
     void announce_shutdown();
     /// Disconnects all clients; the loop ends when they have had time to read it.
     void stop();

@@ -100,3 +100,30 @@ TEST_CASE("what a client sends behind its CONNECT is read when the login has wai
         second.expect_close();
     }
 }
+
+TEST_CASE("nobody comes online after all are told that everybody is offline") {
+    Gateway gateway;
+    Conversation watcher(gateway);
+    watcher.login(at_home(0, "watcher")).send("82 r k1 s'presence/+' 00").expect("90 03 k1 00");
+    watcher.packet();  // itself
+    Conversation here(gateway);
+    here.login(at_home(1, "here"));
+    watcher.packet();
+    Conversation late(gateway);
+    Conversation newer(gateway);
+    gateway.await_connections(4);
+    gateway.announce_shutdown();
+    for (int gone = 0; gone < 2; ++gone) {
+        const auto packet = watcher.packet();
+        CHECK(published(packet).payload.find("offline") != std::string_view::npos);
+    }
+    late.send("10 r s'MQTT' 04 02 k10 s'" + at_home(1, "late") + "'")
+        .expect("20 02 00 03")
+        .expect_close();
+    newer.send("10 r s'MQTT' 05 02 k10 [ 27 w9 ] s'" + at_home(0, "newer") + "'")
+        .expect("20 03 00 88 00")
+        .expect_close();
+    watcher.expect_nothing();
+    gateway.stop();
+    watcher.expect_close();
+}

@@ -115,6 +115,11 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
 // -- room --
 
 bool LoginFlow::refused(const Login& login) {
+    if (shutting_down_) {  // a CONNACK can't say 0x8B, server shutting down (MQTT 5.0, 2.4)
+        broker_.refuse(*login.connection, login.connect(), Reason::server_unavailable,
+                       "the server is shutting down");
+        return true;
+    }
     const auto refuse = [&](Limit limit, Reason reason, const char* why) {
         counters_.count(limit);
         broker_.refuse(*login.connection, login.connect(), reason, why);

@@ -99,6 +99,9 @@ public:
     void receive(const CheckTurn& turn);
     void receive(LoginAnswer& answer);
 
+    /// Refuses all logins from now on, those under way as well: the gateway stops.
+    void announce_shutdown() { shutting_down_ = true; }
+
     /// The connection of a client that was logged in has ended.
     void count_end(const Session& session, const Ending& ending, Millis now);
 
@@ -148,6 +151,7 @@ private:
     ClientLimits client_limits_;
     LoginPacer pacer_;
     Ticket last_ticket_ = 0;
+    bool shutting_down_ = false;
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
     [[no_unique_address]] OwnerThread thread_;
 };

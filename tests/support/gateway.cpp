@@ -69,6 +69,10 @@ Gateway::~Gateway() = default;
 
 void Gateway::stop() { server_->stop(); }
 
+void Gateway::announce_shutdown() const {
+    server_->on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
+}
+
 void Gateway::settle() const {
     // Mail is read in the order of its arrival. So behind a round through all shards lies only what
     // was sent by mail that was read in it: after n rounds, every chain of n messages has ended.

@@ -30,6 +30,9 @@ public:
 
     void stop();
 
+    /// The first step of a stop: all users go offline, and clients stay connected.
+    void announce_shutdown() const;
+
     /// Whatever shards had to tell one another before this, and what that brought about, has been
     /// told: it is done, or lies in sockets.
     void settle() const;
