@@ -416,6 +416,8 @@ void add_sessions(Settings& settings, Config& config) {
 void add_traffic(Settings& settings, Config& config) {
     settings.size("max-packet-size", config.max_packet_size, 1024, 268'435'460, "256KiB",
                   "The largest packet that a client may send");
+    settings.size("max-client-id-length", config.max_client_id_length, 23, 65'535, "1024",
+                  "The longest client id, in bytes");
     settings.size(
         "output-budget", config.output_budget, 16 * 1024, 1 << 30, "1MiB",
         "Bytes that may wait to be sent to one client; a client that exceeds it is disconnected");

@@ -107,6 +107,20 @@ TEST_CASE("an unknown protocol level gets the CONNACK that such a client underst
         .expect_close();
 }
 
+TEST_CASE("a client id that is too long is refused") {
+    Gateway gateway([](Config& config) { config.max_client_id_length = 30; });
+    Conversation(gateway).login(std::string(30, 'p'));
+    Conversation(gateway)
+        .send("10 r s'MQTT' 04 02 k10 s'p'*31")
+        .expect("20 02 00 02")
+        .expect_close();
+    Conversation(gateway)
+        .send("10 r s'MQTT' 05 02 k10 [ 27 w9 ] s'p'*31")
+        .expect("20 03 00 85 00")
+        .expect_close();
+    CHECK(Gateway::logged("max-client-id-length"));
+}
+
 TEST_CASE("MQTT 3.1 is served as a dialect of 3.1.1") {
     Gateway gateway([](Config& config) { config.max_topic_levels = 2; });
     const auto connect =

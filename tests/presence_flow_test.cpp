@@ -113,6 +113,7 @@ TEST_CASE("a small Receive Maximum slows the snapshot down, and loses nobody") {
 TEST_CASE("long names don't get a new subscriber cut") {
     Gateway gateway([](Config& config) {
         config.max_packet_size = 8 * 1024;
+        config.max_client_id_length = 8 * 1024;
         config.output_budget = 32 * 1024;
     });
     const Crowd crowd(gateway, 60, std::string(4000, 'n'));

@@ -96,6 +96,10 @@ std::optional<Refusal> objection_to_connect(const BrokerSettings& settings,
     if (connect.client_id.empty() && !v5 && !connect.clean_start)
         return Refusal{Reason::client_identifier_not_valid,
                        "an empty client id needs a clean session"};
+    if (connect.client_id.size() > settings.max_client_id_length)
+        return Refusal{Reason::client_identifier_not_valid,
+                       "the client id is longer than max-client-id-length",
+                       Limit::max_client_id_length};
     if (connect.properties.text(Property::authentication_method))
         return Refusal{Reason::bad_authentication_method, "enhanced authentication is not offered"};
     if (!connect.will) return std::nullopt;

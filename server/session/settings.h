@@ -21,6 +21,7 @@ struct BrokerSettings {
     Millis forget_after = 24 * 3600 * 1000;
 
     std::size_t max_packet_size = 256 * 1024;
+    std::size_t max_client_id_length = 1024;
     std::size_t output_budget = 1024 * 1024;
     std::uint16_t receive_maximum = 256;
     std::uint16_t max_inflight = 256;

@@ -20,7 +20,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-min
             "max-keepalive", "login-timeout", "websocket-ping", "forget-after", "stop-wait", "user-from",
             "max-connections", "max-connections-per-address", "max-connections-per-user", "memory-budget", "login-rate", "login-wait",
             "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",
-            "ban-time", "duel-takeovers", "max-packet-size", "output-budget", "receive-maximum", "max-inflight",
+            "ban-time", "duel-takeovers", "max-packet-size", "max-client-id-length", "output-budget", "receive-maximum", "max-inflight",
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
             "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
             "max-retained-messages", "max-retained-bytes", "inbox", "max-subscriptions", "wildcard-subscriptions",
