@@ -481,7 +481,8 @@ void add_limits(Settings& settings, Config& config) {
                    "Different wrong passwords within a minute that ban their address; 0: no bans");
     settings.count("ban-flaps", config.client_limits.ban_flaps, 0, 1'000'000, "30",
                    "Connections of a client within a minute that break, or are closed by the "
-                   "gateway, and ban the client; 0: no bans");
+                   "gateway, and ban the client, as do ten times as many that end with "
+                   "DISCONNECT; 0: no bans");
     settings.count(
         "duel-takeovers", config.client_limits.duel_takeovers, 0, 1'000'000, "5",
         "Takeovers of a client within a minute after which further ones are delayed; 0: never");

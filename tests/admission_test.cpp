@@ -160,6 +160,19 @@ TEST_CASE("a client whose connections break all the time is banned for a while")
     CHECK(client_limits.broke_off("u", "c", 3) == false);
 }
 
+TEST_CASE("a client that does nothing but come and say goodbye is banned ten times later") {
+    ClientLimits limits({.ban_flaps = 3});
+    for (Millis i = 0; i < 29; ++i) CHECK_FALSE(limits.logged_out("u", "c", i));
+    CHECK_FALSE(limits.logged_out("u", "another", 29));
+    CHECK(limits.logged_out("u", "c", 29));
+    CHECK(limits.banned("u", "c", 30));
+    // Both kinds count.
+    CHECK_FALSE(limits.broke_off("u", "d", 0));
+    CHECK_FALSE(limits.broke_off("u", "d", 0));
+    for (Millis i = 0; i < 9; ++i) CHECK_FALSE(limits.logged_out("u", "d", i));
+    CHECK(limits.logged_out("u", "d", 9));
+}
+
 TEST_CASE("the ban of a client can be lifted") {
     ClientLimits client_limits({.ban_flaps = 1});
     CHECK(client_limits.broke_off("u", "c", 0));

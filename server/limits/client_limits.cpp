@@ -4,16 +4,32 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// A connection that breaks counts as much as so many that end with DISCONNECT.
+constexpr unsigned weight_of_break = 10;
+
+}  // namespace
+
 bool ClientLimits::banned(std::string_view user, std::string_view client, Millis now) const {
     thread_.assert_here();
     return !bans_.empty() && bans_.contains({std::string(user), std::string(client)}, now);
 }
 
 bool ClientLimits::broke_off(std::string_view user, std::string_view client, Millis now) {
+    return count_flap(user, client, weight_of_break, now);
+}
+
+bool ClientLimits::logged_out(std::string_view user, std::string_view client, Millis now) {
+    return count_flap(user, client, 1, now);
+}
+
+bool ClientLimits::count_flap(std::string_view user, std::string_view client, unsigned weight,
+                              Millis now) {
     thread_.assert_here();
     if (settings_.ban_flaps == 0) return false;
     const auto key = fingerprint(user, client);
-    if (flaps_.add(key, now) < settings_.ban_flaps) return false;
+    if (flaps_.add(key, now, weight) < settings_.ban_flaps * weight_of_break) return false;
     flaps_.forget(key);
     bans_.add({std::string(user), std::string(client)}, now, now + settings_.ban_time);
     return true;

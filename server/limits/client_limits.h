@@ -20,7 +20,7 @@ struct ClientLimitSettings {
     Millis ban_time = 5 * 60'000;
 };
 
-/// Counts broken connections and takeovers of the clients of one shard: it bans clients that
+/// Counts connections and takeovers of the clients of one shard: it bans clients that
 /// reconnect all the time, and delays takeovers of a client id that two devices fight for. Owned by
 /// the shard, used on its thread. It has no clock.
 class ClientLimits {
@@ -32,6 +32,10 @@ public:
     /// The client's connection broke, timed out or was closed by the gateway. True if the client is
     /// banned for that.
     [[nodiscard]] bool broke_off(std::string_view user, std::string_view client, Millis now);
+
+    /// The client has sent DISCONNECT. True if the client is banned because it does nothing else: a
+    /// login costs the same however it ends.
+    [[nodiscard]] bool logged_out(std::string_view user, std::string_view client, Millis now);
 
     /// How long another connection must wait before it takes the client over, in milliseconds. Two
     /// devices with one client id that reconnect at once after each takeover would go on without
@@ -52,8 +56,10 @@ private:
         }
     };
 
+    bool count_flap(std::string_view user, std::string_view client, unsigned weight, Millis now);
+
     const ClientLimitSettings settings_;
-    RecentCounts<std::uint64_t> flaps_;
+    RecentCounts<std::uint64_t> flaps_;  ///< by their weight
     RecentCounts<std::uint64_t> takeovers_;
     BanList<Name, NameHash> bans_;
     [[no_unique_address]] OwnerThread thread_;

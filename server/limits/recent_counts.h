@@ -22,10 +22,10 @@ inline std::uint64_t fingerprint(std::string_view first, std::string_view second
 template <class Key>
 class RecentCounts {
 public:
-    /// Counts one event. Returns the key's count in the window, this one included.
-    unsigned add(const Key& key, Millis now) {
+    /// Counts an event of this weight. Returns the key's count in the window, this one included.
+    unsigned add(const Key& key, Millis now, unsigned weight = 1) {
         turn_page(now);
-        if (present_.size() < most_keys || present_.contains(key)) ++present_[key];
+        if (present_.size() < most_keys || present_.contains(key)) present_[key] += weight;
         return count(key, now);
     }
 

@@ -282,8 +282,11 @@ void LoginFlow::accept(Login& login) {
 }
 
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {
-    if (ending.cause != Cause::connection_lost && ending.cause != Cause::kicked) return;
-    if (!client_limits_.broke_off(session.user.name, session.client, now)) return;
+    const bool broken = ending.cause == Cause::connection_lost || ending.cause == Cause::kicked;
+    if (!broken && ending.cause != Cause::logout) return;
+    const bool banned = broken ? client_limits_.broke_off(session.user.name, session.client, now)
+                               : client_limits_.logged_out(session.user.name, session.client, now);
+    if (!banned) return;
     spdlog::warn(
         "client {} of user {} banned for ban-time: it comes and goes all the time "
         "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
