@@ -85,4 +85,15 @@ bool has_control_character(std::string_view text) {
     return false;
 }
 
+std::string_view first_characters(std::string_view text, std::size_t most) {
+    if (text.size() <= most) return text;
+    const auto continues = [&](std::size_t at) {
+        return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+    };
+    constexpr std::size_t longest_character = 4;
+    std::size_t end = most;
+    while (end > 0 && most - end < longest_character && continues(end)) --end;
+    return text.substr(0, end);
+}
+
 }  // namespace pulsegate

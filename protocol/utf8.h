@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace pulsegate {
@@ -11,5 +12,8 @@ bool valid_utf8(std::string_view text);
 /// Has this text, which is well-formed UTF-8, a control character: U+0001 to U+001F, or U+007F to
 /// U+009F? A receiver may call them malformed (MQTT 5.0, section 1.5.4).
 bool has_control_character(std::string_view text);
+
+/// As many whole characters from the beginning of this UTF-8 as fit into `most` bytes.
+std::string_view first_characters(std::string_view text, std::size_t most);
 
 }  // namespace pulsegate

@@ -377,3 +377,14 @@ TEST_CASE("a change as JSON is one line with the documented fields") {
     CHECK(text(fields.at("client")) == "c");
     CHECK(fields.at("silent_ms").to_number<int>() == 1234);
 }
+
+TEST_CASE("long names are cut in the record of a change, at a character") {
+    PresenceChange change{};
+    change.user.assign(1023, 'u').append("\u00E9");
+    change.client.assign(1024, 'c');
+    const auto fields = json::parse(to_json(change)).as_object();
+    CHECK(text(fields.at("user")) == change.user.substr(0, 1023).append("…"));
+    CHECK(text(fields.at("client")) == std::string(1024, 'c'));
+    change.client += std::string(60'000, 'c');
+    CHECK(to_json(change).size() < 2500);
+}

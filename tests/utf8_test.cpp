@@ -76,6 +76,15 @@ TEST_CASE("text that is cut inside a character is not UTF-8") {
     }
 }
 
+TEST_CASE("a text is cut before a character that does not fit") {
+    const std::string text = "a\u00E9\u3042\U0001F600";  // 1, 2, 3 and 4 bytes
+    const std::size_t expected[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+    for (std::size_t most = 0; most < std::size(expected); ++most)
+        CHECK(first_characters(text, most) == text.substr(0, expected[most]));
+    CHECK(first_characters("", 0).empty());
+    CHECK(first_characters(std::string(9, '\x80'), 8).size() <= 8);  // no text at all
+}
+
 TEST_CASE("stray bytes are not UTF-8") {
     for (const char* stray : {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xF5\x80\x80\x80", "\xFE",
                               "\xFF", "a\x80", "\xE2\x28\xA1", "\xF0\x28\x8C\xBC"})

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "protocol/utf8.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -32,6 +33,15 @@ struct ByPosition {
         return user.position() < position;
     }
 };
+
+/// Bytes of a user's name and of a client id in a recorded change: names of 64 KB would fill a disk
+/// with little effort.
+constexpr std::size_t longest_recorded = 1024;
+
+std::string recorded(std::string_view name) {
+    if (name.size() <= longest_recorded) return std::string(name);
+    return std::string(first_characters(name, longest_recorded)) + "…";
+}
 
 const char* state_name(bool online) { return online ? "online" : "offline"; }
 
@@ -141,11 +151,11 @@ void Presence::forget(User& user) {
 std::string to_json(const PresenceChange& change) {
     return json::serialize(json::object{
         {"time", rfc3339(change.time)},
-        {"user", change.user},
+        {"user", recorded(change.user)},
         {"state", state_name(change.online)},
         {"cause", name(change.cause)},
         {"version", change.version},
-        {"client", change.client},
+        {"client", recorded(change.client)},
         {"silent_ms", change.silent},
     });
 }

@@ -75,7 +75,7 @@ struct PresenceChange {
     Millis silent;  ///< ms since the client's last packet
 };
 
-/// `PresenceChange` as one JSON line without its line break.
+/// `PresenceChange` as one JSON line without its line break; long names are cut.
 std::string to_json(const PresenceChange& change);
 
 /// Which users are online, of those whose home is this shard. It owns the users, and knows devices
