@@ -148,6 +148,18 @@ ListenUrl parse_url(const std::string& text) {
     return url;
 }
 
+/// An Origin as browsers state it, or `*`.
+std::string parse_origin(const std::string& text) {
+    const auto scheme = text.find("://");
+    const bool complete = scheme != text.npos && scheme > 0 && scheme + 3 < text.size();
+    if (text != "*" && (!complete || text.find('/', scheme + 3) != text.npos))
+        throw ConfigError(
+            fmt::format("websocket-origin: '{}' is no origin; write https://chat.example without a "
+                        "path, or *",
+                        text));
+    return text;
+}
+
 /// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
 HookUrl parse_hook_url(const std::string& name, const std::string& text) {
     const auto fail = [&](std::string_view why) {
@@ -376,6 +388,12 @@ void add_silence(Settings& settings, Config& config) {
                  });
     settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
                       "How long a new connection may take to send its CONNECT");
+    settings.each("websocket-origin", "ORIGIN",
+                  "Web pages that may open a WebSocket, repeatable: https://HOST, or * for all; "
+                  "default: pages of the same host as the gateway's",
+                  [&](const std::string& origin) {
+                      config.websocket_origin.push_back(parse_origin(origin));
+                  });
     settings.duration("websocket-ping", config.websocket_ping, 0, longest_silence, "0s",
                       "How long a WebSocket may be idle before the gateway sends a ping, so that "
                       "proxies keep it open; 0s: no pings");

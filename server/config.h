@@ -40,6 +40,7 @@ struct Config : BrokerSettings {
     unsigned shards = 0;
     Millis login_timeout = 10'000;
     Millis websocket_ping = 0;
+    std::vector<std::string> websocket_origin;
     Millis stop_wait = 3'000;
     AdmissionSettings admission;
     AddressLimitSettings address_limits;

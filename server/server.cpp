@@ -75,6 +75,7 @@ std::string read_admin_token(const std::string& path) {
 
 Server::Server(const Config& config) try
     : config_(config),
+      origins_(std::make_shared<const std::vector<std::string>>(config_.websocket_origin)),
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
       authenticator_(authenticator_settings(config)) {
@@ -146,7 +147,7 @@ void Server::listen(const ListenUrl& url) {
         } else {
             boost::asio::io_context io;
             Listener::check_free(io, endpoint);
-            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path};
+            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_};
             for (auto& shard : shards_) endpoint = shard->listen(endpoint, options);
         }
     } catch (const boost::system::system_error& error) {

@@ -57,6 +57,7 @@ private:
     void await_presence_sent();
 
     const Config config_;
+    const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
     Admission admission_;
     AddressLimits address_limits_;
     std::unique_ptr<LineWriter> events_;

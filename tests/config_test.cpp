@@ -74,6 +74,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"user-from", "client-id"},
     {"max-packet-size", "64KiB"},
     {"max-client-id-length", "64"},
+    {"websocket-origin", "https://chat.example"},
     {"output-budget", "2MiB"},
     {"max-keepalive", "5m"},
     {"receive-maximum", "10"},
@@ -120,6 +121,8 @@ void check_unusual(const Config& config) {
     CHECK(config.forget_after == 7ll * 24 * 3600 * 1000);
     CHECK(config.user_from == UserFrom::client_id);
     CHECK(config.max_packet_size == 64 * 1024);
+    CHECK(config.max_client_id_length == 64);
+    CHECK(config.websocket_origin == std::vector<std::string>{"https://chat.example"});
     CHECK(config.output_budget == 2 * 1024 * 1024);
     CHECK(config.max_keepalive == 300);
     CHECK(config.receive_maximum == 10);
@@ -271,6 +274,9 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--max-client-id-length", "22"}, "max-client-id-length", "choose 23 to 65535"},
         {{"--max-packet-size", "1MB"}, "max-packet-size", "1MiB"},
         {{"--max-packet-size", "2MiB"}, "output-budget", "a packet must fit"},
+        {{"--websocket-origin", "chat.example"}, "websocket-origin", "write https://"},
+        {{"--websocket-origin", "https://"}, "websocket-origin", "write https://"},
+        {{"--websocket-origin", "https://chat.example/"}, "websocket-origin", "without a path"},
         {{"--output-budget", "x"}, "output-budget", "1MiB"},
         {{"--log-level", "loud"}, "log-level", "choose debug, info, warn or error"},
         {{"--listen", "127.0.0.1:1883"}, "listen", "write mqtt://"},

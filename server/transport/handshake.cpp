@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "protocol/proxy.h"
+#include "server/base/web_origin.h"
 #include "server/transport/connection_extras.h"
 
 namespace pulsegate {
@@ -172,6 +173,9 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
         return reject("426 Upgrade Required", "this is for WebSocket clients", what);
     if (request[http::field::sec_websocket_version] != "13")
         return reject("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
+    const std::string origin(request[http::field::origin]);
+    if (!origin_allowed(origin, std::string(request[http::field::host]), *remaining_.origins))
+        return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");
     if (!http::token_list(request[http::field::sec_websocket_protocol]).exists("mqtt"))

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/bytes.h"
 #include "server/transport/tls.h"
@@ -17,6 +18,8 @@ struct ListenerOptions {
     bool proxy_protocol = false;
     bool tls = false;
     std::string path{};  ///< of WebSocket; "": MQTT without it
+    /// Web pages that may open a WebSocket, as in `origin_allowed`; never null with a path.
+    std::shared_ptr<const std::vector<std::string>> origins{};
 
     bool plain() const { return !proxy_protocol && !tls && path.empty(); }
 };

@@ -17,7 +17,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-min
             "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
             "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",
             "allow-anonymous", "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout",
-            "max-keepalive", "login-timeout", "websocket-ping", "forget-after", "stop-wait", "user-from",
+            "max-keepalive", "login-timeout", "websocket-origin", "websocket-ping", "forget-after", "stop-wait", "user-from",
             "max-connections", "max-connections-per-address", "max-connections-per-user", "memory-budget", "login-rate", "login-wait",
             "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",
             "ban-time", "duel-takeovers", "max-packet-size", "max-client-id-length", "output-budget", "receive-maximum", "max-inflight",

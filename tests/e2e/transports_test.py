@@ -343,6 +343,21 @@ class WebSocketTest(unittest.TestCase):
                     body += more
                 self.assertIn("error", json.loads(body))
 
+    def test_a_web_page_of_another_host_is_refused(self):
+        chat = ("--websocket-origin", "https://chat.example")
+        for origin, arguments, status in (("https://evil.example", (), 403), ("null", (), 403),
+                                          ("http://127.0.0.1:3000", (), 101), (None, (), 101),
+                                          ("https://chat.example", chat, 101), ("http://127.0.0.1:3000", chat, 403),
+                                          ("https://evil.example", ("--websocket-origin", "*"), 101)):
+            with self.subTest(origin=origin, arguments=arguments), \
+                    Gateway("--listen", "ws://127.0.0.1:0", *arguments) as gateway:
+                port = port_of(gateway, "ws")
+                client = WebSocket(port, Host=f"127.0.0.1:{port}", Origin=origin)
+                self.addCleanup(client.socket.close)
+                self.assertTrue(client.answer.startswith(f"HTTP/1.1 {status} ".encode()), client.answer[:40])
+                if status == 403:
+                    wait_until(lambda: "websocket-origin" in gateway.log, what="a line in the log")
+
     def test_an_upgrade_may_come_byte_by_byte_and_with_the_first_packets(self):
         request = (f"GET /mqtt?token=1 HTTP/1.1\r\nHost: x\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\n"
                    f"Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n")
