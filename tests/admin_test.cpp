@@ -35,7 +35,8 @@ Answer ask(const Gateway& gateway, const std::string& request) {
 }
 
 Answer get(const Gateway& gateway, const std::string& target, const std::string& verb = "GET") {
-    return ask(gateway, verb + " " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return ask(gateway,
+               verb + " " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 }
 
 bool has(const std::string& text, std::string_view part) {
@@ -266,10 +267,10 @@ TEST_CASE("HEAD is GET without the body") {
 
 TEST_CASE("several requests go over one HTTP connection") {
     const Gateway gateway;
-    const std::string one = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string one = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     const auto answer =
-        ask(gateway, one + "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + one +
-                         "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        ask(gateway, one + "HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + one +
+                         "GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     std::size_t ok = 0;
     const auto all = answer.head + answer.body;
     for (std::size_t at = 0; (at = all.find("HTTP/1.1 ", at)) != std::string::npos; ++at) ++ok;
@@ -292,8 +293,33 @@ TEST_CASE("garbage instead of HTTP is a 400, and harms nobody") {
     Conversation half(gateway.http_port());
     half.send_bytes("GET /healthz HT").close();
     Conversation rude(gateway.http_port());
-    rude.send_bytes("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").reset();
+    rude.send_bytes("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").reset();
     CHECK(get(gateway, "/healthz").status == 200);
+}
+
+TEST_CASE("without a token no web page can use the API") {
+    const Gateway gateway;
+    const auto status = [&](const std::string& fields, const std::string& target = "/metrics") {
+        CAPTURE(fields);
+        return ask(gateway,
+                   "GET " + target + " HTTP/1.1\r\n" + fields + "Connection: close\r\n\r\n")
+            .status;
+    };
+    CHECK(status("Host: localhost:8080\r\n") == 200);
+    CHECK(status("Host: 127.0.0.1\r\n") == 200);
+    CHECK(status("Host: [::1]:8080\r\n") == 200);
+    CHECK(status("") == 200);  // no browser leaves it out
+    CHECK(status("Host: localhost:8080\r\nOrigin: http://localhost:3000\r\n") == 200);
+    CHECK(status("Host: evil.example:8080\r\n") == 403);
+    CHECK(status("Host: 192.0.2.7\r\n") == 403);
+    CHECK(status("Host: localhost\r\nOrigin: https://evil.example\r\n") == 403);
+    CHECK(status("Host: localhost\r\nOrigin: null\r\n") == 403);
+    CHECK(status("Host: gateway.internal\r\n", "/healthz") == 200);
+    const auto refusal = ask(gateway,
+                             "DELETE /api/v1/bans?address=192.0.2.1 HTTP/1.1\r\nHost: "
+                             "evil.example\r\nConnection: close\r\n\r\n");
+    CHECK(refusal.status == 403);
+    CHECK(has(refusal.body, "{\"error\":\"without an admin-token-file"));
 }
 
 TEST_CASE("only so many HTTP connections are served at once, and places become free again") {
@@ -301,14 +327,14 @@ TEST_CASE("only so many HTTP connections are served at once, and places become f
     {
         std::vector<Conversation> idle;
         for (int i = 0; i < 64; ++i) idle.emplace_back(gateway.http_port());
-        for (auto& c : idle) c.send_bytes("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        for (auto& c : idle) c.send_bytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
         for (auto& c : idle) c.expect("'HTTP/1.1 200 OK'");
         Conversation(gateway.http_port()).expect_close();
     }
     int status = 0;
     for (int i = 0; i < 1000 && status != 200; ++i) {
         Conversation c(gateway.http_port());
-        c.send_bytes("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        c.send_bytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         const auto all = c.rest();
         if (all.starts_with("HTTP/1.1 200")) status = 200;
     }

@@ -18,7 +18,7 @@ using boost::asio::ip::tcp;
 
 std::string metrics(const Gateway& gateway) {
     return Conversation(gateway.http_port())
-        .send_bytes("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .send_bytes("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .rest();
 }
 

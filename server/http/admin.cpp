@@ -30,6 +30,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/url.h"
+#include "server/base/web_origin.h"
 #include "server/http/metrics.h"
 #include "server/shard.h"
 
@@ -183,6 +184,20 @@ struct Admin::Impl {
         co_return all;
     }
 
+    /// Without a token, whoever reaches the API may use it; but not the scripts of web pages in a
+    /// browser on this machine, which come under the name of the page's host (DNS rebinding) or
+    /// from another origin. What is wrong with the request, or nothing.
+    std::string_view objection_to_page(const Request& request) const {
+        if (!token.empty()) return {};
+        const std::string host(request[http::field::host]);
+        if (!host.empty() && !is_loopback_host(host))
+            return "without an admin-token-file only requests to localhost or a loopback address "
+                   "are answered: see the Host field";
+        if (!origin_allowed(std::string(request[http::field::origin]), host, {}))
+            return "requests of web pages from elsewhere are not answered: see the Origin field";
+        return {};
+    }
+
     asio::awaitable<Response> answer(const Request& request) {
         const std::string_view target(request.target().data(), request.target().size());
         const auto path = target.substr(0, target.find('?'));
@@ -204,6 +219,8 @@ struct Admin::Impl {
             co_return refusal;
         }
         if (path == "/healthz") co_return co_await health(request);
+        if (const auto objection = objection_to_page(request); !objection.empty())
+            co_return failure(request, http::status::forbidden, objection);
         if (path == "/metrics") co_return co_await metrics(request);
         if (path == "/api/v1/wheel") co_return co_await wheel(request);
         if (lifts) co_return co_await lift_ban(request, query);

@@ -311,7 +311,7 @@ class AdminTest(unittest.TestCase):
                 raw.sendall(b"\x10\x0e\0\4MQTT\4\2\0<\0\2zz\r\n\r\n")
                 self.assertIn(b"400", raw.recv(100))
             with socket.create_connection(("127.0.0.1", gateway.http_port)) as raw:
-                raw.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+                raw.sendall(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
                 self.assertIn(b"405", raw.recv(100))
             self.assertEqual(gateway.get_json("/healthz")[1]["status"], "ok")
 
