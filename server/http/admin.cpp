@@ -16,6 +16,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <boost/intrusive/list.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -32,6 +33,7 @@
 #include "server/base/url.h"
 #include "server/base/web_origin.h"
 #include "server/http/metrics.h"
+#include "server/limits/address.h"
 #include "server/shard.h"
 
 namespace pulsegate {
@@ -50,8 +52,52 @@ using Response = http::response<http::string_body>;
 
 constexpr auto shard_timeout = 2s;
 constexpr auto client_timeout = 10s;
+/// For the header of a new connection's first request: who asks for /healthz has it ready.
+constexpr auto first_header_timeout = 2s;
 constexpr std::size_t most_connections = 128;
+constexpr std::size_t most_connections_of_an_address = 64;
 constexpr std::size_t most_users_asked = 1000;
+
+/// A connection to the admin API. It belongs to its coroutine, `serve`.
+struct Client
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    Client(tcp::socket socket, const Address& from) : stream(std::move(socket)), address(from) {}
+
+    beast::tcp_stream stream;
+    const Address address;
+    bool waits = true;  ///< for a complete request
+};
+
+/// The connections to the admin API, those first that have waited longest for a request.
+class Clients {
+public:
+    void add(Client& client) { list_.push_back(client); }
+
+    /// The client waits for a request from now on.
+    void wait(Client& client) {
+        client.waits = true;
+        list_.splice(list_.end(), list_, list_.iterator_to(client));
+    }
+
+    /// Is there a place for one more from this address? If places are short, whoever has waited
+    /// longest for a request gives up its own, so that silent connections shut nobody out.
+    bool make_room(const Address& address) {
+        const auto same = [&](const Client& client) { return client.address == address; };
+        const bool crowded = std::ranges::count_if(list_, same) >=
+                             static_cast<std::ptrdiff_t>(most_connections_of_an_address);
+        if (!crowded && list_.size() < most_connections) return true;
+        const auto loser = std::ranges::find_if(list_, [&](const Client& client) {
+            return client.waits && (!crowded || same(client));
+        });
+        if (loser == list_.end()) return false;
+        loser->stream.close();
+        loser->unlink();
+        return true;
+    }
+
+private:
+    boost::intrusive::list<Client, boost::intrusive::constant_time_size<false>> list_;
+};
 
 Response reply(const Request& request, http::status status, std::string body,
                const char* type = "application/json") {
@@ -365,23 +411,39 @@ struct Admin::Impl {
                         users_json(names, *described));
     }
 
-    asio::awaitable<void> serve(tcp::socket socket) {
-        beast::tcp_stream stream(std::move(socket));
+    /// Reads one request, up to its end.
+    asio::awaitable<boost::system::error_code> read(Client& client, beast::flat_buffer& buffer,
+                                                    http::request_parser<http::string_body>& parser,
+                                                    std::chrono::seconds header_timeout) {
+        boost::system::error_code error;
+        client.stream.expires_after(header_timeout);
+        co_await http::async_read_header(client.stream, buffer, parser,
+                                         asio::redirect_error(asio::use_awaitable, error));
+        if (error) co_return error;
+        client.stream.expires_after(client_timeout);
+        co_await http::async_read(client.stream, buffer, parser,
+                                  asio::redirect_error(asio::use_awaitable, error));
+        co_return error;
+    }
+
+    asio::awaitable<void> serve(tcp::socket socket, Address address) {
+        Client client(std::move(socket), address);
+        clients.add(client);
         beast::flat_buffer buffer;
         boost::system::error_code error;
+        std::chrono::seconds header_timeout = first_header_timeout;
         while (!error) {
             http::request_parser<http::string_body> parser;
             parser.header_limit(60 *
                                 1024);  // a thousand names; Beast throws at a field above 64 KiB
             parser.body_limit(16 * 1024);
-            stream.expires_after(client_timeout);
-            co_await http::async_read(stream, buffer, parser,
-                                      asio::redirect_error(asio::use_awaitable, error));
+            error = co_await read(client, buffer, parser, header_timeout);
             const bool bad =
                 error &&
                 error.category() == http::make_error_code(http::error::bad_method).category() &&
                 error != http::error::end_of_stream && error != http::error::partial_message;
             if (error && !bad) break;
+            client.waits = false;
             // No conditional expression here: g++ 12 copies the operand of a co_await in one
             // bytewise.
             Response response;
@@ -390,12 +452,14 @@ struct Admin::Impl {
             else
                 response = co_await answer(parser.get());
             if (bad) response.keep_alive(false);
-            stream.expires_after(client_timeout);
-            co_await http::async_write(stream, response,
+            client.stream.expires_after(client_timeout);
+            co_await http::async_write(client.stream, response,
                                        asio::redirect_error(asio::use_awaitable, error));
             if (!response.keep_alive()) break;
+            if (client.is_linked()) clients.wait(client);
+            header_timeout = client_timeout;
         }
-        stream.socket().shutdown(tcp::socket::shutdown_send, error);
+        client.stream.socket().shutdown(tcp::socket::shutdown_send, error);
     }
 
     asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
@@ -411,16 +475,18 @@ struct Admin::Impl {
                 co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
                 continue;
             }
-            if (connections >= most_connections) continue;  // closes it
-            ++connections;
-            asio::co_spawn(io, serve(std::move(socket)), [this](const std::exception_ptr& failed) {
-                --connections;
-                try {
-                    if (failed) std::rethrow_exception(failed);
-                } catch (const std::exception& trouble) {
-                    log_limited(spdlog::level::err, "admin API: {}", trouble.what());
-                }
-            });
+            const auto peer = socket.remote_endpoint(error);
+            if (error) continue;  // it has gone
+            const Address address(peer.address());
+            if (!clients.make_room(address)) continue;  // closes it
+            asio::co_spawn(io, serve(std::move(socket), address),
+                           [](const std::exception_ptr& failed) {
+                               try {
+                                   if (failed) std::rethrow_exception(failed);
+                               } catch (const std::exception& trouble) {
+                                   log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                               }
+                           });
         }
     }
 
@@ -429,9 +495,9 @@ struct Admin::Impl {
     AddressLimits& address_limits;
     const Authenticator& authenticator;
     const std::string token;
+    Clients clients;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
-    std::size_t connections = 0;
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
