@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
+#include "server/base/machine.h"
 #include "server/base/url.h"
 
 namespace pulsegate {
@@ -14,6 +14,8 @@ namespace pulsegate {
 namespace {
 
 constexpr Millis second = 1000;
+
+constexpr unsigned most_shards = 256;
 
 /// Ten years, and a terabyte: a larger value is taken for a typing error.
 constexpr Millis longest_memory = 3650ll * 86'400 * second;
@@ -295,7 +297,7 @@ void add_general(Settings& settings, Config& config) {
                  "File with the bearer token for the admin API; required unless the API listens on "
                  "loopback only",
                  [&](auto&, auto& text) { config.admin_token_file = text; });
-    settings.count("shards", config.shards, 1, 256, "one per core",
+    settings.count("shards", config.shards, 1, most_shards, "one per core",
                    "Event loops, each with a thread of its own");
     settings.any(
         "events", "FILE", "",
@@ -472,7 +474,7 @@ void add_limits(Settings& settings, Config& config) {
                    "Connections, at most; further ones are refused with server busy");
     settings.size(
         "memory-budget", config.admission.memory_budget, 1024 * 1024, most_bytes,
-        "3/4 of the machine's",
+        "3/4 of what there is",
         "The memory of the process; beyond it new connections are refused with server busy");
     settings.count(
         "max-connections-per-address", config.address_limits.max_connections_per_address, 0,
@@ -517,7 +519,7 @@ std::string ListenUrl::text() const {
 
 Config parse_config(int argc, const char* const* argv) {
     Config config;
-    config.shards = std::max(1u, std::thread::hardware_concurrency());
+    config.shards = std::min(available_processors(), most_shards);
 
     CLI::App app{
         "Pulsegate, a chat gateway: MQTT 3.1.1 and 5.0 for mobile clients, with reliable "

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "server/base/log.h"
+#include "server/base/machine.h"
 
 namespace pulsegate {
 
@@ -18,14 +19,6 @@ namespace {
 constexpr rlim_t most_files = 100'000'000;
 
 std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-
-/// Memory of the machine, or of the process's control group if that is less, in bytes.
-std::size_t memory_of_the_machine() {
-    const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
-    std::ifstream file("/sys/fs/cgroup/memory.max");  // "max" if there is no limit
-    std::size_t limit = 0;
-    return file >> limit ? std::min(limit, physical) : physical;
-}
 
 /// Resident memory of this process, in bytes.
 std::size_t resident() {
@@ -49,7 +42,7 @@ Admission::Admission(const AdmissionSettings& settings, std::size_t own_files) {
     by_setting_ = settings.max_connections != 0 && settings.max_connections < capacity_;
     if (by_setting_) capacity_ = settings.max_connections;
     memory_budget_ =
-        settings.memory_budget != 0 ? settings.memory_budget : memory_of_the_machine() / 4 * 3;
+        settings.memory_budget != 0 ? settings.memory_budget : available_memory() / 4 * 3;
 }
 
 std::string Admission::bound() const {

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 struct AdmissionSettings {
     std::size_t max_connections = 0;  ///< 0: as many as the limit on open files allows
-    std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of the machine's memory
+    std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of `available_memory`
 };
 
 /// How many connections, limited by open files, and how much memory the process may have. A reserve

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <variant>
 
 #include "server/base/clock.h"
+#include "server/base/machine.h"
 
 namespace pulsegate {
 
@@ -57,7 +57,7 @@ Authenticator::Authenticator(AuthenticatorSettings settings)
     : settings_(std::move(settings)),
       hook_(settings_.hook.url ? std::make_unique<AuthHook>(settings_.hook) : nullptr),
       files_(read_files()),
-      checks_(std::max(1u, std::thread::hardware_concurrency()), settings_.longest_wait,
+      checks_(available_processors(), settings_.longest_wait,
               [this](const Credentials& credentials) { return check(credentials); }) {}
 
 Authenticator::~Authenticator() { stop(); }

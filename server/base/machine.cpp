@@ -1,0 +1,105 @@
+#include "server/base/machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace pulsegate {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class Value>
+void lower(std::optional<Value>& least, Value value) {
+    least = std::min(least.value_or(value), value);
+}
+
+/// The number that a file begins with; nothing for "max", and if there is no such file.
+std::optional<std::int64_t> number_in(const fs::path& file) {
+    std::ifstream in(file);
+    std::int64_t number = 0;
+    if (in >> number) return number;
+    return std::nullopt;
+}
+
+void lower_memory(ControlGroupLimits& limits, const fs::path& file) {
+    if (const auto bytes = number_in(file); bytes && *bytes >= 0)
+        lower(limits.memory, static_cast<std::uint64_t>(*bytes));
+}
+
+void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64_t period) {
+    if (quota > 0 && period > 0)
+        lower(limits.processors, static_cast<double>(quota) / static_cast<double>(period));
+}
+
+/// A group of version 2.
+void lower_by_v2(ControlGroupLimits& limits, const fs::path& group) {
+    lower_memory(limits, group / "memory.max");
+    std::ifstream in(group / "cpu.max");
+    std::int64_t quota = 0;
+    std::int64_t period = 0;
+    if (in >> quota >> period) lower_processors(limits, quota, period);
+}
+
+/// A group of version 1, where each hierarchy has one of these.
+void lower_by_v1(ControlGroupLimits& limits, const fs::path& group) {
+    lower_memory(limits, group / "memory.limit_in_bytes");
+    lower_processors(limits, number_in(group / "cpu.cfs_quota_us").value_or(0),
+                     number_in(group / "cpu.cfs_period_us").value_or(0));
+}
+
+/// Calls `look(folder)` for the group `path` below `mount`, and for each above up to the mount. In
+/// a container the path may be the host's, and only the mount is there.
+template <class Look>
+void walk_up(const fs::path& mount, std::string_view path, Look look) {
+    for (fs::path group = fs::path(path).relative_path(); !group.empty();
+         group = group.parent_path())
+        look(mount / group);
+    look(mount);
+}
+
+}  // namespace
+
+ControlGroupLimits control_group_limits(const fs::path& membership, const fs::path& root) {
+    ControlGroupLimits limits;
+    std::ifstream in(membership);
+    // "0::/path" for version 2, "4:cpu,cpuacct:/path" for a hierarchy of version 1.
+    for (std::string line; std::getline(in, line);) {
+        const auto first = line.find(':');
+        const auto second = line.find(':', first + 1);
+        if (first == line.npos || second == line.npos) continue;
+        const auto controllers = line.substr(first + 1, second - first - 1);
+        const auto path = std::string_view(line).substr(second + 1);
+        if (controllers.empty())
+            walk_up(root, path, [&](const fs::path& group) { lower_by_v2(limits, group); });
+        else
+            walk_up(root / controllers, path,
+                    [&](const fs::path& group) { lower_by_v1(limits, group); });
+    }
+    return limits;
+}
+
+std::size_t available_memory() {
+    const auto physical = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                          static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    return std::min(physical, control_group_limits().memory.value_or(physical));
+}
+
+unsigned available_processors() {
+    cpu_set_t mine;
+    const bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
+    // It fails on machines with more processors than the set has places for.
+    const auto by_affinity = known ? CPU_COUNT(&mine) : sysconf(_SC_NPROCESSORS_ONLN);
+    const auto most = static_cast<unsigned>(std::max<long>(by_affinity, 1));
+    const auto quota = control_group_limits().processors;
+    if (!quota || *quota >= most) return most;
+    return std::max(1u, static_cast<unsigned>(std::ceil(*quota)));
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace pulsegate {
+
+/// What the control groups of this process allow it (cgroups(7)): a systemd unit's or a container's
+/// limits. Nothing where there is no limit.
+struct ControlGroupLimits {
+    std::optional<std::uint64_t> memory;  ///< bytes
+    std::optional<double> processors;     ///< that it may use at once, on average
+};
+
+/// The least limits of its own group and of all groups above, version 2 or 1. `membership` is in
+/// the format of /proc/self/cgroup, `root` is where the hierarchies are mounted.
+ControlGroupLimits control_group_limits(
+    const std::filesystem::path& membership = "/proc/self/cgroup",
+    const std::filesystem::path& root = "/sys/fs/cgroup");
+
+/// Bytes of memory that this process may use: the machine's, or less.
+std::size_t available_memory();
+
+/// Processors that this process may use, 1 or more: by its affinity, or less by its control group.
+unsigned available_processors();
+
+}  // namespace pulsegate
