@@ -85,6 +85,18 @@ bool has_control_character(std::string_view text) {
     return false;
 }
 
+Character first_character(std::string_view text) {
+    if (text.empty()) return {0, 0};
+    const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+    const std::size_t size = character(at, text.size());
+    if (size == 0) return {0, 0};
+    if (size == 1) return {at[0], 1};
+    // The lead byte has as many ones in front as there are bytes, and a zero.
+    char32_t code = at[0] & (0x7Fu >> size);
+    for (std::size_t i = 1; i < size; ++i) code = code << 6 | (at[i] & 0x3Fu);
+    return {code, size};
+}
+
 std::string_view first_characters(std::string_view text, std::size_t most) {
     if (text.size() <= most) return text;
     const auto continues = [&](std::size_t at) {

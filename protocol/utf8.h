@@ -13,6 +13,13 @@ bool valid_utf8(std::string_view text);
 /// U+009F? A receiver may call them malformed (MQTT 5.0, section 1.5.4).
 bool has_control_character(std::string_view text);
 
+/// The character that a text begins with.
+struct Character {
+    char32_t code;
+    std::size_t size;  ///< in bytes; 0 if the text begins with no well-formed character
+};
+Character first_character(std::string_view text);
+
 /// As many whole characters from the beginning of this UTF-8 as fit into `most` bytes.
 std::string_view first_characters(std::string_view text, std::size_t most);
 

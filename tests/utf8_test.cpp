@@ -76,6 +76,18 @@ TEST_CASE("text that is cut inside a character is not UTF-8") {
     }
 }
 
+TEST_CASE("the first character of a text has its code point and size") {
+    for (const std::uint32_t code : {0x1u, 0x41u, 0x7Fu, 0x80u, 0x7FFu, 0x800u, 0xD7FFu, 0xFFFFu,
+                                     0x10000u, 0x1F600u, 0x10FFFFu}) {
+        const int size = shortest_size(code);
+        const auto first = first_character(utf8(code, size) + "x");
+        CHECK(first.code == code);
+        CHECK(first.size == static_cast<std::size_t>(size));
+    }
+    for (const char* none : {"", "\x80", "\xC3", "\xE3\x81", "\xFF"})
+        CHECK(first_character(none).size == 0);
+}
+
 TEST_CASE("a text is cut before a character that does not fit") {
     const std::string text = "a\u00E9\u3042\U0001F600";  // 1, 2, 3 and 4 bytes
     const std::size_t expected[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};

@@ -1,5 +1,9 @@
 #include "server/base/log.h"
 
+#include <algorithm>
+#include <cstdint>
+
+#include "protocol/utf8.h"
 #include "server/base/clock.h"
 
 namespace pulsegate {
@@ -20,6 +24,19 @@ bool log_has_room() {
     return ++lines <= lines_a_second;
 }
 
+namespace {
+
+/// What ends a line or a quotation, steers a terminal, or turns the text that follows around.
+bool must_be_escaped(char32_t code) {
+    const auto among = [code](char32_t first, char32_t last) {
+        return code >= first && code <= last;
+    };
+    return code < 0x20 || code == U'\'' || code == U'\\' || among(0x7F, 0x9F) ||
+           among(0x200E, 0x200F) || among(0x2028, 0x202E) || among(0x2066, 0x2069);
+}
+
+}  // namespace
+
 }  // namespace pulsegate
 
 fmt::format_context::iterator fmt::formatter<pulsegate::Quoted>::format(
@@ -28,11 +45,17 @@ fmt::format_context::iterator fmt::formatter<pulsegate::Quoted>::format(
     const std::string_view text = quoted.text;
     auto out = context.out();
     *out++ = '\'';
-    for (const unsigned char c : text.substr(0, longest)) {
-        if (c < 0x20 || c == 0x7F || c == '\'' || c == '\\')
-            out = fmt::format_to(out, "\\x{:02x}", c);
+    for (auto rest = pulsegate::first_characters(text, longest); !rest.empty();) {
+        const auto [code, size] = pulsegate::first_character(rest);
+        if (size == 0)
+            out = fmt::format_to(out, "\\x{:02x}", static_cast<unsigned char>(rest.front()));
+        else if (!pulsegate::must_be_escaped(code))
+            out = std::copy_n(rest.begin(), size, out);
+        else if (code < 0x80)
+            out = fmt::format_to(out, "\\x{:02x}", static_cast<std::uint32_t>(code));
         else
-            *out++ = static_cast<char>(c);
+            out = fmt::format_to(out, "\\u{:04x}", static_cast<std::uint32_t>(code));
+        rest.remove_prefix(std::max<std::size_t>(size, 1));
     }
     *out++ = '\'';
     if (text.size() > longest) out = fmt::format_to(out, "... ({} bytes)", text.size());

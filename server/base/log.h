@@ -7,7 +7,8 @@
 
 namespace pulsegate {
 
-/// Text from the network for a log line: in quotes, control characters escaped, cut after 64 bytes.
+/// Text from the network for a log line: in quotes, cut after 64 bytes, and whatever could end the
+/// line, steer a terminal or change the direction of the text is escaped.
 /// A view that is escaped when it is formatted, so that suppressed lines cost nothing.
 struct Quoted {
     std::string_view text;
