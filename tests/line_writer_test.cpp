@@ -1,6 +1,7 @@
 #include "server/base/line_writer.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -70,6 +71,36 @@ TEST_CASE("lines of several threads stay whole, and in order for each") {
 TEST_CASE("a path that can't be written is an error at once") {
     CHECK_THROWS_AS(LineWriter("/no/such/folder/events", ignore), std::system_error);
     CHECK_THROWS_AS(LineWriter("/tmp", ignore), std::system_error);
+}
+
+TEST_CASE("what is written is not for everybody to read") {
+    const TemporaryPath file;
+    const auto before = ::umask(0);
+    { LineWriter log(file.path, ignore); }
+    ::umask(before);
+    struct stat about {};
+    REQUIRE(::stat(file.path.c_str(), &about) == 0);
+    CHECK((about.st_mode & 0777) == 0640);
+}
+
+TEST_CASE("a line writer follows no symbolic link, at the start and when it opens its file again") {
+    const TemporaryPath file;
+    const std::string target = file.path + ".target";
+    REQUIRE(::symlink(target.c_str(), file.path.c_str()) == 0);
+    CHECK_THROWS_WITH(LineWriter(file.path, ignore),
+                      doctest::Contains("is a symbolic link, which is not followed"));
+    std::remove(file.path.c_str());
+    std::string complaint;
+    {
+        LineWriter log(file.path, [&](const std::string& said) { complaint = said; });
+        log.write("one");
+        REQUIRE(std::rename(file.path.c_str(), target.c_str()) == 0);
+        REQUIRE(::symlink("/no/such/file", file.path.c_str()) == 0);
+        log.reopen();
+    }
+    CHECK(complaint.find("is a symbolic link") != std::string::npos);
+    CHECK(complaint.find("still writing to the old file") != std::string::npos);
+    std::remove(target.c_str());
 }
 
 TEST_CASE("a line writer goes on in a new file when the old one was moved away") {

@@ -18,9 +18,14 @@ constexpr std::size_t most_waiting = 64 * 1024 * 1024;
 
 int open_file(const std::string& path) {
     if (path == "-") return STDOUT_FILENO;
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file < 0) throw std::system_error(errno, std::generic_category(), path);
-    return file;
+    // Who is there is not for everybody to read; and in a folder that others may write to, a link
+    // would have us write to any file.
+    constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    const int file = ::open(path.c_str(), flags, 0640);
+    if (file >= 0) return file;
+    const bool link = errno == ELOOP;
+    throw std::system_error(errno, std::generic_category(),
+                            link ? path + " is a symbolic link, which is not followed" : path);
 }
 
 }  // namespace

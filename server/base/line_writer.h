@@ -18,7 +18,8 @@ public:
     /// Called on the writer's thread with what went wrong.
     using Complain = std::function<void(const std::string&)>;
 
-    /// Appends to `path`; `-` is standard output. Throws std::system_error.
+    /// Appends to `path`, which it creates with mode 0640; `-` is standard output. Throws
+    /// std::system_error, also if the path is a symbolic link.
     LineWriter(const std::string& path, Complain complain);
 
     /// Writes to an open file, which it does not close.
