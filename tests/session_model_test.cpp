@@ -631,6 +631,10 @@ private:
         expect(client, {{PacketType::pubcomp,
                          id,
                          {tells ? Reason::packet_identifier_not_found : Reason::success}}});
+        if (!known || !chance(20)) return;
+        note("{} releases {} again", client.name, id);
+        handle(client, Pubrel{id, Reason::success, {}});
+        expect(client, {{PacketType::pubcomp, id, {Reason::success}}});
     }
 
     // -- acknowledging --

@@ -1,5 +1,7 @@
 #include "server/session/exchanges.h"
 
+#include <algorithm>
+
 namespace pulsegate {
 
 Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
@@ -8,7 +10,8 @@ Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
 }
 
 void Exchanges::forget_if_idle() {
-    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty()) flow_.reset();
+    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty() && flow_->released.empty())
+        flow_.reset();
 }
 
 // -- messages to the client --
@@ -77,9 +80,19 @@ void Exchanges::received(Outbox::Totals& totals, std::uint16_t packet_id) {
 }
 
 bool Exchanges::release(std::uint16_t packet_id) {
-    const bool known = flow_ && flow_->unreleased.erase(packet_id) > 0;
-    forget_if_idle();
-    return known;
+    if (!flow_) return false;
+    const auto& lately = flow_->released;
+    const bool again = std::find(lately.begin(), lately.end(), packet_id) != lately.end();
+    const bool known = flow_->unreleased.erase(packet_id) > 0;
+    if (known && !again) remember_released(packet_id);
+    return known || again;
+}
+
+void Exchanges::remember_released(std::uint16_t packet_id) {
+    Flow& flow = *flow_;
+    if (flow.released.size() < released_kept) return flow.released.push_back(packet_id);
+    flow.released[flow.oldest] = packet_id;
+    flow.oldest = (flow.oldest + 1) % released_kept;
 }
 
 void Exchanges::clear() {
