@@ -132,6 +132,7 @@ void Connection::resume() {
         end({Cause::connection_lost, Reason::success, "reset by the peer"});
     // Who was taken over or thrown out meanwhile has no say any more.
     if (reads()) consume({}, monotonic_now());
+    end_websocket();
     settle();
     wait_readable();
 }
@@ -192,16 +193,24 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
     } while (frames.event == Unframed::Event::ping || frames.event == Unframed::Event::pong);
     const bool ends = frames.event != Unframed::Event::none;
     extras_->rest.assign(input.begin(), ends ? input.begin() : input.end());
-
-    // What came before the end counts, a DISCONNECT above all.
+    if (ends) {
+        const bool bad = frames.event == Unframed::Event::bad;
+        extras_->websocket_end = WebSocketEnd{frames.code, bad ? frames.cause : nullptr};
+    }
     if (payload > 0) consume(Bytes(front, payload), now);
-    if (!ends || !reads()) return;
-    const bool bad = frames.event == Unframed::Event::bad;
-    append_close(outgoing(), frames.code);
+    end_websocket();
+}
+
+/// What came before the end counts, a DISCONNECT above all: while its packets wait, and if its
+/// CONNECT has moved it to another shard, the end waits behind them.
+void Connection::end_websocket() {
+    if (!reads() || queued_ || parked_ || !extras_ || !extras_->websocket_end) return;
+    const auto [code, fault] = *extras_->websocket_end;
+    append_close(outgoing(), code);
     extras_->close_sent = true;
-    if (bad) ++context_.counters.bad_packets;
-    end({bad ? Cause::kicked : Cause::connection_lost, Reason::success,
-         bad ? frames.cause : "the peer closed the WebSocket without DISCONNECT"});
+    if (fault) ++context_.counters.bad_packets;
+    end({fault ? Cause::kicked : Cause::connection_lost, Reason::success,
+         fault ? fault : "the peer closed the WebSocket without DISCONNECT"});
 }
 
 void Connection::consume(Bytes input, Millis now) {

@@ -120,6 +120,7 @@ private:
     void wait_writable();
     bool receive();
     void read_frames(std::span<std::uint8_t> input, Millis now);
+    void end_websocket();
     void consume(Bytes input, Millis now);
     bool handle(Bytes packet, Millis now);
     bool handle_connect(Bytes packet, Millis now);

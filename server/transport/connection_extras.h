@@ -14,6 +14,12 @@
 
 namespace pulsegate {
 
+/// Why a WebSocket is to be closed.
+struct WebSocketEnd {
+    CloseCode code;
+    const char* fault = nullptr;  ///< null: the peer closed it
+};
+
 /// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
 /// in front; and the way in, until it is gone. A plain connection has none.
 struct ConnectionExtras {
@@ -23,6 +29,9 @@ struct ConnectionExtras {
     bool close_sent = false;  ///< of WebSocket
     Unframer unframer{};
     std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
+    /// The peer's close frame, or what was wrong with its frames, as long as packets that came
+    /// before it are still to be handled.
+    std::optional<WebSocketEnd> websocket_end{};
     std::optional<boost::asio::ip::tcp::endpoint> proxied_peer{};  ///< the client, says the proxy
 };
 

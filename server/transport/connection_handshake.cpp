@@ -120,6 +120,7 @@ void Connection::go_on(Bytes connect) {
     context_.wheel.schedule(*this, due_at(now));
     parked_ = too_fast(connect, now);
     consume({}, now);
+    end_websocket();
     settle();
     wait_readable();
 }

@@ -29,6 +29,9 @@ using Step = Handshake::Step;
 /// The largest PROXY header, and the largest HTTP request, that a connection may begin with.
 constexpr std::size_t longest_header = 8 * 1024;
 
+/// What one TLS record holds, at most (RFC 8446, section 5.1).
+constexpr std::size_t longest_record = 16 * 1024;
+
 Step step_after_failure(ssize_t size) {
     return size < 0 && (errno == EAGAIN || errno == EINTR) ? Step::reads : Step::gone;
 }
@@ -137,15 +140,17 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
 }
 
 Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
-    char bytes[longest_header];
-    const auto end = [this] { return input_.find("\r\n\r\n"); };
-    if (end() == std::string::npos) {
-        const auto room = longest_header - input_.size();
-        const auto size = receive_now(socket, extras.tls.get(), bytes, room);
+    constexpr std::string_view end_of_header = "\r\n\r\n";
+    if (input_.find(end_of_header) == std::string::npos) {
+        // A whole record: what OpenSSL keeps of one makes no socket readable.
+        char bytes[longest_record];
+        const auto size = receive_now(socket, extras.tls.get(), bytes, sizeof bytes);
         if (size <= 0) return step_after_failure(size);
         input_.append(bytes, static_cast<std::size_t>(size));
     }
-    if (end() != std::string::npos) return answer_upgrade(end() + 4, extras);
+    const auto end = input_.find(end_of_header);
+    if (end <= longest_header - end_of_header.size())
+        return answer_upgrade(end + end_of_header.size(), extras);
     if (input_.size() < longest_header) return Step::done;  // until nothing more is there
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
     return refuse("WebSocket: the request is too large");

@@ -373,6 +373,48 @@ class WebSocketTest(unittest.TestCase):
             answer += more
         self.assertIn(b"\r\n\r\n\x82\x04" + CONNACK, answer)
 
+    def test_a_close_right_behind_connect_is_heard_wherever_the_user_lives(self):
+        with Gateway("--listen", "ws://127.0.0.1:0", "--shards", "4", events=True) as gateway:
+            port = port_of(gateway, "ws")
+            names = [b"%c" % (ord("a") + i) for i in range(20)]
+            for name in names:
+                client = WebSocket(port)
+                self.addCleanup(client.socket.close)
+                client.send(frame(CONNECT % name) + frame(b"\x30\x05\x00\x01xhi") + frame(struct.pack(">H", 1000), 8))
+                self.assertEqual(client.next(), (2, CONNACK))
+                self.assertEqual(client.next(), (8, struct.pack(">H", 1000)))
+            wait_until(lambda: len(gateway.events()) == 2 * len(names), what="everybody offline")
+            self.assertEqual(gateway.metric("pulsegate_packets_received_total", type="publish"), len(names))
+
+    def test_a_disconnect_between_connect_and_close_is_heard_too(self):
+        with Gateway("--listen", "ws://127.0.0.1:0", "--shards", "4", events=True) as gateway:
+            for name in (b"%c" % (ord("a") + i) for i in range(10)):
+                client = WebSocket(port_of(gateway, "ws"))
+                self.addCleanup(client.socket.close)
+                client.send(frame(CONNECT % name) + frame(b"\xe0\x00") + frame(b"", 8))
+                self.assertEqual(client.next(), (2, CONNACK))
+                wait_until(lambda: [event["cause"] for event in gateway.events(name.decode())] == ["login", "logout"],
+                           what="the logout")
+
+    def test_what_comes_in_one_tls_record_with_the_upgrade_is_read_at_once(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        certificate, key = authority.issue("localhost")
+        context = ssl.create_default_context(cafile=authority.ca)
+        upgrade = (f"GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                   f"Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n")
+        connect = b"\x00\x04MQTT\x04\x06\x00\x0a\x00\x01p" + b"\x00\x01w" + struct.pack(">H", 12_000) + bytes(12_000)
+        packet = b"\x10" + bytes([len(connect) % 128 | 0x80, len(connect) // 128]) + connect
+        with Gateway("--listen", "wss://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key) as gateway:
+            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "wss")), timeout=5)
+            with context.wrap_socket(plain, server_hostname="localhost") as stream:
+                stream.sendall(upgrade.encode() + frame(packet))  # one record: less than 16 KiB
+                answer = b""
+                while not answer.endswith(b"\x82\x04" + CONNACK):
+                    more = stream.recv(1000)
+                    self.assertTrue(more, answer)
+                    answer += more
+
     def test_a_flood_of_tiny_fragments_harms_nobody(self):
         client = self.client().log_in(b"f")
         client.send(frame(b"\x30\xff\xff\x03", 2, False), *[frame(b"x", 0, False)] * 60_000)
