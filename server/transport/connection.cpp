@@ -180,6 +180,7 @@ bool Connection::receive() {
 /// Takes the packets out of their WebSocket frames, in place.
 void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
     std::uint8_t* const front = input.data();
+    const std::size_t size = input.size();
     std::size_t payload = 0;
     Unframed frames;
     do {
@@ -198,7 +199,16 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
         extras_->websocket_end = WebSocketEnd{frames.code, bad ? frames.cause : nullptr};
     }
     if (payload > 0) consume(Bytes(front, payload), now);
+    if (!ends) pay_for_framing(size - input.size() - payload, now);
     end_websocket();
+}
+
+/// Headers of frames, pings and pongs take their time by the rate of bytes, as packets do. But they
+/// are no sign of life: who has been silent too long is read on, and not parked, until it is due.
+void Connection::pay_for_framing(std::size_t bytes, Millis now) {
+    if (state_ != State::open || tick_after(last_packet_ + limit_) <= context_.wheel.now()) return;
+    const double time = static_cast<double>(bytes) * context_.settings.byte_time;
+    if (time > 0 && pay(time, Limit::max_byte_rate, now)) parked_ = true;
 }
 
 /// What came before the end counts, a DISCONNECT above all: while its packets wait, and if its
@@ -320,12 +330,16 @@ bool Connection::too_fast(Bytes packet, Millis now) {
     const bool acknowledges = type >= PacketType::puback && type <= PacketType::pubcomp;
     const double as_message = acknowledges ? 0 : settings.message_time;
     const double as_bytes = static_cast<double>(packet.size()) * settings.byte_time;
+    return pay(std::max(as_message, as_bytes),
+               as_message >= as_bytes ? Limit::max_message_rate : Limit::max_byte_rate, now);
+}
+
+/// Counts so many ns as taken. True if that is more than may come at once.
+bool Connection::pay(double time, Limit limit, Millis now) {
     const std::int64_t moment = now * 1'000'000;
-    paid_until_ =
-        std::max(paid_until_, moment) + static_cast<std::int64_t>(std::max(as_message, as_bytes));
+    paid_until_ = std::max(paid_until_, moment) + static_cast<std::int64_t>(time);
     if (paid_until_ - moment <= burst * 1'000'000) return false;
-    context_.counters.count(as_message >= as_bytes ? Limit::max_message_rate
-                                                   : Limit::max_byte_rate);
+    context_.counters.count(limit);
     if (!std::exchange(slowed_, true)) context_.owner.on_slowed(*this);
     return true;
 }

@@ -138,6 +138,8 @@ private:
     bool ping_websocket();
     Tick due_at(Millis now) const;
     bool too_fast(Bytes packet, Millis now);
+    bool pay(double time, Limit limit, Millis now);
+    void pay_for_framing(std::size_t bytes, Millis now);
     void charge(std::uint64_t work, Millis now);
     void count_backlog();
     bool reads() const { return state_ == State::login || state_ == State::open; }

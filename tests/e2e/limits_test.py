@@ -15,7 +15,7 @@ import packets
 from auth_test import Folder
 from certificates import Certificates
 from gateway import Client, DISCONNECT, Gateway, PINGREQ, port_of, wait_until
-from transports_test import WebSocket
+from transports_test import WebSocket, frame
 
 BUSY, BANNED, QUOTA, TAKEN_OVER = 0x89, 0x8A, 0x97, 0x8E
 OLD_BUSY, OLD_NOT_AUTHORIZED = 3, 5
@@ -234,6 +234,19 @@ class RateTest(Scene):
     def test_who_sends_too_many_bytes_is_read_more_slowly_and_loses_none(self):
         gateway = self.gateway("--max-byte-rate", "100KiB")
         self.assertGreater(self.flood(gateway, 300, b"x" * 1000), 1.8)
+        self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-byte-rate"), 0)
+
+    def test_pings_of_a_websocket_are_bytes_too(self):
+        gateway = self.gateway("--max-byte-rate", "100KiB", "--listen", "ws://127.0.0.1:0")
+        client = WebSocket(port_of(gateway, "ws"))
+        self.addCleanup(client.socket.close)
+        client.send(frame(packets.connect(4, "pinger", keepalive=60)))
+        client.next()
+        started = time.monotonic()
+        client.send(frame(b"x" * 94, 10) * 3000)  # three seconds' worth of pongs, of which one may come at once
+        client.send(frame(PINGREQ))
+        self.assertEqual(client.next(), (2, b"\xd0\x00"))
+        self.assertGreater(time.monotonic() - started, 1.5)
         self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-byte-rate"), 0)
 
     def test_who_is_slowed_is_not_called_dead(self):
