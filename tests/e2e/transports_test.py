@@ -522,6 +522,16 @@ class ProxyTest(unittest.TestCase):
                 self.assertEqual(receive(self.connect(gateway, header), 4), CONNACK)
             gateway.wait_for_log(r"127\.0\.0\.1:\d+ client 'p'")
 
+    def test_a_client_without_an_address_falls_under_the_limits_of_its_proxy(self):
+        of_no_family = self.V2 + b"\x21\x00\x00\x00"
+        with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--max-connections-per-address", 1) as gateway:
+            first = self.connect(gateway, b"PROXY UNKNOWN\r\n")
+            self.assertEqual(receive(first, 4), CONNACK)
+            for header in (b"PROXY UNKNOWN\r\n", of_no_family):
+                self.assertEqual(receive(self.connect(gateway, header), 4), b"\x20\x02\x00\x03")
+            known = self.connect(gateway, b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 1883\r\n")
+            self.assertEqual(receive(known, 4), CONNACK)
+
     def test_who_brings_no_header_is_turned_away(self):
         with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
             for header in (b"", b"PROXY TCP4 nonsense\r\n", self.V2 + b"\x31\x11\x00\x00"):
