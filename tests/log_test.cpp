@@ -40,3 +40,37 @@ TEST_CASE("long text is cut, and its length is told") {
     CHECK(fmt::format("{}", quoted(std::string(65, 'a'))) ==
           "'" + std::string(64, 'a') + "'... (65 bytes)");
 }
+
+TEST_CASE("lines that peers provoke have room for 50 at once, and 1,000 a minute after that") {
+    LineBudget budget;
+    Millis now = 1'000'000;
+    const auto lines = [&](int tries) {
+        int logged = 0;
+        for (int i = 0; i < tries; ++i) logged += budget.take(now);
+        return logged;
+    };
+    CHECK(lines(1000) == 50);
+    int in_a_minute = 0;
+    for (int i = 0; i < 600; ++i) {
+        now += 100;
+        in_a_minute += lines(100);
+    }
+    CHECK(in_a_minute == 1000);
+    now += 60'000;  // nothing happens for a while
+    CHECK(lines(1000) == 50);
+}
+
+TEST_CASE("how many lines had no room is said, but not all the time") {
+    LineBudget budget;
+    Millis now = 1'000'000;
+    for (int i = 0; i < 150; ++i) (void)budget.take(now);
+    CHECK(budget.suppressed(now) == 0);  // it has only just begun
+    CHECK(budget.suppressed(now + 1000) == 100);
+    CHECK(budget.suppressed(now + 1000) == 0);
+    now += 2000;
+    for (int i = 0; i < 100; ++i) (void)budget.take(now);
+    CHECK(budget.suppressed(now + 1000) == 0);
+    const auto later = budget.suppressed(now + 10'000);
+    CHECK(later > 50);
+    CHECK(later < 100);
+}

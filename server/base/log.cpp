@@ -4,24 +4,36 @@
 #include <cstdint>
 
 #include "protocol/utf8.h"
-#include "server/base/clock.h"
 
 namespace pulsegate {
 
-bool log_has_room() {
-    constexpr int lines_a_second = 50;
-    thread_local Millis second = 0;
-    thread_local int lines = 0;
-
-    const Millis now = monotonic_now() / 1000;
-    if (now != second) {
-        if (lines > lines_a_second)
-            spdlog::warn("{} more lines like these were suppressed in one second",
-                         lines - lines_a_second);
-        second = now;
-        lines = 0;
+bool LineBudget::take(Millis now) {
+    constexpr Millis minute = 60'000;
+    constexpr Millis time_of_a_line = minute / 1000;
+    constexpr Millis time_of_all = 50 * time_of_a_line;
+    full_at_ = std::max(full_at_, now);
+    if (full_at_ + time_of_a_line - now > time_of_all) {
+        if (suppressed_++ == 0) report_at_ = std::max(report_at_, now + 1000);
+        return false;
     }
-    return ++lines <= lines_a_second;
+    full_at_ += time_of_a_line;
+    return true;
+}
+
+std::uint64_t LineBudget::suppressed(Millis now) {
+    constexpr Millis report_every = 10'000;
+    if (suppressed_ == 0 || now < report_at_) return 0;
+    report_at_ = now + report_every;
+    return std::exchange(suppressed_, 0);
+}
+
+bool log_has_room() {
+    thread_local LineBudget budget;
+    const Millis now = monotonic_now();
+    if (!budget.take(now)) return false;
+    if (const auto left_out = budget.suppressed(now); left_out > 0)
+        spdlog::warn("{} more lines like these were suppressed", left_out);
+    return true;
 }
 
 namespace {

@@ -2,8 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
+
+#include "server/base/clock.h"
 
 namespace pulsegate {
 
@@ -15,9 +18,24 @@ struct Quoted {
 };
 inline Quoted quoted(std::string_view text) { return {text}; }
 
-/// May this thread log one more line that a peer can provoke? Fifty a second are allowed, so that
-/// an attack fills neither the disk nor the loop's time; suppressed lines are counted and their
-/// number is logged.
+/// How many lines that peers can provoke one thread may log: 50 at once, and 1,000 a minute as long
+/// as it lasts, so that an attack fills neither the disk nor the loop's time. It has no clock.
+class LineBudget {
+public:
+    /// Is there room for one more line? The others are counted.
+    bool take(Millis now);
+
+    /// How many lines had no room, to be logged behind a line that had; 0 if it is too early to say
+    /// so again.
+    std::uint64_t suppressed(Millis now);
+
+private:
+    Millis full_at_ = 0;  ///< when all 50 have room again
+    Millis report_at_ = 0;
+    std::uint64_t suppressed_ = 0;
+};
+
+/// May this thread log one more line that a peer can provoke?
 bool log_has_room();
 
 /// Logs a line that a peer can provoke, within the limit of `log_has_room`.

@@ -216,7 +216,8 @@ void LoginFlow::count_wrong_password(const Login& login) {
     const Address& address = login.connection->origin().address;
     const auto guess = fingerprint(connect.username.value_or(""), connect.password.value_or(""));
     if (!address_limits_.failed(address, guess, login.now)) return;
-    spdlog::warn(
+    log_limited(
+        spdlog::level::warn,
         "{} banned for ban-time: too many wrong passwords from there (ban-failures). DELETE "
         "/api/v1/bans?address={} lifts the ban; if it is a proxy's, use ?proxy-protocol",
         address.text(), address.text());
@@ -287,10 +288,10 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
     const bool banned = broken ? client_limits_.broke_off(session.user.name, session.client, now)
                                : client_limits_.logged_out(session.user.name, session.client, now);
     if (!banned) return;
-    spdlog::warn(
-        "client {} of user {} banned for ban-time: it comes and goes all the time "
-        "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
-        quoted(session.client), quoted(session.user.name));
+    log_limited(spdlog::level::warn,
+                "client {} of user {} banned for ban-time: it comes and goes all the time "
+                "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
+                quoted(session.client), quoted(session.user.name));
 }
 
 // -- those that wait --
