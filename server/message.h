@@ -22,6 +22,7 @@ struct Message {
     Millis expires = 0;           ///< when its Message Expiry Interval ends; 0: never
     std::uint64_t stamp = 0;      ///< of a retained message: the latest stamp wins, on every shard
     std::uint64_t publisher = 0;  ///< of a retained message: the client's fingerprint
+    std::uint64_t sender = 0;     ///< fingerprint of the user who published it; 0: the gateway
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
 
     bool expired(Millis now) const { return expires != 0 && now > expires; }

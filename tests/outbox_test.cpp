@@ -52,14 +52,14 @@ TEST_CASE("a delivery comes out of the queue as it went in") {
     put.retain = true;
     put.identifiers = {1, 2};
     outbox.enqueue(put);
-    const auto back = outbox.take_oldest();
+    const auto back = outbox.take_surplus(put);
     REQUIRE(back);
     CHECK(back->message->payload == "hello");
     CHECK(back->qos == QoS::at_least_once);
     CHECK(back->retain);
     CHECK(back->identifiers == std::vector<std::uint32_t>{1, 2});
     CHECK(*back->share == "$share/g/x");
-    CHECK_FALSE(outbox.take_oldest());
+    CHECK_FALSE(outbox.take_surplus(put));
     CHECK(outbox.idle());
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
             outbox->enqueue(delivery(std::to_string(step)));
             expected.push_back(std::to_string(step));
         } else {
-            const auto oldest = outbox->take_oldest();
+            const auto oldest = outbox->take_surplus(delivery(""));
             REQUIRE(oldest.has_value() == !expected.empty());
             if (!oldest) continue;
             REQUIRE(oldest->message->payload == expected.front());
@@ -100,6 +100,32 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
     outboxes.clear();
     CHECK(totals.messages == 0);
     CHECK(totals.bytes == 0);
+}
+
+TEST_CASE("whoever has most in a full queue loses first, and nobody else's goes for it") {
+    Outbox::Totals totals;
+    Outbox outbox(totals);
+    const auto message = [](std::uint64_t sender, std::string payload) {
+        return Delivery{.message = std::make_shared<Message>(Message{.topic = "inbox/bob",
+                                                                     .payload = std::move(payload),
+                                                                     .properties = {},
+                                                                     .sender = sender}),
+                        .qos = QoS::at_least_once};
+    };
+    const auto surplus = [&](const Delivery& next) {
+        const auto taken = outbox.take_surplus(next);
+        return taken ? taken->message->payload : "the next one";
+    };
+    outbox.enqueue(message(1, "important"));
+    outbox.enqueue(message(2, "flood 1"));
+    outbox.enqueue(message(3, "also important"));
+    outbox.enqueue(message(2, "flood 2"));
+    CHECK(surplus(message(2, "flood 3")) == "flood 1");
+    outbox.enqueue(message(2, "flood 3"));
+    CHECK(surplus(message(4, "from another")) == "flood 2");
+    CHECK(surplus(message(5, std::string(1000, '!'))) == "the next one");
+    CHECK(surplus(message(3, "more")) == "also important");
+    CHECK(outbox.queued() == 2);
 }
 
 TEST_CASE("no more is in flight than the window takes, and an acknowledgement makes room") {

@@ -547,6 +547,7 @@ private:
         Note made;
         made.topic = std::move(topic);
         made.publisher = client.name;
+        made.user = client.user;
         made.payload = fmt::format("{}-{}", client.name, ++payloads_);
         if (scene_.small_packets) made.payload.append(below(70), '.');
         made.qos = QoS{static_cast<std::uint8_t>(below(3))};

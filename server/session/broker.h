@@ -109,7 +109,7 @@ public:
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
-        return router_.work() + shared_.work() + replay_.work() + fan_out_.work();
+        return router_.work() + shared_.work() + replay_.work() + fan_out_.work() + sender_.work();
     }
 
 private:

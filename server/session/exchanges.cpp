@@ -62,8 +62,8 @@ void Exchanges::interrupt() {
     if (flow_) flow_->outbox.interrupt();
 }
 
-std::optional<Delivery> Exchanges::take_oldest() {
-    return flow_ ? flow_->outbox.take_oldest() : std::nullopt;
+std::optional<Delivery> Exchanges::take_surplus(const Delivery& next) {
+    return flow_ ? flow_->outbox.take_surplus(next) : std::nullopt;
 }
 
 std::size_t Exchanges::take_lost() {

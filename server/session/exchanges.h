@@ -30,7 +30,7 @@ public:
     Outbox::Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Outbox::Effect on_pubcomp(std::uint16_t packet_id);
     void interrupt();
-    std::optional<Delivery> take_oldest();
+    std::optional<Delivery> take_surplus(const Delivery& next);
     template <class Wanted>
     std::vector<Delivery> take_if(Wanted wanted);
     std::size_t count_lost() { return flow_->outbox.count_lost(); }

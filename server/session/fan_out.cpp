@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/topics.h"
 
@@ -34,6 +35,7 @@ void FanOut::publish(Message message, const Session* publisher, Millis now) {
         message.stamp = next_stamp();
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
+    if (publisher) message.sender = keyed_hash(publisher->user.name);
     const auto shared = std::make_shared<const Message>(std::move(message));
     if (retained && !retained_.keep(shared, now)) {
         ++counters_.dropped_not_retained;

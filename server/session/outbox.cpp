@@ -36,6 +36,7 @@ void Outbox::enqueue(Delivery delivery) {
     queued_bytes_ += cost;
     totals_.bytes += cost;
     ++totals_.messages;
+    if (surplus_) surplus_->shares.add(delivery.message->sender, cost);
     queue_.push_back(std::move(delivery));
 }
 
@@ -93,9 +94,24 @@ void Outbox::interrupt() {
     }
 }
 
-std::optional<Delivery> Outbox::take_oldest() {
-    if (queue_.empty()) return std::nullopt;
-    return dequeue(queue_.begin());
+std::optional<Delivery> Outbox::take_surplus(const Delivery& next) {
+    if (!surplus_) count_shares();
+    Surplus& surplus = *surplus_;
+    const auto largest = surplus.shares.largest(next.message->sender, next.cost());
+    if (!surplus.shares.has(largest)) return std::nullopt;
+    const bool same = std::exchange(surplus.largest, largest) == largest;
+    if (!same || surplus.from == queue_.end()) surplus.from = queue_.begin();
+    surplus.from = std::find_if(surplus.from, queue_.end(), [&](const Delivery& delivery) {
+        return delivery.message->sender == largest;
+    });
+    return dequeue(surplus.from);
+}
+
+void Outbox::count_shares() {
+    surplus_ = std::make_unique<Surplus>();
+    surplus_->from = queue_.begin();
+    for (const Delivery& delivery : queue_)
+        surplus_->shares.add(delivery.message->sender, delivery.cost());
 }
 
 std::size_t Outbox::take_lost() { return std::exchange(lost_, 0); }
@@ -126,8 +142,13 @@ Delivery Outbox::dequeue(std::list<Delivery>::iterator entry) {
     queued_bytes_ -= cost;
     totals_.bytes -= cost;
     --totals_.messages;
+    if (surplus_) {
+        surplus_->shares.remove(entry->message->sender, cost);
+        if (surplus_->from == entry) ++surplus_->from;
+    }
     Delivery delivery = std::move(*entry);
     queue_.erase(entry);
+    if (queue_.empty()) surplus_.reset();
     return delivery;
 }
 

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <iterator>
 #include <list>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "server/message.h"
+#include "server/session/sender_shares.h"
 
 namespace pulsegate {
 
@@ -67,8 +69,11 @@ public:
     /// The connection has ended: messages in flight will be sent again.
     void interrupt();
 
-    /// Removes the oldest message from the queue; nothing if the queue is empty.
-    std::optional<Delivery> take_oldest();
+    /// Makes room in a full queue for the message `next`: removes the oldest one of the user who
+    /// would have the most bytes in it. Nothing if that is `next` itself.
+    std::optional<Delivery> take_surplus(const Delivery& next);
+    /// Entries examined for it, about.
+    std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
     /// order of sending; `sent` is false for queued messages.
@@ -103,12 +108,22 @@ private:
     List::iterator find(std::uint16_t packet_id);
     std::uint16_t next_packet_id(std::uint16_t last);
     Delivery dequeue(std::list<Delivery>::iterator entry);
+    void count_shares();
 
     Totals& totals_;
     List sent_;         ///< in flight on this connection, the oldest first
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
     std::list<Delivery> queue_;
     std::size_t queued_bytes_ = 0;
+
+    /// Of a queue that was full, until it is empty.
+    struct Surplus {
+        SenderShares shares;
+        SenderShares::Sender largest = 0;
+        std::list<Delivery>::iterator from;  ///< no message of `largest` stands before it
+    };
+    std::unique_ptr<Surplus> surplus_;
+
     std::size_t lost_ = 0;
     std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
     bool shared_ = false;           ///< some messages are of a shared subscription

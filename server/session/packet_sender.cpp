@@ -77,19 +77,27 @@ void PacketSender::wait(Session& session, const Delivery& delivery) {
                (outbox->queued() >= settings_.max_queued_messages ||
                 outbox->queued_bytes() + cost > settings_.max_queued_bytes);
     };
-    while (full()) drop_oldest(session);
+    while (full())
+        if (!make_room(session, delivery)) return;
     exchanges.enqueue(waiting_, delivery);
 }
 
-/// Drops the oldest message: in a chat the newest ones matter most.
-void PacketSender::drop_oldest(Session& session) {
-    const auto lost = session.state.exchanges().take_oldest();
+/// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
+/// matter most, but nobody may make others' go. False if the delivery itself is dropped.
+bool PacketSender::make_room(Session& session, const Delivery& delivery) {
+    const auto taken = session.state.exchanges().take_surplus(delivery);
+    work_ += session.state.exchanges().outbox()->senders_queued();
+    count_lost(session, taken ? *taken->message : *delivery.message);
+    return taken.has_value();
+}
+
+void PacketSender::count_lost(Session& session, const Message& lost) {
     ++counters_.dropped_queue_full;
     if (session.state.exchanges().count_lost() == 1)
-        log_limited(
-            spdlog::level::warn,
-            "client {} of user {}: queue full, dropping its oldest messages, the first to {}",
-            quoted(session.client), quoted(session.user.name), quoted(lost->message->topic));
+        log_limited(spdlog::level::warn,
+                    "client {} of user {}: queue full, dropping the oldest messages of those who "
+                    "have most in it, the first to {}",
+                    quoted(session.client), quoted(session.user.name), quoted(lost.topic));
 }
 
 void PacketSender::report_lost(Session& session) {

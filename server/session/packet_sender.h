@@ -45,6 +45,9 @@ public:
     template <class AnyPacket>
     void send(Session& session, AnyPacket packet);
 
+    /// Entries of full queues examined since the start: the measure of a turn's work.
+    std::uint64_t work() const { return work_; }
+
     const Outbox::Totals& waiting() const { return waiting_; }
     Outbox::Totals& waiting() { return waiting_; }
 
@@ -52,13 +55,15 @@ private:
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
                       PublishEncoder& encoder, Millis now);
     void wait(Session& session, const Delivery& delivery);
-    void drop_oldest(Session& session);
+    bool make_room(Session& session, const Delivery& delivery);
+    void count_lost(Session& session, const Message& lost);
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
     void report_lost(Session& session);
 
     const BrokerSettings& settings_;
     Counters& counters_;
     Outbox::Totals waiting_;
+    std::uint64_t work_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
 

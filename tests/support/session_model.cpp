@@ -6,6 +6,8 @@
 #include <iterator>
 
 #include "protocol/encode.h"
+#include "server/base/hash.h"
+#include "server/message.h"
 
 namespace pulsegate {
 
@@ -14,6 +16,14 @@ namespace {
 template <class... Args>
 [[noreturn]] void broken(fmt::format_string<Args...> format, Args&&... args) {
     throw Broken(fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::uint64_t sender(const Copy& copy) { return keyed_hash(copy.note->user); }
+
+std::size_t cost(const Copy& copy) {
+    return Message{.topic = copy.note->topic, .payload = copy.note->payload, .properties = {}}
+               .cost() +
+           copy.identifiers.size() * sizeof(std::uint32_t);
 }
 
 std::vector<std::string_view> levels_of(std::string_view text) {
@@ -221,13 +231,21 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
         else if (session.connected)
             session.due.push_back(std::move(*copy));
         // A connected client may have room for it in this turn.
-        if (!session.connected) lose_oldest(session);
+        if (!session.connected) lose_surplus(session);
     }
 }
 
-void SessionModel::lose_oldest(ModelSession& session) {
-    for (; session.waiting.size() > settings_.max_queued_messages; session.waiting.pop_front())
-        ++lost_to_full_queues;
+void SessionModel::lose_surplus(ModelSession& session) {
+    auto& waiting = session.waiting;
+    for (; waiting.size() > settings_.max_queued_messages; ++lost_to_full_queues) {
+        std::map<std::uint64_t, std::size_t> bytes;
+        for (const Copy& copy : waiting) bytes[sender(copy)] += cost(copy);
+        const auto largest = std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) {
+                                 return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+                             })->first;
+        waiting.erase(std::find_if(waiting.begin(), waiting.end(),
+                                   [&](const Copy& copy) { return sender(copy) == largest; }));
+    }
 }
 
 std::optional<Copy> SessionModel::copy_for(const ModelSession& session, const Note& note) const {
@@ -587,7 +605,7 @@ void SessionModel::check_turn(ModelSession& session, Millis now) {
             }
         }
     }
-    lose_oldest(session);
+    lose_surplus(session);
 }
 
 void SessionModel::check_quiet(Millis now) {

@@ -31,6 +31,7 @@ struct Note {
     bool retain = false;
     std::optional<std::uint32_t> message_expiry;  ///< its Message Expiry Interval
     std::string publisher;
+    std::string user;  ///< of the publisher
     std::optional<Millis> expires;
     std::uint64_t number = 0;  ///< in the order of publishing
 
@@ -194,7 +195,7 @@ private:
     void acknowledge_shared(const ModelSession& session, const Copy& copy);
     void interrupt(ModelSession& session);
     void begin_end(ModelSession& session);
-    void lose_oldest(ModelSession& session);
+    void lose_surplus(ModelSession& session);
     void destroy(const std::string& client);
     void end_disconnected(const std::string& client, Millis now);
     void publish_will(ModelSession& session, Millis now);
