@@ -57,7 +57,7 @@ public:
                 if (gone.contains(user))
                     pool_.give_up(ticket);
                 else
-                    pool_.begin(ticket, {.user = user});
+                    pool_.begin(ticket, {user, "", "", ""});
             }
         }
     }

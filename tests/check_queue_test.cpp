@@ -71,8 +71,8 @@ TEST_CASE("a check that many wait for has a turn as soon as the first of them ha
     queue.add("fleet", 1);
     queue.add("fleet", 2);
     CHECK(queue.next() == 1);
-    CHECK(queue.next() == 5);
-    CHECK(queue.finish(5) == Tickets{4, 5});
+    CHECK(queue.next() == 4);
+    CHECK(queue.finish(4) == Tickets{4, 5});
     CHECK(queue.next() == 2);
     CHECK(queue.next() == 3);
     CHECK_FALSE(queue.next());
@@ -96,9 +96,21 @@ TEST_CASE("when too many wait, the one goes whose turn would come last") {
     Queue queue;
     for (int i = 0; i < 3; ++i) queue.add("mallory" + std::to_string(i), 1);
     queue.add("alice", 2);
-    CHECK(queue.take_last() == 3);
-    CHECK(queue.take_last() == 2);
+    CHECK(queue.drop_last() == Tickets{3});
+    CHECK(queue.drop_last() == Tickets{2});
     CHECK(queue.next() == 1);
     CHECK(queue.next() == 4);
-    CHECK_FALSE(queue.take_last());
+    CHECK(queue.drop_last().empty());
+}
+
+TEST_CASE("a fleet with one password waits for one turn at each address, and stays for the last") {
+    Queue queue;
+    for (int i = 0; i < 100; ++i) queue.add("fleet", 1);
+    for (int i = 0; i < 100; ++i) queue.add("fleet", 2);
+    CHECK(queue.waiting() == 2);
+    CHECK(queue.drop_last().empty());
+    CHECK(queue.waiting() == 1);
+    CHECK(queue.drop_last().size() == 200);
+    CHECK(queue.waiting() == 0);
+    CHECK_FALSE(queue.next());
 }

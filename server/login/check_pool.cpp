@@ -30,10 +30,11 @@ void CheckPool::add(const CredentialMac& credentials, const Address& address, st
     queue_.add(ticket, credentials, address, user, now);
     refuse_late(now);
     offer_turns();
-    if (queue_.waiting() > places()) refuse(*queue_.take_last());
+    while (queue_.waiting() > places())
+        for (const Ticket last : queue_.drop_last()) refuse(last);
 }
 
-/// How many may wait: as many as can be checked within the longest wait.
+/// How many turns may be waited for: as many as can be checked within the longest wait.
 std::size_t CheckPool::places() const {
     const double wait = static_cast<double>(longest_wait_) / 1000;
     return static_cast<std::size_t>(wait / seconds_a_check_ * threads_);

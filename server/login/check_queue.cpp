@@ -7,45 +7,47 @@ void CheckQueue::add(Ticket ticket, const CredentialMac& credentials, const Addr
     logins_.emplace(ticket, Login{credentials, now});
     Check& check = checks_[credentials];
     check.logins.insert(ticket);
+    if (check.leader != 0 || !check.turns.emplace(address, ticket).second) return;
+    turns_.emplace(ticket, Turn{credentials, address});
     queue_.add(address, user, ticket);
 }
 
 std::optional<CheckQueue::Ticket> CheckQueue::next() {
-    while (const auto ticket = queue_.take_first()) {
-        Check& check = checks_.at(logins_.at(*ticket).credentials);
-        if (check.leader != 0) continue;  // it waits for the result
-        check.leader = *ticket;
-        return ticket;
-    }
-    return std::nullopt;
+    const auto turn = queue_.take_first();
+    if (!turn) return std::nullopt;
+    Check& check = checks_.at(turns_.at(*turn).credentials);
+    withdraw_turns(check);
+    check.leader = *check.logins.begin();
+    return check.leader;
 }
 
-std::optional<CheckQueue::Ticket> CheckQueue::give_up(Ticket ticket) {
-    const auto login = logins_.find(ticket);
+std::optional<CheckQueue::Ticket> CheckQueue::give_up(Ticket leader) {
+    const auto login = logins_.find(leader);
     const CredentialMac credentials = login->second.credentials;
     remove(login);
     const auto check = checks_.find(credentials);
     if (check == checks_.end()) return std::nullopt;
     check->second.leader = *check->second.logins.begin();
-    queue_.remove(check->second.leader);
     return check->second.leader;
 }
 
-std::vector<CheckQueue::Ticket> CheckQueue::finish(Ticket ticket) {
-    const auto check = checks_.find(logins_.at(ticket).credentials);
-    const std::vector<Ticket> done(check->second.logins.begin(), check->second.logins.end());
-    for (const Ticket each : done) {
-        queue_.remove(each);
-        logins_.erase(each);
-    }
+CheckQueue::Tickets CheckQueue::finish(Ticket leader) {
+    const auto check = checks_.find(logins_.at(leader).credentials);
+    const Tickets done(check->second.logins.begin(), check->second.logins.end());
+    for (const Ticket ticket : done) logins_.erase(ticket);
     checks_.erase(check);
     return done;
 }
 
-std::optional<CheckQueue::Ticket> CheckQueue::take_last() {
-    const auto ticket = queue_.take_last();
-    if (ticket) remove(logins_.find(*ticket));
-    return ticket;
+CheckQueue::Tickets CheckQueue::drop_last() {
+    const auto turn = queue_.take_last();
+    if (!turn) return {};
+    const auto [credentials, address] = turns_.at(*turn);
+    turns_.erase(*turn);
+    Check& check = checks_.at(credentials);
+    check.turns.erase(address);
+    if (!check.turns.empty()) return {};
+    return finish(*check.logins.begin());
 }
 
 std::optional<CheckQueue::Ticket> CheckQueue::take_older_than(Millis then) {
@@ -59,12 +61,22 @@ std::optional<CheckQueue::Ticket> CheckQueue::take_older_than(Millis then) {
     return std::nullopt;
 }
 
+void CheckQueue::withdraw_turns(Check& check) {
+    for (const auto& [address, turn] : check.turns) {
+        turns_.erase(turn);
+        queue_.remove(turn);
+    }
+    check.turns.clear();
+}
+
 void CheckQueue::remove(Logins::iterator login) {
     const auto [ticket, about] = *login;
-    queue_.remove(ticket);
     const auto check = checks_.find(about.credentials);
     check->second.logins.erase(ticket);
-    if (check->second.logins.empty()) checks_.erase(check);
+    if (check->second.logins.empty()) {
+        withdraw_turns(check->second);
+        checks_.erase(check);
+    }
     logins_.erase(login);
 }
 

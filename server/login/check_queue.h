@@ -15,33 +15,35 @@
 
 namespace pulsegate {
 
-/// The logins whose credentials are to be checked: whose turn is next, and who shows the same as
-/// another and shares its check. Addresses take turns, and so do the users of an address. It has no
-/// clock, no lock and no thread.
+/// The logins whose credentials are to be checked. Those who show the same share one check. Checks
+/// take turns by the addresses, and by the users of an address, from which they were asked for. It
+/// has no clock, no lock and no thread.
 class CheckQueue {
 public:
-    using Ticket = FairQueue::Ticket;
+    using Ticket = FairQueue::Ticket;  ///< of a login; greater for one that came later
+    using Tickets = std::vector<Ticket>;
 
-    /// How many wait for their turn.
+    /// How many turns are waited for: one for each check and address.
     std::size_t waiting() const { return queue_.size(); }
 
     void add(Ticket ticket, const CredentialMac& credentials, const Address& address,
              std::string_view user, Millis now);
 
-    /// Takes the one whose check may begin next: one check for all who show the same.
+    /// Takes the check whose turn it is, and returns one of its logins: its leader.
     [[nodiscard]] std::optional<Ticket> next();
 
-    /// The check of a ticket that `next` returned does not begin, because its client has gone. The
-    /// next one who shows the same may take over, if there is one.
-    [[nodiscard]] std::optional<Ticket> give_up(Ticket ticket);
+    /// The check of this leader does not begin, because its client has gone. Returns another leader
+    /// of the check, if more logins wait for it.
+    [[nodiscard]] std::optional<Ticket> give_up(Ticket leader);
 
-    /// The check of a ticket that `next` or `give_up` returned is done: takes out all who show the
-    /// same.
-    [[nodiscard]] std::vector<Ticket> finish(Ticket ticket);
+    /// The check of this leader is done: takes out all logins that waited for it.
+    [[nodiscard]] Tickets finish(Ticket leader);
 
-    /// Takes out the one whose turn would come last; for when too many wait.
-    [[nodiscard]] std::optional<Ticket> take_last();
-    /// Takes out one that came at `then` or before, and still waits for its turn.
+    /// Takes out the turn that would come last, for when too many wait, with the logins that have
+    /// no other.
+    [[nodiscard]] Tickets drop_last();
+
+    /// Takes out a login that came at `then` or before; no leader.
     [[nodiscard]] std::optional<Ticket> take_older_than(Millis then);
 
 private:
@@ -50,15 +52,23 @@ private:
         Millis since;
     };
     struct Check {
-        std::set<Ticket> logins{};  ///< that show the same
-        Ticket leader = 0;          ///< whose turn it is used for; 0: it waits for a turn
+        std::set<Ticket> logins{};
+        boost::unordered_flat_map<Address, Ticket> turns{};  ///< that it waits for
+        Ticket leader = 0;                                   ///< 0: it waits for a turn
     };
     using Logins = std::map<Ticket, Login>;
 
+    struct Turn {
+        CredentialMac credentials;
+        Address address;
+    };
+
+    void withdraw_turns(Check& check);
     void remove(Logins::iterator login);
 
-    FairQueue queue_;  ///< not of those whose check has its turn
-    Logins logins_;    ///< all, in the order in which they came
+    FairQueue queue_;  ///< of turns, by the ticket of the login that came with them
+    boost::unordered_flat_map<Ticket, Turn> turns_;
+    Logins logins_;  ///< in the order in which they came
     boost::unordered_flat_map<CredentialMac, Check, CredentialMacHash> checks_;
 };
 
