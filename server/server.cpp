@@ -134,13 +134,15 @@ void Server::check_public(const ListenUrl& url) const {
     throw ConfigError(
         fmt::format("listen: {}: reachable from outside, and clients are not authenticated; name "
                     "a --password-file, a --jwt-secret, a --jwt-key or an --auth-hook, listen on "
-                    "127.0.0.1, or say --allow-anonymous",
-                    url.text()));
+                    "127.0.0.1 without a proxy, or say --allow-anonymous",
+                    url.text(), url.proxy_protocol ? " through the proxy" : ""));
 }
 
 void Server::listen(const ListenUrl& url) {
     auto endpoint = resolve(url);
-    if (!endpoint.address().is_loopback()) check_public(url);
+    // The clients of a proxy come from anywhere, wherever the proxy itself is.
+    const bool is_public = !endpoint.address().is_loopback() || url.proxy_protocol;
+    if (is_public) check_public(url);
     try {
         if (url.scheme == ListenUrl::Scheme::http) {
             endpoint = admin_->listen(endpoint);
@@ -153,7 +155,7 @@ void Server::listen(const ListenUrl& url) {
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());
     }
-    listening_.push_back({url, !endpoint.address().is_loopback() && !authenticates_clients(url)});
+    listening_.push_back({url, is_public && !authenticates_clients(url)});
     listening_.back().url.port = endpoint.port();
 }
 

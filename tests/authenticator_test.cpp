@@ -103,3 +103,36 @@ TEST_CASE("a reload forgets the passwords that were right") {
     CHECK(login(authenticator, shows("alice", "new")).result.reason == Reason::success);
     CHECK(login(authenticator, shows("bob", "same")).waited);
 }
+
+TEST_CASE("where certificates name users, who shows none is asked, anonymous or refused") {
+    AuthenticatorSettings settings;
+    settings.user_by_certificate = true;
+    Authenticator strict(settings);
+    CHECK(strict.required());
+    CHECK(login(strict, shows("alice", "secret")).result.reason == Reason::not_authorized);
+    CHECK(login(strict, shows("", "")).result.reason == Reason::not_authorized);
+
+    settings.allow_anonymous = true;
+    Authenticator open(settings);
+    CHECK(login(open, shows("alice", "")).result.reason == Reason::not_authorized);
+    CHECK(login(open, shows("", "")).result.user == "anonymous/phone");
+
+    WithPasswords users;
+    users.set("alice", "secret");
+    settings.password_file = users.path;
+    Authenticator asking(settings);
+    CHECK(login(asking, shows("alice", "secret")).result.reason == Reason::success);
+    CHECK(login(asking, shows("alice", "guess")).result.guessed);
+}
+
+TEST_CASE("an anonymous client without a client id is given one, which is in its user's name") {
+    AuthenticatorSettings settings;
+    settings.user_by_certificate = true;
+    settings.allow_anonymous = true;
+    Authenticator authenticator(settings);
+    const auto first = login(authenticator, {"", "", "", "192.0.2.1"}).result;
+    const auto second = login(authenticator, {"", "", "", "192.0.2.1"}).result;
+    CHECK(first.client.starts_with("auto-"));
+    CHECK(first.user == "anonymous/" + first.client);
+    CHECK(first.user != second.user);
+}

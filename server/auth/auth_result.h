@@ -13,8 +13,9 @@ namespace pulsegate {
 /// The result of the check of a client's credentials.
 struct AuthResult {
     Reason reason = Reason::success;
-    std::string why{};   ///< of a refusal, for the log
-    std::string user{};  ///< the authenticated user; "": the one in the CONNECT
+    std::string why{};     ///< of a refusal, for the log
+    std::string user{};    ///< the authenticated user; "": the one in the CONNECT
+    std::string client{};  ///< for a client that sent no client id; "": any
     std::shared_ptr<const AccessRules> rules{};  ///< of this client; null: the gateway's
     std::optional<std::int64_t> expiry{};  ///< seconds since 1970; then the client is disconnected
     bool guessed = false;                  ///< refused, and counts as a guessed password

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/base/client_id.h"
 #include "server/base/clock.h"
 #include "server/base/machine.h"
 
@@ -37,8 +38,10 @@ AuthResult refusal(std::string why, bool guessed) {
 
 /// By the client id alone it could be any user.
 AuthResult anonymous(const Credentials& credentials) {
-    if (credentials.client.empty()) return {};  // it is given one that nobody has
-    return {.user = "anonymous/" + credentials.client};
+    AuthResult result;
+    if (credentials.client.empty()) result.client = random_client_id();
+    result.user = "anonymous/" + (result.client.empty() ? credentials.client : result.client);
+    return result;
 }
 
 AuthResult check_token(const JwtVerifier& tokens, std::string_view token) {
@@ -88,7 +91,7 @@ std::shared_ptr<const Authenticator::Files> Authenticator::read_files() const {
         files->rules = load_for("access-file", [this] {
             return std::make_shared<AccessRules>(AccessRules::load(settings_.access_file));
         });
-    else if (required() || settings_.user_by_certificate)
+    else if (required())
         files->rules = std::make_shared<AccessRules>(AccessRules::defaults());
     return files;
 }
@@ -116,6 +119,8 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
     const auto files = this->files();
     if (is_for_hook(*files, credentials))
         return hook_->authenticate(credentials, address, std::move(answer));
+    if (!has_users())
+        return answer({.reason = Reason::not_authorized, .why = "it shows no certificate"});
     const CredentialMac mac = mac_of(credentials);
     if (files->right_passwords.contains(credentials.user, mac)) return answer({});
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));

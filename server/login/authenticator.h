@@ -27,7 +27,7 @@ struct AuthenticatorSettings {
     AuthHookSettings hook;
     std::string access_file;  ///< "": the usual rules, once anybody is asked who they are
     bool allow_anonymous = false;
-    bool user_by_certificate = false;  ///< TLS has asked some who they are
+    bool user_by_certificate = false;  ///< who shows a certificate is its user, and not asked here
     Millis longest_wait = 5'000;       ///< for the turn to be checked
 };
 
@@ -46,8 +46,8 @@ public:
     explicit Authenticator(AuthenticatorSettings settings);
     ~Authenticator();
 
-    /// Is anybody asked who they are?
-    bool required() const { return !settings_.password_file.empty() || has_keys() || hook_; }
+    /// Must clients show who they are?
+    bool required() const { return has_users() || settings_.user_by_certificate; }
 
     /// From any thread, and both functions are called on any; they must not call back. What takes
     /// time waits for its turn, which `turn` announces: `begin` or `give_up` must follow.
@@ -87,6 +87,8 @@ private:
         return !settings_.jwt.secret_files.empty() || !settings_.jwt.public_key_files.empty();
     }
     std::shared_ptr<const Files> read_files() const;
+    /// Is there anything to check a username, a password or a token by?
+    bool has_users() const { return !settings_.password_file.empty() || has_keys() || hook_; }
     std::shared_ptr<const Files> files() const;
     AuthResult without_credentials(const Credentials& credentials) const;
     bool is_for_hook(const Files& files, const Credentials& credentials) const;

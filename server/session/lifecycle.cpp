@@ -1,11 +1,9 @@
 #include "server/session/lifecycle.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <random>
 #include <utility>
 
+#include "server/base/client_id.h"
 #include "server/base/log.h"
 
 namespace pulsegate {
@@ -110,9 +108,9 @@ void Lifecycle::refuse(Link& link, const Connect& connect, Reason reason, std::s
 }
 
 std::string Lifecycle::assign_client_id(const Connect& connect, const AuthResult& result) const {
-    thread_local std::mt19937_64 random{std::random_device{}()};
+    if (!result.client.empty()) return result.client;
     while (true) {
-        auto id = fmt::format("auto-{:016x}", random());
+        auto id = random_client_id();
         // If the id is the user's name too, its home must be this shard.
         const auto user = user_name(settings_, connect, result, id);
         if (user != id || place_.is_home_of(user)) return id;

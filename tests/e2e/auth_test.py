@@ -97,6 +97,16 @@ class PasswordTest(Folder):
             self.assertEqual(self.code(gateway), 0)
             self.assertEqual(self.code(gateway, "alice", "wrong"), 0x86)
 
+    def test_an_anonymous_client_without_a_client_id_is_a_stranger_as_well(self):
+        with Gateway("--password-file", self.password_file(alice="right"), "--allow-anonymous",
+                     events=True) as gateway:
+            for version in (paho.MQTTv311, paho.MQTTv5) * 3:
+                self.assertEqual(self.code(gateway, client_id="", version=version), 0)
+            arrivals = wait_until(lambda: len(gateway.events()) == 6 and gateway.events(), what="six arrivals")
+            for event in arrivals:
+                self.assertRegex(event["client"], "^auto-[0-9a-f]{16}$")
+                self.assertEqual(event["user"], "anonymous/" + event["client"])
+
     def test_changed_passwords_hold_after_sighup_and_drop_nobody(self):
         users = self.password_file(alice="old")
         with Gateway("--password-file", users) as gateway:
@@ -257,6 +267,19 @@ class CertificateTest(Folder):
         with self.gateway() as gateway:
             self.assertEqual(self.login(gateway, "nobody", subject="/O=a company"), 0x87)
             gateway.wait_for_log("its certificate has no common name that can be a user's")
+
+    def test_who_shows_no_certificate_is_nobody_s_user(self):
+        plain = "--listen", "mqtt://127.0.0.1:0"
+        with self.gateway(*plain) as gateway:
+            for user in ("carol", None):
+                self.assertEqual(self.code(gateway, user), 0x87)
+            gateway.wait_for_log("client 'c' as user 'carol': login refused: it shows no certificate")
+            self.assertEqual(gateway.get("/api/v1/users/carol")[0], 404)
+        with self.gateway(*plain, "--allow-anonymous") as gateway:
+            self.assertEqual(self.code(gateway, "carol"), 0x87)
+            self.assertEqual(self.code(gateway), 0)
+            self.assertEqual(gateway.get_json("/api/v1/users/anonymous%2Fc")[1]["state"], "online")
+            self.assertEqual(gateway.get("/api/v1/users/c")[0], 404)
 
     def test_certificates_must_be_asked_for(self):
         done = subprocess.run([str(binary()), "--user-from", "certificate"], capture_output=True, text=True, timeout=20)

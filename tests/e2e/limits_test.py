@@ -89,7 +89,8 @@ class RoomTest(Scene):
         gateway.wait_for_log("127.0.0.2 rejected: its address is banned or has too many connections")
 
     def test_the_address_is_the_one_that_the_proxy_says(self):
-        gateway = self.gateway("--max-connections-per-address", 1, "--listen", "mqtt://127.0.0.1:0?proxy-protocol")
+        gateway = self.gateway("--max-connections-per-address", 1, "--allow-anonymous", "--listen",
+                               "mqtt://127.0.0.1:0?proxy-protocol")
 
         def stand_there(address):
             client = Client(int(re.search(r":(\d+)\?proxy-protocol", gateway.log)[1]))

@@ -376,7 +376,7 @@ class SlowTest(Scene, Folder):
         self.dribble(gateway, gateway.port, packets.connect(5, "slow", username="u" * 60)[:-1])
 
     def test_a_proxy_header_byte_by_byte(self):
-        gateway = self.gateway("--listen", "ws://127.0.0.1:0?proxy-protocol")
+        gateway = self.gateway("--allow-anonymous", "--listen", "ws://127.0.0.1:0?proxy-protocol")
         self.dribble(gateway, port_of(gateway, "ws"), b"PROXY TCP6 2001:db8::1 2001:db8::2 65535 65535")
 
     def test_an_upgrade_byte_by_byte(self):

@@ -508,7 +508,7 @@ class ProxyTest(unittest.TestCase):
             "198.51.100.7:4713": self.V2 + b"\x21\x11\x00\x0c" + bytes([198, 51, 100, 7, 127, 0, 0, 1]) +
                                  struct.pack(">HH", 4713, 1883),
         }
-        with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--log-level", "debug") as gateway:
+        with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--log-level", "debug") as gateway:
             for address, header in headers.items():
                 for pieces in (False, True):
                     with self.subTest(address=address, pieces=pieces):
@@ -517,14 +517,15 @@ class ProxyTest(unittest.TestCase):
                         gateway.wait_for_log(re.escape(address) + " client 'p' of user 'p': login")
 
     def test_a_proxy_that_speaks_for_itself_has_its_own_address(self):
-        with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--log-level", "debug") as gateway:
+        with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--log-level", "debug") as gateway:
             for header in (b"PROXY UNKNOWN\r\n", self.V2 + b"\x20\x00\x00\x00"):
                 self.assertEqual(receive(self.connect(gateway, header), 4), CONNACK)
             gateway.wait_for_log(r"127\.0\.0\.1:\d+ client 'p'")
 
     def test_a_client_without_an_address_falls_under_the_limits_of_its_proxy(self):
         of_no_family = self.V2 + b"\x21\x00\x00\x00"
-        with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol", "--max-connections-per-address", 1) as gateway:
+        with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol",
+                     "--max-connections-per-address", 1) as gateway:
             first = self.connect(gateway, b"PROXY UNKNOWN\r\n")
             self.assertEqual(receive(first, 4), CONNACK)
             for header in (b"PROXY UNKNOWN\r\n", of_no_family):
@@ -533,7 +534,7 @@ class ProxyTest(unittest.TestCase):
             self.assertEqual(receive(known, 4), CONNACK)
 
     def test_who_brings_no_header_is_turned_away(self):
-        with Gateway("--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
+        with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
             for header in (b"", b"PROXY TCP4 nonsense\r\n", self.V2 + b"\x31\x11\x00\x00"):
                 self.assertEqual(receive(self.connect(gateway, header), 1), b"")
             wait_until(lambda: gateway.metric("pulsegate_handshakes_refused_total") == 3)
@@ -543,7 +544,7 @@ class ProxyTest(unittest.TestCase):
         self.addCleanup(authority.folder.cleanup)
         certificate, key = authority.issue("localhost")
         with Gateway("--listen", "mqtts://127.0.0.1:0?proxy-protocol", "--tls-cert", certificate, "--tls-key", key,
-                     "--log-level", "debug") as gateway:
+                     "--allow-anonymous", "--log-level", "debug") as gateway:
             plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
             plain.sendall(b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 8883\r\n")
             stream = ssl.create_default_context(cafile=authority.ca).wrap_socket(plain, server_hostname="localhost")
