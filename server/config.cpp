@@ -318,6 +318,9 @@ void add_tls(Settings& settings, Config& config) {
     settings.any("tls-client-ca", "FILE", "",
                  "Clients must show a certificate that one of these CAs signed, PEM",
                  [&](auto&, auto& text) { config.tls.client_ca = text; });
+    settings.any("tls-client-crl", "FILE", "",
+                 "Certificates that the --tls-client-ca has revoked, PEM; read anew at SIGHUP",
+                 [&](auto&, auto& text) { config.tls.client_crl = text; });
     settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS version that is accepted",
                  [&](auto& name, auto& text) {
                      if (text != "1.2" && text != "1.3")

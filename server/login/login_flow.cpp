@@ -1,5 +1,6 @@
 #include "server/login/login_flow.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -97,6 +98,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
         if (here->refused(login)) co_return;
     }
     if (login.result.reason != Reason::success) co_return here->reject(login);
+    here->limit_by_certificate(login);
 
     const unsigned home = here->broker_.home(login.connect(), login.result);
     if (home != here->shard_) {
@@ -163,13 +165,21 @@ bool LoginFlow::serve(Ticket ticket, bool in_time) {
 
 std::optional<AuthResult> LoginFlow::result_by_certificate(const Login& login) const {
     if (user_from_ != UserFrom::certificate) return std::nullopt;
-    auto name = login.connection->certificate_name();
-    if (!name) return std::nullopt;
-    if (name->empty() || name->size() > 65'535 || !valid_utf8(*name) ||
-        has_control_character(*name))
+    auto certificate = login.connection->certificate();
+    if (!certificate) return std::nullopt;
+    auto& name = certificate->name;
+    if (name.empty() || name.size() > 65'535 || !valid_utf8(name) || has_control_character(name))
         return AuthResult{.reason = Reason::not_authorized,
                           .why = "its certificate has no common name that can be a user's"};
-    return AuthResult{.user = std::move(*name)};
+    return AuthResult{.user = std::move(name)};
+}
+
+/// Without a valid certificate it could not have come, whatever else it shows.
+void LoginFlow::limit_by_certificate(Login& login) {
+    const auto certificate = login.connection->certificate();
+    if (!certificate) return;
+    auto& expiry = login.result.expiry;
+    expiry = std::min(expiry.value_or(certificate->expiry), certificate->expiry);
 }
 
 LoginFlow::Wait LoginFlow::authentication(Login& login) {

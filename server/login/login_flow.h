@@ -125,6 +125,7 @@ private:
     bool refused_as_banned(const Login& login);
     Wait turn(Login& login);
     std::optional<AuthResult> result_by_certificate(const Login& login) const;
+    static void limit_by_certificate(Login& login);
     Wait authentication(Login& login);
     void reject(const Login& login);
     Millis pause_before_takeover(const Login& login);

@@ -67,8 +67,8 @@ public:
 
     const Origin& origin() const { return origin_; }
 
-    /// The common name in the certificate that the client showed; nothing if it showed none.
-    std::optional<std::string> certificate_name() const;
+    /// The certificate that the client showed; nothing if it showed none.
+    std::optional<ClientCertificate> certificate() const;
     /// Its address alone, of IPv4 as such on a listener for both; "" if it has gone.
     std::string address() const;
 

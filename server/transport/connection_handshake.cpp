@@ -144,9 +144,9 @@ std::string Connection::address() const {
     return from ? unmapped(from->address()).to_string() : "";
 }
 
-std::optional<std::string> Connection::certificate_name() const {
+std::optional<ClientCertificate> Connection::certificate() const {
     if (!tls()) return std::nullopt;
-    return pulsegate::certificate_name(tls());
+    return client_certificate(tls());
 }
 
 }  // namespace pulsegate

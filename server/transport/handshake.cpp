@@ -146,7 +146,7 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
         case SSL_ERROR_WANT_READ: return Step::reads;
         case SSL_ERROR_WANT_WRITE: return Step::writes;
         case SSL_ERROR_SSL:
-            trouble_ = "TLS handshake: " + tls_trouble();
+            trouble_ = "TLS handshake: " + tls_trouble(extras.tls.get());
             return refuse(trouble_.c_str());
         default: return Step::gone;
     }

@@ -2,10 +2,13 @@
 
 #include <openssl/ssl.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "server/transport/ticket_keys.h"
 
 namespace pulsegate {
 
@@ -22,7 +25,8 @@ public:
     struct Settings {
         std::vector<std::string> certificates;  ///< PEM files, each with its chain
         std::vector<std::string> keys;          ///< their private keys, in the same order
-        std::string client_ca;  ///< PEM file; clients must show a certificate that it signed
+        std::string client_ca;   ///< PEM file; clients must show a certificate that it signed
+        std::string client_crl;  ///< PEM file: which of these are revoked; "": none
         bool allow_1_2 = true;
     };
 
@@ -38,18 +42,26 @@ private:
     };
     using Context = std::unique_ptr<SSL_CTX, ContextDeleter>;
 
-    static Context make_context(const Settings& settings, const std::string& certificate,
-                                const std::string& key);
+    Context make_context(const Settings& settings, const std::string& certificate,
+                         const std::string& key);
     static int choose_by_name(SSL* ssl, int* alert, void* self);
 
+    TicketKeys ticket_keys_;
     std::vector<Context> contexts_;  ///< one for each certificate; the first is the usual one
 };
 
-/// The common name of the certificate that the client showed, in UTF-8, "" if it has none; nothing
-/// if the client showed none.
-std::optional<std::string> certificate_name(const SSL* ssl);
+/// What is known of a certificate that a client showed.
+struct ClientCertificate {
+    std::string name;     ///< the common name in UTF-8; "" if it has none
+    std::int64_t expiry;  ///< seconds since 1970
+};
+
+/// Nothing if the client showed none.
+std::optional<ClientCertificate> client_certificate(const SSL* ssl);
 
 /// What OpenSSL last complained about on this thread, in words; empties its list.
 std::string tls_trouble();
+/// The same of a handshake, with what is wrong with the peer's certificate.
+std::string tls_trouble(const SSL* handshake);
 
 }  // namespace pulsegate

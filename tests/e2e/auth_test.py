@@ -235,10 +235,18 @@ class CertificateTest(Folder):
 
     def connect(self, gateway, name, username="ignored", **options):
         """A client with a certificate of that name that has sent its CONNECT."""
+        return self.connect_with(gateway, self.context(name, **options), username)
+
+    def context(self, name, issue=True, **options):
+        path = self.certificates.path
+        files = self.certificates.issue(name, **options) if issue else (path / f"{name}.crt", path / f"{name}.key")
         context = ssl.create_default_context(cafile=self.certificates.ca)
-        context.load_cert_chain(*self.certificates.issue(name, **options))
+        context.load_cert_chain(*files)
+        return context
+
+    def connect_with(self, gateway, context, username="ignored", session=None):
         plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
-        stream = context.wrap_socket(plain, server_hostname="localhost")
+        stream = context.wrap_socket(plain, server_hostname="localhost", session=session)
         self.addCleanup(stream.close)
         stream.sendall(packets.connect(5, "c", username=username))
         return stream
@@ -280,6 +288,38 @@ class CertificateTest(Folder):
             self.assertEqual(self.code(gateway), 0)
             self.assertEqual(gateway.get_json("/api/v1/users/anonymous%2Fc")[1]["state"], "online")
             self.assertEqual(gateway.get("/api/v1/users/c")[0], 404)
+
+    def test_the_connection_ends_with_the_certificate_and_nothing_resumes_it(self):
+        with self.gateway() as gateway:
+            context = self.context("brief", seconds=4)
+            brief = self.connect_with(gateway, context)
+            self.assertEqual(brief.recv(100)[3], 0)
+            self.assertFalse(brief.session and brief.session.has_ticket)
+            self.assertEqual(brief.recv(100)[:3:2], b"\xe0\xa0")
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                self.connect_with(gateway, context, session=brief.session).recv(100)
+            gateway.wait_for_log("certificate has expired")
+
+    def test_a_password_does_not_outlive_the_certificate_that_it_came_with(self):
+        certificate, key = self.server
+        with Gateway("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key,
+                     "--tls-client-ca", self.certificates.ca) as gateway:
+            brief = self.connect(gateway, "short", seconds=3)
+            self.assertEqual(brief.recv(100)[3], 0)
+            self.assertEqual(brief.recv(100)[:3:2], b"\xe0\xa0")
+
+    def test_a_revoked_certificate_is_turned_away_after_sighup(self):
+        self.certificates.issue("mallory")
+        crl = self.certificates.revoke()
+        with self.gateway("--tls-client-crl", crl) as gateway:
+            self.assertEqual(self.login(gateway, "mallory"), 0)
+            self.certificates.revoke("mallory")
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for_log("certificates reloaded")
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                self.connect_with(gateway, self.context("mallory", issue=False)).recv(100)
+            gateway.wait_for_log("certificate revoked")
+            self.assertEqual(self.login(gateway, "alice"), 0)
 
     def test_certificates_must_be_asked_for(self):
         done = subprocess.run([str(binary()), "--user-from", "certificate"], capture_output=True, text=True, timeout=20)

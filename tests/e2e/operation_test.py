@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 
-SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-min-version", "password-file",
+SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "password-file",
             "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
             "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",
             "allow-anonymous", "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout",

@@ -1,0 +1,96 @@
+#include "server/transport/ticket_keys.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace pulsegate {
+
+namespace {
+
+// What OpenSSL wants to hear of the callback (SSL_CTX_set_tlsext_ticket_key_evp_cb).
+constexpr int failed = -1;
+constexpr int unknown_key = 0;
+constexpr int usable = 1;
+constexpr int usable_and_to_be_renewed = 2;
+
+template <class Secret>
+bool set_mac_key(EVP_MAC_CTX* mac, Secret& key) {
+    char digest[] = "SHA256";
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key.data(), key.size()),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end()};
+    return EVP_MAC_CTX_set_params(mac, parameters) == 1;
+}
+
+}  // namespace
+
+TicketKeys::TicketKeys() : present_(random_key()), past_(random_key()), since_(monotonic_now()) {}
+
+TicketKeys::Key TicketKeys::random_key() {
+    Key key;
+    static_assert(sizeof key == sizeof key.name + sizeof key.cipher + sizeof key.mac);
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(&key), sizeof key) != 1)
+        throw std::runtime_error("tls: OpenSSL has no random numbers");
+    return key;
+}
+
+void TicketKeys::use_for(SSL_CTX* context) {
+    SSL_CTX_set_app_data(context, this);
+    SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket);
+}
+
+int TicketKeys::on_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
+                          EVP_MAC_CTX* mac, int encrypts) try {
+    auto& keys = *static_cast<TicketKeys*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+    const std::lock_guard lock(keys.mutex_);
+    keys.renew(monotonic_now());
+    if (encrypts) return keys.seal(name, iv, cipher, mac);
+    const int opened = keys.open(name, iv, cipher, mac);
+    // A ticket that is shown twice tells that it is the same client (RFC 8446, appendix C.4).
+    const bool once = SSL_version(ssl) == TLS1_3_VERSION;
+    return opened == usable && once ? usable_and_to_be_renewed : opened;
+} catch (const std::exception&) {
+    return failed;
+}
+
+void TicketKeys::renew(Millis now) {
+    if (now - since_ < period) return;
+    const bool long_ago = now - since_ >= 2 * period;
+    past_ = long_ago ? random_key() : present_;
+    present_ = random_key();
+    since_ = now;
+}
+
+int TicketKeys::seal(unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
+                     EVP_MAC_CTX* mac) {
+    std::memcpy(name, present_.name.data(), present_.name.size());
+    const auto* const algorithm = EVP_aes_256_cbc();
+    const bool done =
+        RAND_bytes(iv, EVP_CIPHER_get_iv_length(algorithm)) == 1 &&
+        EVP_EncryptInit_ex(cipher, algorithm, nullptr, present_.cipher.data(), iv) == 1 &&
+        set_mac_key(mac, present_.mac);
+    return done ? usable : failed;
+}
+
+int TicketKeys::open(const unsigned char* name, const unsigned char* iv, EVP_CIPHER_CTX* cipher,
+                     EVP_MAC_CTX* mac) {
+    const auto is_of = [name](const Key& key) {
+        return CRYPTO_memcmp(name, key.name.data(), key.name.size()) == 0;
+    };
+    if (!is_of(present_) && !is_of(past_)) return unknown_key;
+    Key& key = is_of(present_) ? present_ : past_;
+    const bool done =
+        EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nullptr, key.cipher.data(), iv) == 1 &&
+        set_mac_key(mac, key.mac);
+    if (!done) return failed;
+    return is_of(present_) ? usable : usable_and_to_be_renewed;
+}
+
+}  // namespace pulsegate

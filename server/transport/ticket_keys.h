@@ -1,0 +1,47 @@
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+
+#include "server/base/clock.h"
+
+namespace pulsegate {
+
+/// The keys that encrypt TLS session tickets (RFC 5077, section 4). Whoever learns a key can read
+/// the sessions that were resumed with it, so they are replaced every few hours; a ticket of the
+/// time before still resumes, and is replaced. Any thread may use it.
+class TicketKeys {
+public:
+    static constexpr Millis period = 3 * 3600 * Millis{1000};
+
+    /// Throws std::runtime_error if there are no random numbers.
+    TicketKeys();
+
+    /// The context's tickets are encrypted with these keys, which must outlive it.
+    void use_for(SSL_CTX* context);
+
+private:
+    struct Key {
+        std::array<unsigned char, 16> name;
+        std::array<unsigned char, 32> cipher;
+        std::array<unsigned char, 32> mac;
+    };
+
+    static int on_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
+                         EVP_MAC_CTX* mac, int encrypts);
+    static Key random_key();
+    void renew(Millis now);
+    int seal(unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac);
+    int open(const unsigned char* name, const unsigned char* iv, EVP_CIPHER_CTX* cipher,
+             EVP_MAC_CTX* mac);
+
+    std::mutex mutex_;
+    Key present_;
+    Key past_;
+    Millis since_;  ///< when `present_` was made
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,173 @@
+#include "server/transport/tls.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "server/base/clock.h"
+#include "server/base/unique_fd.h"
+#include "server/transport/ticket_keys.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+struct Deleter {
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+    void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
+    void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+    void operator()(X509* certificate) const { X509_free(certificate); }
+    void operator()(std::FILE* file) const { std::fclose(file); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Deleter>;
+
+/// Writes a key of RSA and a certificate for it, which it signs itself.
+struct SelfSigned {
+    SelfSigned() {
+        const Owned<EVP_PKEY> pair(EVP_RSA_gen(2048));
+        const Owned<X509> signed_by_itself(X509_new());
+        X509* const made = signed_by_itself.get();
+        ASN1_INTEGER_set(X509_get_serialNumber(made), 1);
+        X509_gmtime_adj(X509_getm_notBefore(made), -60);
+        X509_gmtime_adj(X509_getm_notAfter(made), 3600);
+        X509_set_pubkey(made, pair.get());
+        X509_NAME* const name = X509_get_subject_name(made);
+        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                   reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
+        X509_set_issuer_name(made, name);
+        X509_sign(made, pair.get(), EVP_sha256());
+        PEM_write_X509(Owned<std::FILE>(std::fopen(certificate.c_str(), "w")).get(), made);
+        PEM_write_PrivateKey(Owned<std::FILE>(std::fopen(key.c_str(), "w")).get(), pair.get(),
+                             nullptr, nullptr, 0, nullptr, nullptr);
+        ::chmod(key.c_str(), 0600);
+    }
+
+    Tls::Settings settings() const {
+        Tls::Settings settings;
+        settings.certificates = {certificate};
+        settings.keys = {key};
+        return settings;
+    }
+
+    const TemporaryFolder folder{};
+    const std::string certificate = folder.path("localhost.pem");
+    const std::string key = folder.path("localhost.key");
+};
+
+const SelfSigned& self_signed() {
+    static const SelfSigned made;
+    return made;
+}
+
+struct Client {
+    explicit Client(int version) : context(SSL_CTX_new(TLS_client_method())) {
+        SSL_CTX_set_min_proto_version(context.get(), version);
+        SSL_CTX_set_max_proto_version(context.get(), version);
+        SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_CLIENT);
+    }
+
+    const Owned<SSL_CTX> context;
+    Owned<SSL_SESSION> session{};  ///< that it has a ticket for
+};
+
+struct Outcome {
+    bool connected = false;
+    bool resumed = false;
+};
+
+/// A client connects, with its session if it has one, and keeps what it is given.
+Outcome connect(const Tls& tls, Client& client) {
+    int pair[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+    const UniqueFd ours(pair[0]);
+    const UniqueFd theirs(pair[1]);
+    const SslPointer server = tls.accept(ours.get());
+    const SslPointer ssl(SSL_new(client.context.get()));
+    SSL_set_fd(ssl.get(), theirs.get());
+    SSL_set_connect_state(ssl.get());
+    if (client.session) SSL_set_session(ssl.get(), client.session.get());
+    for (int i = 0; i < 10; ++i) {
+        SSL_do_handshake(ssl.get());
+        SSL_do_handshake(server.get());
+    }
+    if (!SSL_is_init_finished(ssl.get()) || !SSL_is_init_finished(server.get())) return {};
+    char byte = 'x';
+    SSL_write(server.get(), &byte, 1);
+    SSL_read(ssl.get(), &byte, 1);  // in TLS 1.3 the ticket comes with what is read
+    client.session.reset(SSL_get1_session(ssl.get()));
+    SSL_shutdown(ssl.get());  // or the session would count as broken
+    return {true, SSL_session_reused(ssl.get()) == 1};
+}
+
+}  // namespace
+
+TEST_CASE("in TLS 1.2 only suites with forward secrecy are spoken") {
+    const Tls tls(self_signed().settings());
+    const auto speaks = [&](const char* suite) {
+        Client client(TLS1_2_VERSION);
+        REQUIRE(SSL_CTX_set_cipher_list(client.context.get(), suite) == 1);
+        return connect(tls, client).connected;
+    };
+    CHECK(speaks("ECDHE-RSA-AES128-GCM-SHA256"));
+    CHECK(speaks("ECDHE-RSA-AES256-GCM-SHA384"));
+    CHECK(speaks("ECDHE-RSA-CHACHA20-POLY1305"));
+    CHECK_FALSE(speaks("AES128-GCM-SHA256"));
+    CHECK_FALSE(speaks("AES256-SHA"));
+    CHECK_FALSE(speaks("ECDHE-RSA-AES128-SHA256"));
+}
+
+TEST_CASE("a ticket resumes for one period after its keys were replaced, and is replaced itself") {
+    StoppedClock clock;
+    const Tls tls(self_signed().settings());
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        CAPTURE(version);
+        Client client(version);
+        CHECK_FALSE(connect(tls, client).resumed);
+        CHECK(connect(tls, client).resumed);
+        clock.advance(TicketKeys::period);
+        CHECK(connect(tls, client).resumed);
+        clock.advance(TicketKeys::period);
+        CHECK(connect(tls, client).resumed);  // with the ticket that replaced the first one
+        clock.advance(TicketKeys::period);
+        clock.advance(TicketKeys::period);
+        CHECK_FALSE(connect(tls, client).resumed);
+        CHECK(connect(tls, client).resumed);
+    }
+}
+
+TEST_CASE("where clients show certificates nothing is resumed: nobody would look at them again") {
+    Tls::Settings settings = self_signed().settings();
+    settings.client_ca = self_signed().certificate;
+    const Tls tls(settings);
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        CAPTURE(version);
+        Client client(version);
+        SSL_CTX_use_certificate_file(client.context.get(), self_signed().certificate.c_str(),
+                                     SSL_FILETYPE_PEM);
+        SSL_CTX_use_PrivateKey_file(client.context.get(), self_signed().key.c_str(),
+                                    SSL_FILETYPE_PEM);
+        REQUIRE(connect(tls, client).connected);
+        const auto again = connect(tls, client);
+        CHECK(again.connected);
+        CHECK_FALSE(again.resumed);
+    }
+}
+
+TEST_CASE("a revocation list that is none stops the start, with its name") {
+    Tls::Settings settings = self_signed().settings();
+    settings.client_ca = self_signed().certificate;
+    settings.client_crl = self_signed().certificate;
+    const auto what = complaint([&] { Tls tls(settings); });
+    CHECK(what.starts_with("tls-client-crl: " + self_signed().certificate));
+}
