@@ -513,6 +513,24 @@ void add_limits(Settings& settings, Config& config) {
                       "How long a ban lasts");
 }
 
+/// What nobody would use is a mistake: the operator thinks that it protects something.
+void check_tls(const Config& config) {
+    const Tls::Settings& tls = config.tls;
+    if (!tls.client_crl.empty() && tls.client_ca.empty())
+        throw ConfigError(
+            "tls-client-crl: clients are not asked for certificates; name a --tls-client-ca as "
+            "well");
+    const char* unused = nullptr;
+    if (!tls.certificates.empty()) unused = "tls-cert";
+    if (!tls.keys.empty()) unused = "tls-key";
+    if (!tls.client_ca.empty()) unused = "tls-client-ca";
+    const bool used = std::any_of(config.listen.begin(), config.listen.end(),
+                                  [](const ListenUrl& url) { return url.has_tls(); });
+    if (unused && !used)
+        throw ConfigError(fmt::format(
+            "{}: no listener has TLS; name one with --listen mqtts://0.0.0.0:8883", unused));
+}
+
 }  // namespace
 
 std::string ListenUrl::text() const {
@@ -582,6 +600,7 @@ Config parse_config(int argc, const char* const* argv) {
     if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
         throw ConfigError(
             "user-from: clients are not asked for certificates; name a --tls-client-ca as well");
+    check_tls(config);
     const auto& hook = config.authenticator.hook;
     if (!hook.ca_file.empty() && !(hook.url && hook.url->tls))
         throw ConfigError(
