@@ -103,6 +103,7 @@ Server::Server(const Config& config) try
     for (Shard* shard : all) {
         shard->use(tls);
         shard->use(authenticator_.rules());
+        shard->use(authenticator_.password_lines());
     }
     for (const ListenUrl& url : config_.listen) listen(url);
 } catch (const ConfigError&) {
@@ -132,7 +133,7 @@ void Server::check_public(const ListenUrl& url) const {
                         url.text()));
     if (config_.authenticator.allow_anonymous) return;
     throw ConfigError(
-        fmt::format("listen: {}: reachable from outside, and clients are not authenticated; name "
+        fmt::format("listen: {}: reachable from outside{}, and clients are not authenticated; name "
                     "a --password-file, a --jwt-secret, a --jwt-key or an --auth-hook, listen on "
                     "127.0.0.1 without a proxy, or say --allow-anonymous",
                     url.text(), url.proxy_protocol ? " through the proxy" : ""));
@@ -211,8 +212,12 @@ void Server::reload() {
     try {
         authenticator_.reload();
         const auto rules = authenticator_.rules();
+        const auto lines = authenticator_.password_lines();
         for (auto& shard : shards_)
-            shard->send(Shard::Task([rules](Shard& each) { each.use(rules); }));
+            shard->send(Shard::Task([rules, lines](Shard& each) {
+                each.use(rules);
+                each.use(lines);
+            }));
         if (authenticator_.required() || rules) spdlog::info("users, keys and rules reloaded");
     } catch (const std::exception& error) {
         spdlog::error("users, keys and rules not reloaded: {}", error.what());

@@ -104,6 +104,23 @@ TEST_CASE("a reload forgets the passwords that were right") {
     CHECK(login(authenticator, shows("bob", "same")).waited);
 }
 
+TEST_CASE("who was let in by a line that a reload changed is known by its number") {
+    WithPasswords users;
+    users.set("alice", "old");
+    users.set("bob", "same");
+    Authenticator authenticator(users.settings());
+    const auto alice = login(authenticator, shows("alice", "old")).result.password_line;
+    const auto bob = login(authenticator, shows("bob", "same")).result.password_line;
+    CHECK(alice != 0);
+    CHECK(login(authenticator, shows("alice", "old")).result.password_line == alice);
+    users.set("alice", "new");
+    authenticator.reload();
+    CHECK_FALSE(authenticator.password_lines()->include(alice));
+    CHECK(authenticator.password_lines()->include(bob));
+    const auto changed = login(authenticator, shows("alice", "new")).result.password_line;
+    CHECK(authenticator.password_lines()->include(changed));
+}
+
 TEST_CASE("where certificates name users, who shows none is asked, anonymous or refused") {
     AuthenticatorSettings settings;
     settings.user_by_certificate = true;

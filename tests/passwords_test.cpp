@@ -39,6 +39,8 @@ mode_t mode_of(const std::string& path) {
     return about.st_mode & 0777;
 }
 
+using Texts = std::vector<std::string>;
+
 std::string refusal(const std::string& lines) {
     const TemporaryFolder folder;
     const std::string path = folder.write("users", lines);
@@ -225,11 +227,39 @@ TEST_CASE("whoever leaves a password file open to others is warned") {
     const TemporaryFolder folder;
     const auto path = folder.write("users", alice);
     ::chmod(path.c_str(), 0640);
-    CHECK(PasswordFile::load(path).warning().empty());
+    CHECK(PasswordFile::load(path).warnings().empty());
     ::chmod(path.c_str(), 0644);
-    CHECK(PasswordFile::load(path).warning() == path + ": others may read it; chmod 600 " + path);
+    CHECK(PasswordFile::load(path).warnings() ==
+          Texts{path + ": others may read it; chmod 600 " + path});
     ::chmod(path.c_str(), 0660);
-    CHECK(PasswordFile::load(path).warning() == path + ": others may change it; chmod 600 " + path);
+    CHECK(PasswordFile::load(path).warnings() ==
+          Texts{path + ": others may change it; chmod 600 " + path});
+}
+
+TEST_CASE("a line keeps its number over readings, until it is changed or removed") {
+    const TemporaryFolder folder;
+    PasswordLine last = 0;
+    auto first = PasswordFile::load(folder.write("users", alice + bob + carol));
+    const auto before = first.number_lines(nullptr, last);
+    CHECK(last == 3);
+    const auto line = [](const PasswordFile& file, const char* user) { return file.line_of(user); };
+
+    auto second = PasswordFile::load(
+        folder.write("users", bob + alice + "carol smith:" + bob.substr(bob.find('$'))));
+    const auto after = second.number_lines(&first, last);
+    CHECK(line(second, "alice") == line(first, "alice"));
+    CHECK(line(second, "bob") == line(first, "bob"));
+    CHECK(line(second, "carol smith") == 4);
+    CHECK(line(second, "nobody") == 0);
+    CHECK(after.include(line(first, "alice")));
+    CHECK_FALSE(after.include(line(first, "carol smith")));
+    CHECK(before.include(line(second, "carol smith")));  // it is of a later reading
+
+    auto third = PasswordFile::load(folder.write("users", bob));
+    const auto rest = third.number_lines(&second, last);
+    CHECK(rest.include(line(first, "bob")));
+    CHECK_FALSE(rest.include(line(first, "alice")));
+    CHECK_FALSE(rest.include(4));
 }
 
 TEST_CASE("a wrong guess costs the same for users of every hash and for nobody") {

@@ -7,6 +7,7 @@
 
 #include "protocol/reason.h"
 #include "server/auth/access.h"
+#include "server/auth/password_lines.h"
 
 namespace pulsegate {
 
@@ -19,6 +20,7 @@ struct AuthResult {
     std::shared_ptr<const AccessRules> rules{};  ///< of this client; null: the gateway's
     std::optional<std::int64_t> expiry{};  ///< seconds since 1970; then the client is disconnected
     bool guessed = false;                  ///< refused, and counts as a guessed password
+    PasswordLine password_line = 0;        ///< that let it in; 0: something else did
 };
 
 }  // namespace pulsegate

@@ -172,7 +172,7 @@ PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
 PasswordFile PasswordFile::load(const std::string& path) {
     SecretFile file = read_secret_file(path);
     PasswordFile passwords;
-    passwords.warning_ = std::move(file.warning);
+    if (!file.warning.empty()) passwords.warnings_.push_back(std::move(file.warning));
 
     std::size_t number = 0;
     unsigned most = 0;
@@ -192,9 +192,10 @@ PasswordFile PasswordFile::load(const std::string& path) {
         const std::string user(line.substr(0, colon));
         try {
             const auto [place, added] =
-                passwords.users_.emplace(user, parse(line.substr(colon + 1)));
+                passwords.users_.emplace(user, User{parse(line.substr(colon + 1))});
             if (!added) throw std::runtime_error("is the second one of this user");
-            most = std::max(most, place->second.iterations);
+            const unsigned iterations = place->second.entry.iterations;
+            most = std::max(most, iterations);
         } catch (const std::runtime_error& what) {
             throw fail(fmt::format("the password of '{}' {}; set it anew: pulsegate passwd {} '{}'",
                                    user, what.what(), path, user));
@@ -209,7 +210,7 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     if (password.empty()) return false;
     const auto found = users_.find(user);
     const bool known = found != users_.end();
-    const Entry& entry = known ? found->second : unknown_user_;
+    const Entry& entry = known ? found->second.entry : unknown_user_;
 
     // Every check computes the same three hashes, whatever the entry; the last one adds the
     // iterations that this user's hash has fewer than the maximum in the file.
@@ -223,6 +224,28 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     const Digest& digest = entry.stretched ? stretched : once;
     const bool equal = CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
     return computed & known & equal;
+}
+
+PasswordLines PasswordFile::number_lines(const PasswordFile* before, PasswordLine& last) {
+    const auto number_before = [before](const std::string& name, const Entry& entry) {
+        if (!before) return PasswordLine{0};
+        const auto found = before->users_.find(name);
+        const bool same = found != before->users_.end() && found->second.entry == entry;
+        return same ? found->second.line : PasswordLine{0};
+    };
+    PasswordLines all;
+    for (auto& [name, user] : users_) {
+        user.line = number_before(name, user.entry);
+        if (user.line == 0) user.line = ++last;
+        all.lines.insert(user.line);
+    }
+    all.last = last;
+    return all;
+}
+
+PasswordLine PasswordFile::line_of(std::string_view user) const {
+    const auto found = users_.find(user);
+    return found == users_.end() ? 0 : found->second.line;
 }
 
 void require_settable(const std::string& path, std::string_view user, FileMust must) {

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
+#include "server/auth/password_lines.h"
 #include "server/base/hash.h"
 
 namespace pulsegate {
@@ -32,8 +34,14 @@ public:
     bool has(std::string_view user) const { return users_.contains(user); }
     std::size_t users() const { return users_.size(); }
 
-    /// Says that other users of the machine may read the file, with the remedy; or empty.
-    const std::string& warning() const { return warning_; }
+    /// Numbers the lines, above `last`, which it moves on; but a line that `before` has as well
+    /// keeps its number. So whether a line is still the same can be asked by its number.
+    PasswordLines number_lines(const PasswordFile* before, PasswordLine& last);
+    /// The number of the user's line; 0 if there is none.
+    PasswordLine line_of(std::string_view user) const;
+
+    /// What the operator should know: who else may read the file, whose password slows all down.
+    const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
     using Digest = std::array<unsigned char, 64>;
@@ -43,15 +51,21 @@ private:
         Digest hash{};
         unsigned iterations = 1;
         bool stretched = true;  ///< `$7$`; else `$6$`
+
+        bool operator==(const Entry&) const = default;
+    };
+    struct User {
+        Entry entry;
+        PasswordLine line = 0;
     };
 
     PasswordFile();
     static Entry parse(std::string_view hashed);
 
-    std::unordered_map<std::string, Entry, TextHash, std::equal_to<>> users_;
+    std::unordered_map<std::string, User, TextHash, std::equal_to<>> users_;
     Entry unknown_user_;  ///< checked in place of an unknown user
     unsigned most_iterations_;
-    std::string warning_;
+    std::vector<std::string> warnings_;
 };
 
 /// Iterations of PBKDF2-HMAC-SHA512 for new hashes: about a hundred logins a second and core.

@@ -59,9 +59,10 @@ AuthResult check_token(const JwtVerifier& tokens, std::string_view token) {
 Authenticator::Authenticator(AuthenticatorSettings settings)
     : settings_(std::move(settings)),
       hook_(settings_.hook.url ? std::make_unique<AuthHook>(settings_.hook) : nullptr),
-      files_(read_files()),
       checks_(available_processors(), settings_.longest_wait,
-              [this](const Credentials& credentials) { return check(credentials); }) {}
+              [this](const Credentials& credentials) { return check(credentials); }) {
+    files_ = read_files();
+}
 
 Authenticator::~Authenticator() { stop(); }
 
@@ -75,13 +76,15 @@ std::optional<HookCounters> Authenticator::hook_counters() const {
     return hook_->counters();
 }
 
-std::shared_ptr<const Authenticator::Files> Authenticator::read_files() const {
+std::shared_ptr<const Authenticator::Files> Authenticator::read_files() {
     auto files = std::make_shared<Files>();
     if (!settings_.password_file.empty()) {
         files->passwords = load_for("password-file",
                                     [this] { return PasswordFile::load(settings_.password_file); });
-        if (!files->passwords->warning().empty())
-            spdlog::warn("password-file: {}", files->passwords->warning());
+        files->password_lines = std::make_shared<PasswordLines>(
+            files->passwords->number_lines(files_ ? &*files_->passwords : nullptr, last_line_));
+        for (const auto& warning : files->passwords->warnings())
+            spdlog::warn("password-file: {}", warning);
     }
     if (has_keys()) {
         files->tokens = load_for("jwt", [this] { return JwtVerifier(settings_.jwt); });
@@ -116,13 +119,14 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
                                  Answer answer) {
     if (credentials.user.empty() && credentials.password.empty())
         return answer(without_credentials(credentials));
+    if (!has_users())
+        return answer({.reason = Reason::not_authorized, .why = "it shows no certificate"});
     const auto files = this->files();
     if (is_for_hook(*files, credentials))
         return hook_->authenticate(credentials, address, std::move(answer));
-    if (!has_users())
-        return answer({.reason = Reason::not_authorized, .why = "it shows no certificate"});
     const CredentialMac mac = mac_of(credentials);
-    if (files->right_passwords.contains(credentials.user, mac)) return answer({});
+    if (files->right_passwords.contains(credentials.user, mac))
+        return answer(success(*files, credentials.user));
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));
 }
 
@@ -140,6 +144,13 @@ CredentialMac Authenticator::mac_of(const Credentials& credentials) const {
     return macs_.of({credentials.user, credentials.password});
 }
 
+/// Who is the user then, its name or its client id, is what user-from says.
+AuthResult Authenticator::success(const Files& files, const std::string& user) {
+    AuthResult result;
+    result.password_line = files.passwords->line_of(user);
+    return result;
+}
+
 AuthResult Authenticator::check(const Credentials& credentials) const {
     const auto files = this->files();
     if (files->is_token(credentials.password))
@@ -152,9 +163,8 @@ AuthResult Authenticator::check(const Credentials& credentials) const {
     if (!files->passwords) return refusal("its password is no token", true);
     if (!files->passwords->check(credentials.user, credentials.password))
         return refusal("user name or password is wrong", true);
-    // Who is the user then, its name or its client id, is what user-from says.
     files->right_passwords.remember(credentials.user, mac_of(credentials));
-    return {};
+    return success(*files, credentials.user);
 }
 
 }  // namespace pulsegate

@@ -65,6 +65,9 @@ public:
     /// The rules for everybody who brings none; null: everything is allowed.
     std::shared_ptr<const AccessRules> rules() const { return files()->rules; }
 
+    /// The lines of the password file; null: there is none.
+    std::shared_ptr<const PasswordLines> password_lines() const { return files()->password_lines; }
+
     /// Nothing without a hook.
     std::optional<HookCounters> hook_counters() const;
 
@@ -76,6 +79,7 @@ private:
     struct Files {
         std::optional<PasswordFile> passwords;
         std::optional<JwtVerifier> tokens;
+        std::shared_ptr<const PasswordLines> password_lines;  ///< null: there is no such file
         std::shared_ptr<const AccessRules> rules;
         mutable RightPasswords right_passwords{};  ///< that clients have shown since
 
@@ -83,21 +87,23 @@ private:
         bool is_token(std::string_view password) const;
     };
 
+    /// Is there anything to check a username, a password or a token by?
+    bool has_users() const { return !settings_.password_file.empty() || has_keys() || hook_; }
     bool has_keys() const {
         return !settings_.jwt.secret_files.empty() || !settings_.jwt.public_key_files.empty();
     }
-    std::shared_ptr<const Files> read_files() const;
-    /// Is there anything to check a username, a password or a token by?
-    bool has_users() const { return !settings_.password_file.empty() || has_keys() || hook_; }
+    std::shared_ptr<const Files> read_files();
     std::shared_ptr<const Files> files() const;
     AuthResult without_credentials(const Credentials& credentials) const;
     bool is_for_hook(const Files& files, const Credentials& credentials) const;
+    static AuthResult success(const Files& files, const std::string& user);
     CredentialMac mac_of(const Credentials& credentials) const;
     AuthResult check(const Credentials& credentials) const;
 
     const AuthenticatorSettings settings_;
     const std::unique_ptr<AuthHook> hook_;  ///< null: there is none
     const CredentialMacs macs_;
+    PasswordLine last_line_ = 0;
     mutable std::mutex mutex_;  ///< of the pointer only
     std::shared_ptr<const Files> files_;
     CheckPool checks_;

@@ -8,6 +8,7 @@ namespace pulsegate {
 void Authorizations::grant(Session& session, const AuthResult& result, Millis now) {
     thread_.assert_here();
     session.authorization.reset();
+    session.password_line = result.password_line;
     if (!result.rules && !result.expiry) return;
     session.authorization = std::make_unique<Authorization>(session);
     session.authorization->rules = result.rules;

@@ -1,5 +1,6 @@
 #include "server/session/broker.h"
 
+#include <utility>
 #include <variant>
 
 #include "server/base/overloaded.h"
@@ -34,6 +35,14 @@ Broker::~Broker() {
 unsigned Broker::home(const Connect& connect, const AuthResult& result) const {
     const auto user = user_name(connect, result, connect.client_id);
     return user.empty() ? place_.index : place_.home_of(user);
+}
+
+void Broker::use(std::shared_ptr<const PasswordLines> lines) {
+    authorizations_.use(std::move(lines));
+    sessions_.for_each([this](Session& session) {
+        if (session.link && !authorizations_.is_valid(session.password_line))
+            session.disconnect(Reason::not_authorized, revoked);
+    });
 }
 
 const Session* Broker::find(std::string_view user, std::string_view client) const {

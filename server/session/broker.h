@@ -60,6 +60,10 @@ public:
         subscriptions_.judge_all();
     }
 
+    /// Sets which lines of the password file are valid, and disconnects the clients that others let
+    /// in.
+    void use(std::shared_ptr<const PasswordLines> lines);
+
     /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
     /// link's limit.
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {

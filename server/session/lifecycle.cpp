@@ -50,6 +50,8 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
                                                    : std::string(connect.client_id);
     const auto name = user_name(settings_, connect, result, client);
+    if (!authorizations_.is_valid(result.password_line))
+        return refuse(link, connect, {Reason::not_authorized, revoked});
     const AccessRules* const rules = authorizations_.rules_of(result);
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
         return refuse(link, connect,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/auth/access.h"
+#include "server/auth/password_lines.h"
 #include "server/session/client_terms.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
@@ -61,7 +62,8 @@ public:
     /// Disconnects the client, which must be connected, for an error of its own.
     void disconnect(Reason reason, const char* why) { link->end({Cause::kicked, reason, why}); }
 
-    bool served = false;  ///< has got the message to its inbox that is being fanned out
+    bool served = false;             ///< has got the message to its inbox that is being fanned out
+    PasswordLine password_line = 0;  ///< that let its client in
     const SessionId id;
     User& user;
     SessionState state;

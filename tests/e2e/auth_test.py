@@ -107,17 +107,18 @@ class PasswordTest(Folder):
                 self.assertRegex(event["client"], "^auto-[0-9a-f]{16}$")
                 self.assertEqual(event["user"], "anonymous/" + event["client"])
 
-    def test_changed_passwords_hold_after_sighup_and_drop_nobody(self):
+    def test_changed_passwords_hold_after_sighup(self):
         users = self.password_file(alice="old")
         with Gateway("--password-file", users) as gateway:
             code, alice = self.client(gateway, "alice", "old", "first")
             self.assertEqual(code, 0)
+            alice.on_disconnect = lambda *_: alice.disconnect()  # Paho would come again
             self.password_file(alice="new")
             gateway.process.send_signal(signal.SIGHUP)
             gateway.wait_for_log("users, keys and rules reloaded")
             self.assertEqual(self.code(gateway, "alice", "old"), 0x86)
             self.assertEqual(self.code(gateway, "alice", "new"), 0)
-            self.assertTrue(alice.is_connected())
+            wait_until(lambda: not alice.is_connected(), what="the end of the old password's connection")
             Path(users).write_text("no colon")
             gateway.process.send_signal(signal.SIGHUP)
             gateway.wait_for_log("users, keys and rules not reloaded: ")
@@ -143,17 +144,37 @@ class PasswordTest(Folder):
             wait_until(lambda: received, timeout=10)
             self.assertLess(gateway.metric("pulsegate_logins_refused_total"), 20)
 
+    def test_a_reload_disconnects_those_whose_line_was_changed_or_removed(self):
+        users = self.password_file(alice="a", bob="b", carol="c", fleet="f")
+        for arguments in ((), ("--user-from", "client-id")):
+            with self.subTest(arguments=arguments), Gateway("--password-file", users, *arguments) as gateway:
+                clients = {}
+                for user in ("alice", "bob", "carol", "fleet"):
+                    clients[user] = self.begin(gateway, user[:1].encode(), user.encode(), user.encode(), version=5)
+                    self.assertEqual(clients[user].recv(100)[3], 0)
+                self.password_file(bob="new", fleet="new")
+                subprocess.run([str(binary()), "passwd", "--delete", users, "carol"], check=True, timeout=20)
+                gateway.process.send_signal(signal.SIGHUP)
+                for user in ("bob", "carol", "fleet"):
+                    self.assertEqual(clients[user].recv(100)[2], 0x87, user)
+                    self.assertEqual(clients[user].recv(100), b"")
+                clients["alice"].sendall(b"\xc0\x00")
+                self.assertEqual(clients["alice"].recv(100), b"\xd0\x00")
+                gateway.wait_for_log("its user was removed, or has another password now")
+            self.password_file(bob="b", carol="c", fleet="f")
+
     def slow_users(self, *, rounds=200_000):
         users = str(self.path / "slow")
         subprocess.run([str(binary()), "passwd", "--create", "--iterations", str(rounds), users, "alice"],
                        input="right\n", text=True, check=True, timeout=60, capture_output=True)
         return users
 
-    def begin(self, gateway, password, user=b"alice", client=b"me", source="127.0.0.1"):
+    def begin(self, gateway, password, user=b"alice", client=b"me", source="127.0.0.1", version=4):
         """A connection that has sent its CONNECT."""
         stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30, source_address=(source, 0))
         self.addCleanup(stream.close)
-        body = b"\x00\x04MQTT\x04\xc2\x00\x3c" + b"".join(
+        properties = b"\x00" if version == 5 else b""
+        body = b"\x00\x04MQTT" + bytes([version]) + b"\xc2\x00\x3c" + properties + b"".join(
             len(part).to_bytes(2, "big") + part for part in (client, user, password))
         stream.sendall(b"\x10" + bytes([len(body)]) + body)
         return stream

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdint>
+
+namespace pulsegate {
+
+/// Identifies a line of the password file, by which a client was let in. A line that was changed,
+/// or removed and added again, has another number. 0: none.
+using PasswordLine = std::uint32_t;
+
+/// The lines of one reading of the file.
+struct PasswordLines {
+    boost::unordered_flat_set<PasswordLine> lines{};
+    PasswordLine last = 0;  ///< the highest number so far, also of lines that are gone
+
+    /// Is the line in the file, or of a later reading?
+    bool include(PasswordLine line) const { return line > last || lines.contains(line); }
+};
+
+}  // namespace pulsegate
