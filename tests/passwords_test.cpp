@@ -236,6 +236,23 @@ TEST_CASE("whoever leaves a password file open to others is warned") {
           Texts{path + ": others may change it; chmod 600 " + path});
 }
 
+TEST_CASE("a password that makes all checks slow is warned of") {
+    const TemporaryFolder folder;
+    const auto line = [](const char* user, const char* iterations) {
+        return std::string(user) + ":$7$" + iterations + "$c2FsdA==$" + sixty_four_zeros + "\n";
+    };
+    const auto warnings = [&](const std::string& lines) {
+        const auto path = folder.write("users", lines);
+        ::chmod(path.c_str(), 0600);
+        return PasswordFile::load(path).warnings();
+    };
+    const auto alice_s = line("alice", "1000000");
+    CHECK(warnings(alice_s).empty());
+    const auto said = warnings(line("bob", "1000001") + line("carol", "2000000") + alice_s);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find(": the password of 'carol' takes 2000000 iterations") != std::string::npos);
+}
+
 TEST_CASE("a line keeps its number over readings, until it is changed or removed") {
     const TemporaryFolder folder;
     PasswordLine last = 0;

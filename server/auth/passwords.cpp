@@ -176,6 +176,7 @@ PasswordFile PasswordFile::load(const std::string& path) {
 
     std::size_t number = 0;
     unsigned most = 0;
+    std::string slowest;
     for (auto line : lines_of(file.text)) {
         ++number;
         line = line.substr(0, line.find_last_not_of(" \t") + 1);
@@ -196,11 +197,17 @@ PasswordFile PasswordFile::load(const std::string& path) {
             if (!added) throw std::runtime_error("is the second one of this user");
             const unsigned iterations = place->second.entry.iterations;
             most = std::max(most, iterations);
+            if (iterations == most) slowest = user;
         } catch (const std::runtime_error& what) {
             throw fail(fmt::format("the password of '{}' {}; set it anew: pulsegate passwd {} '{}'",
                                    user, what.what(), path, user));
         }
     }
+    if (most > slow_iterations)
+        passwords.warnings_.push_back(fmt::format(
+            "{}: the password of '{}' takes {} iterations, and so every check, of whomever, takes "
+            "a second or more; set it anew: pulsegate passwd {} '{}'",
+            path, slowest, most, path, slowest));
     if (most != 0) passwords.most_iterations_ = most;
     passwords.unknown_user_.iterations = passwords.most_iterations_;
     return passwords;

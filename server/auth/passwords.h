@@ -73,6 +73,8 @@ private:
 /// passwords are random tokens.
 inline constexpr unsigned usual_iterations = 10'000;
 inline constexpr unsigned most_iterations = 10'000'000;
+/// A second or so for a check: whoever has more slows down the checks of all.
+inline constexpr unsigned slow_iterations = 1'000'000;
 
 enum class FileMust : bool { exist, be_new };
 
