@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -28,7 +29,8 @@ namespace fs = std::filesystem;
 /// Bytes, as in mosquitto 2.0, which refuses any other length.
 constexpr std::size_t salt_size = 12;
 
-template <class Digest>
+using Digest = std::array<unsigned char, 64>;
+
 bool stretch(std::string_view password, std::string_view salt, unsigned iterations, Digest& out) {
     return PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()),
                              reinterpret_cast<const unsigned char*>(salt.data()),
@@ -36,7 +38,6 @@ bool stretch(std::string_view password, std::string_view salt, unsigned iteratio
                              EVP_sha512(), static_cast<int>(out.size()), out.data()) == 1;
 }
 
-template <class Digest>
 bool hash_once(std::string_view password, std::string_view salt, Digest& out) {
     std::string salted;
     salted.reserve(password.size() + salt.size());
@@ -137,21 +138,42 @@ bool replace_line(std::string& text, std::string_view user, std::optional<std::s
     return found;
 }
 
+void set_line(const std::string& path, std::string_view user, std::string_view hashed,
+              FileMust must) {
+    const WriteLock lock(path);
+    std::string text = read_existing(path, must);
+    replace_line(text, user, fmt::format("{}:{}", user, hashed));
+    replace_secret_file(path, text);
+}
+
+void require_usable(std::string_view user, std::string_view password) {
+    require_usable(user);
+    if (password.empty()) throw std::runtime_error("the password is empty; choose another");
+}
+
 }  // namespace
 
-PasswordFile::PasswordFile()
-    : unknown_user_{random_bytes(salt_size)}, most_iterations_(usual_iterations) {}
+PasswordFile::PasswordFile() { unknown_user_.salt = random_bytes(salt_size); }
 
 /// Throws std::runtime_error that says what is wrong; it never contains the text.
 PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
+    if (!hashed.starts_with("$argon2")) return parse_sha512(hashed);
+    Argon2Hash argon2 = parse_argon2(hashed);
+    return {.kind = Kind::argon2id,
+            .salt = std::move(argon2.salt),
+            .hash = std::move(argon2.hash),
+            .argon2 = argon2.cost};
+}
+
+PasswordFile::Entry PasswordFile::parse_sha512(std::string_view hashed) {
     const auto fail = [](const char* why) { return std::runtime_error(why); };
-    if (hashed.starts_with("$argon2")) throw fail("is hashed with Argon2, which is not supported");
     const bool stretched = hashed.starts_with("$7$");
-    if (!stretched && !hashed.starts_with("$6$")) throw fail("is not hashed as $7$ or $6$");
+    if (!stretched && !hashed.starts_with("$6$"))
+        throw fail("is not hashed as $7$, $6$ or $argon2id$");
     hashed.remove_prefix(3);
 
     Entry entry;
-    entry.stretched = stretched;
+    entry.kind = stretched ? Kind::pbkdf2 : Kind::sha512;
     if (stretched) {
         const auto number = take_field(hashed);
         const auto end = number.data() + number.size();
@@ -163,9 +185,9 @@ PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
     const auto salt = from_base64(take_field(hashed));
     const auto hash = from_base64(hashed);
     if (!salt || salt->empty()) throw fail("has no salt in base64");
-    if (!hash || hash->size() != entry.hash.size()) throw fail("has no hash of 64 bytes in base64");
+    if (!hash || hash->size() != sizeof(Digest)) throw fail("has no hash of 64 bytes in base64");
     entry.salt = *salt;
-    std::copy(hash->begin(), hash->end(), entry.hash.begin());
+    entry.hash = *hash;
     return entry;
 }
 
@@ -175,8 +197,6 @@ PasswordFile PasswordFile::load(const std::string& path) {
     if (!file.warning.empty()) passwords.warnings_.push_back(std::move(file.warning));
 
     std::size_t number = 0;
-    unsigned most = 0;
-    std::string slowest;
     for (auto line : lines_of(file.text)) {
         ++number;
         line = line.substr(0, line.find_last_not_of(" \t") + 1);
@@ -192,25 +212,44 @@ PasswordFile PasswordFile::load(const std::string& path) {
                 path + " USER");
         const std::string user(line.substr(0, colon));
         try {
-            const auto [place, added] =
-                passwords.users_.emplace(user, User{parse(line.substr(colon + 1))});
-            if (!added) throw std::runtime_error("is the second one of this user");
-            const unsigned iterations = place->second.entry.iterations;
-            most = std::max(most, iterations);
-            if (iterations == most) slowest = user;
+            if (!passwords.users_.emplace(user, User{parse(line.substr(colon + 1))}).second)
+                throw std::runtime_error("is the second one of this user");
         } catch (const std::runtime_error& what) {
             throw fail(fmt::format("the password of '{}' {}; set it anew: pulsegate passwd {} '{}'",
                                    user, what.what(), path, user));
         }
     }
-    if (most > slow_iterations)
-        passwords.warnings_.push_back(fmt::format(
-            "{}: the password of '{}' takes {} iterations, and so every check, of whomever, takes "
-            "a second or more; set it anew: pulsegate passwd {} '{}'",
-            path, slowest, most, path, slowest));
-    if (most != 0) passwords.most_iterations_ = most;
-    passwords.unknown_user_.iterations = passwords.most_iterations_;
+    passwords.equalize();
+    passwords.warn_of_slow_lines(path);
     return passwords;
+}
+
+/// Makes the check of an unknown user as costly as that of any line.
+void PasswordFile::equalize() {
+    unsigned most = 0;
+    for (const auto& [name, user] : users_) {
+        const Entry& entry = user.entry;
+        most = std::max(most, entry.iterations);
+        auto& argon2 = unknown_user_.argon2;
+        if (entry.argon2 && (!argon2 || entry.argon2->work() > argon2->work()))
+            argon2 = entry.argon2;
+    }
+    unknown_user_.iterations = most == 0 ? usual_iterations : most;
+}
+
+void PasswordFile::warn_of_slow_lines(const std::string& path) {
+    const auto slow = [](const User& user) {
+        const Entry& entry = user.entry;
+        return entry.iterations > slow_iterations ||
+               (entry.argon2 && entry.argon2->work() > slow_argon2_work);
+    };
+    const auto found = std::find_if(users_.begin(), users_.end(),
+                                    [&](const auto& named) { return slow(named.second); });
+    if (found == users_.end()) return;
+    warnings_.push_back(
+        fmt::format("{}: the password of '{}' takes a second or more to check, and so does that of "
+                    "everybody else then; set it anew: pulsegate passwd {} '{}'",
+                    path, found->first, path, found->first));
 }
 
 bool PasswordFile::check(std::string_view user, std::string_view password) const {
@@ -218,18 +257,33 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     const auto found = users_.find(user);
     const bool known = found != users_.end();
     const Entry& entry = known ? found->second.entry : unknown_user_;
+    const Entry& costly = unknown_user_;
 
-    // Every check computes the same three hashes, whatever the entry; the last one adds the
-    // iterations that this user's hash has fewer than the maximum in the file.
+    // Every check computes the same hashes, whatever the entry; the third one adds the iterations
+    // that this user's hash has fewer than the maximum in the file.
     Digest once{};
     Digest stretched{};
     Digest unused{};
-    const bool computed =
+    bool computed =
         hash_once(password, entry.salt, once) &
         stretch(password, entry.salt, entry.iterations, stretched) &
-        stretch(password, unknown_user_.salt, most_iterations_ + 1 - entry.iterations, unused);
-    const Digest& digest = entry.stretched ? stretched : once;
-    const bool equal = CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
+        stretch(password, costly.salt, costly.iterations + 1 - entry.iterations, unused);
+    std::string argon2;
+    if (costly.argon2) {
+        const Entry& like = entry.argon2 ? entry : costly;
+        const std::size_t size = entry.argon2 && known ? entry.hash.size() : sizeof(Digest);
+        argon2 = argon2id(password, like.salt, *like.argon2, size);
+        computed &= !argon2.empty();
+    }
+
+    const auto text = [](const Digest& digest) {
+        return std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
+    };
+    std::string_view digest = text(stretched);
+    if (entry.kind == Kind::sha512) digest = text(once);
+    if (entry.kind == Kind::argon2id) digest = argon2;
+    const bool equal = digest.size() == entry.hash.size() &&
+                       CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
     return computed & known & equal;
 }
 
@@ -262,19 +316,27 @@ void require_settable(const std::string& path, std::string_view user, FileMust m
 
 void set_password(const std::string& path, std::string_view user, std::string_view password,
                   unsigned iterations, FileMust must) {
-    require_usable(user);
-    if (password.empty()) throw std::runtime_error("the password is empty; choose another");
-    std::array<unsigned char, 64> hash{};
+    require_usable(user, password);
+    Digest hash{};
     const std::string salt = random_bytes(salt_size);
     if (!stretch(password, salt, iterations, hash))
         throw std::runtime_error("the password can't be hashed");
-    auto line = fmt::format("{}:$7${}${}${}", user, iterations, to_base64(salt),
-                            to_base64({reinterpret_cast<const char*>(hash.data()), hash.size()}));
+    const std::string_view bytes(reinterpret_cast<const char*>(hash.data()), hash.size());
+    set_line(path, user, fmt::format("$7${}${}${}", iterations, to_base64(salt), to_base64(bytes)),
+             must);
+}
 
-    const WriteLock lock(path);
-    std::string text = read_existing(path, must);
-    replace_line(text, user, std::move(line));
-    replace_secret_file(path, text);
+void set_password(const std::string& path, std::string_view user, std::string_view password,
+                  const Argon2Cost& cost, FileMust must) {
+    require_usable(user, password);
+    constexpr std::size_t argon2_salt = 16;  // bytes, as RFC 9106, section 4, has it
+    constexpr std::size_t argon2_hash = 32;
+    Argon2Hash hashed{cost, random_bytes(argon2_salt), {}};
+    hashed.hash = argon2id(password, hashed.salt, cost, argon2_hash);
+    if (hashed.hash.empty())
+        throw std::runtime_error(
+            fmt::format("the password can't be hashed: that takes {} MiB", cost.memory / 1024));
+    set_line(path, user, to_text(hashed), must);
 }
 
 void remove_user(const std::string& path, std::string_view user) {

@@ -1,13 +1,15 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "server/auth/argon2id.h"
 #include "server/auth/password_lines.h"
 #include "server/base/hash.h"
 
@@ -17,18 +19,21 @@ namespace pulsegate {
 ///
 ///     user:$7$iterations$salt$hash     PBKDF2-HMAC-SHA512
 ///     user:$6$salt$hash                SHA-512 of password and salt
+///     user:$argon2id$v=19$m=47104,t=1,p=1$salt$hash
 ///
 /// with salt and hash in base64. Empty lines and lines that begin with `#` are ignored.
 ///
 /// Immutable once loaded: any number of threads may check at the same time. A check takes as long
-/// as the largest number of iterations in the file, on purpose, so keep it off the event loops.
+/// as the largest number of iterations in the file, and one Argon2id if any line has it, on
+/// purpose: keep it off the event loops.
 class PasswordFile {
 public:
     /// Throws std::runtime_error that names the file, the line and the remedy.
     static PasswordFile load(const std::string& path);
 
     /// Is this the user's password? Takes the same time for every user, known or not, so that the
-    /// time does not tell which users exist. An empty password is never right.
+    /// time does not tell which users exist; unless lines have Argon2id of different costs. An
+    /// empty password is never right.
     [[nodiscard]] bool check(std::string_view user, std::string_view password) const;
 
     bool has(std::string_view user) const { return users_.contains(user); }
@@ -44,13 +49,14 @@ public:
     const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
-    using Digest = std::array<unsigned char, 64>;
+    enum class Kind : std::uint8_t { sha512, pbkdf2, argon2id };
 
     struct Entry {
-        std::string salt;
-        Digest hash{};
-        unsigned iterations = 1;
-        bool stretched = true;  ///< `$7$`; else `$6$`
+        Kind kind = Kind::pbkdf2;
+        std::string salt{};
+        std::string hash{};
+        unsigned iterations = 1;  ///< of PBKDF2
+        std::optional<Argon2Cost> argon2 = std::nullopt;
 
         bool operator==(const Entry&) const = default;
     };
@@ -61,10 +67,12 @@ private:
 
     PasswordFile();
     static Entry parse(std::string_view hashed);
+    static Entry parse_sha512(std::string_view hashed);
+    void warn_of_slow_lines(const std::string& path);
+    void equalize();
 
     std::unordered_map<std::string, User, TextHash, std::equal_to<>> users_;
-    Entry unknown_user_;  ///< checked in place of an unknown user
-    unsigned most_iterations_;
+    Entry unknown_user_;  ///< checked in place of an unknown user; as costly as any line
     std::vector<std::string> warnings_;
 };
 
@@ -85,6 +93,9 @@ void require_settable(const std::string& path, std::string_view user, FileMust m
 /// Replaces the user's line, or appends one. Throws std::runtime_error; the file is unchanged then.
 void set_password(const std::string& path, std::string_view user, std::string_view password,
                   unsigned iterations = usual_iterations, FileMust must = FileMust::exist);
+/// With Argon2id instead of PBKDF2.
+void set_password(const std::string& path, std::string_view user, std::string_view password,
+                  const Argon2Cost& cost, FileMust must = FileMust::exist);
 
 /// Throws std::runtime_error, also if the file has no such user.
 void remove_user(const std::string& path, std::string_view user);
