@@ -131,12 +131,8 @@ class PasswordTest(Folder):
         with Gateway("--password-file", users, "--shards", "1") as gateway:
             _, alice = self.client(gateway, "alice", "right", "living")
 
-            storm = []
-            for i in range(20):
-                stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
-                self.addCleanup(stream.close)
-                stream.sendall(b"\x10\x1a\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02s%d\x00\x03bob\x00\x05wrong" % (i % 10))
-                storm.append(stream)
+            for number in range(20):
+                self.begin(gateway, b"wrong%d" % number, b"bob")
             received = []
             alice.on_message = lambda c, u, message: received.append(message)
             alice.subscribe("x", 1)
