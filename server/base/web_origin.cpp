@@ -26,9 +26,8 @@ bool origin_allowed(std::string_view origin, std::string_view host,
                     const std::vector<std::string>& allowed) {
     if (origin.empty()) return true;
     if (!allowed.empty())
-        return std::ranges::any_of(allowed, [&](const std::string& one) {
-            return one == "*" || equal(one, origin);
-        });
+        return std::ranges::any_of(
+            allowed, [&](const std::string& one) { return one == "*" || equal(one, origin); });
     const auto scheme = origin.find("://");
     // "null" stands for a page without an origin of its own, such as a file or a sandboxed frame.
     return scheme != origin.npos && !host.empty() &&
