@@ -196,13 +196,16 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
         return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");
-    if (!http::token_list(request[http::field::sec_websocket_protocol]).exists("mqtt"))
+    http::token_list offered(request[http::field::sec_websocket_protocol]);
+    const char* const protocol =
+        offered.exists("mqtt") ? "mqtt" : "mqttv3.1";  // the latter is 3.1's
+    if (!offered.exists(protocol))
         return reject("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
 
     output_ =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Accept: " +
-        accept_key(key) + "\r\n\r\n";
+        "Sec-WebSocket-Protocol: " +
+        std::string(protocol) + "\r\nSec-WebSocket-Accept: " + accept_key(key) + "\r\n\r\n";
     input_.erase(0, header_size);
     remaining_.path.clear();
     extras.websocket = true;

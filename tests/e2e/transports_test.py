@@ -274,6 +274,12 @@ class WebSocketTest(unittest.TestCase):
         self.assertIn(f"Sec-WebSocket-Accept: {accept}\r\n", answer)
         self.assertIn("Sec-WebSocket-Protocol: mqtt\r\n", answer)
 
+    def test_mqtt_3_1_has_a_sub_protocol_of_its_own(self):
+        client = self.client(Sec_WebSocket_Protocol="mqttv3.1")
+        self.assertIn(b"Sec-WebSocket-Protocol: mqttv3.1\r\n", client.answer)
+        client.send(frame(b"\x10\x0f\x00\x06MQIsdp\x03\x02\x00\x0a\x00\x01o"))
+        self.assertEqual(client.next(), (2, CONNACK))
+
     def test_packets_may_span_frames_and_frames_hold_packets(self):
         client = self.client().log_in()
         client.send(frame(b"\x82\x06\x00"), frame(b"\x01\x00\x01x"), frame(b"\x00" + PING + PING))
