@@ -150,7 +150,11 @@ void Server::listen(const ListenUrl& url) {
         } else {
             boost::asio::io_context io;
             Listener::check_free(io, endpoint);
-            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_};
+            // Through a proxy, pages come under the proxy's name.
+            const bool guards_loopback = endpoint.address().is_loopback() &&
+                                         !authenticates_clients(url) && !url.proxy_protocol;
+            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
+                                          guards_loopback};
             for (auto& shard : shards_) endpoint = shard->listen(endpoint, options);
         }
     } catch (const boost::system::system_error& error) {

@@ -192,7 +192,10 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     if (request[http::field::sec_websocket_version] != "13")
         return reject("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
     const std::string origin(request[http::field::origin]);
-    if (!origin_allowed(origin, std::string(request[http::field::host]), *remaining_.origins))
+    const std::string host(request[http::field::host]);
+    const bool misled = remaining_.guards_loopback && remaining_.origins->empty() &&
+                        !origin.empty() && !is_loopback_host(host);
+    if (misled || !origin_allowed(origin, host, *remaining_.origins))
         return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");

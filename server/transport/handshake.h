@@ -20,6 +20,9 @@ struct ListenerOptions {
     std::string path{};  ///< of WebSocket; "": MQTT without it
     /// Web pages that may open a WebSocket, as in `origin_allowed`; never null with a path.
     std::shared_ptr<const std::vector<std::string>> origins{};
+    /// Whoever reaches it on loopback may come in: then so might a page whose name was made to lead
+    /// here (DNS rebinding), and a page must come from a loopback host itself.
+    bool guards_loopback = false;
 
     bool plain() const { return !proxy_protocol && !tls && path.empty(); }
 };

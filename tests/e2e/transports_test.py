@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -363,6 +364,16 @@ class WebSocketTest(unittest.TestCase):
                 self.assertTrue(client.answer.startswith(f"HTTP/1.1 {status} ".encode()), client.answer[:40])
                 if status == 403:
                     wait_until(lambda: "websocket-origin" in gateway.log, what="a line in the log")
+
+    def test_a_page_whose_name_was_made_to_lead_here_is_refused_where_anybody_may_log_in(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-users-"))
+        users = add_users(Path(folder) / "users", alice="secret")
+        for arguments, status in (((), 403), (("--websocket-origin", "http://evil.example"), 101),
+                                  (("--password-file", users), 101)):
+            with self.subTest(arguments=arguments), Gateway("--listen", "ws://127.0.0.1:0", *arguments) as gateway:
+                client = WebSocket(port_of(gateway, "ws"), Host="evil.example:8083", Origin="http://evil.example")
+                self.addCleanup(client.socket.close)
+                self.assertTrue(client.answer.startswith(f"HTTP/1.1 {status} ".encode()), client.answer[:40])
 
     def test_an_upgrade_may_come_byte_by_byte_and_with_the_first_packets(self):
         request = (f"GET /mqtt?token=1 HTTP/1.1\r\nHost: x\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\n"
