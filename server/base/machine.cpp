@@ -7,13 +7,10 @@
 #include <cmath>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 namespace pulsegate {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 template <class Value>
 void lower(std::optional<Value>& least, Value value) {
@@ -21,14 +18,14 @@ void lower(std::optional<Value>& least, Value value) {
 }
 
 /// The number that a file begins with; nothing for "max", and if there is no such file.
-std::optional<std::int64_t> number_in(const fs::path& file) {
+std::optional<std::int64_t> number_in(const std::string& file) {
     std::ifstream in(file);
     std::int64_t number = 0;
     if (in >> number) return number;
     return std::nullopt;
 }
 
-void lower_memory(ControlGroupLimits& limits, const fs::path& file) {
+void lower_memory(ControlGroupLimits& limits, const std::string& file) {
     if (const auto bytes = number_in(file); bytes && *bytes >= 0)
         lower(limits.memory, static_cast<std::uint64_t>(*bytes));
 }
@@ -39,34 +36,32 @@ void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64
 }
 
 /// A group of version 2.
-void lower_by_v2(ControlGroupLimits& limits, const fs::path& group) {
-    lower_memory(limits, group / "memory.max");
-    std::ifstream in(group / "cpu.max");
+void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
+    lower_memory(limits, group + "/memory.max");
+    std::ifstream in(group + "/cpu.max");
     std::int64_t quota = 0;
     std::int64_t period = 0;
     if (in >> quota >> period) lower_processors(limits, quota, period);
 }
 
 /// A group of version 1, where each hierarchy has one of these.
-void lower_by_v1(ControlGroupLimits& limits, const fs::path& group) {
-    lower_memory(limits, group / "memory.limit_in_bytes");
-    lower_processors(limits, number_in(group / "cpu.cfs_quota_us").value_or(0),
-                     number_in(group / "cpu.cfs_period_us").value_or(0));
+void lower_by_v1(ControlGroupLimits& limits, const std::string& group) {
+    lower_memory(limits, group + "/memory.limit_in_bytes");
+    lower_processors(limits, number_in(group + "/cpu.cfs_quota_us").value_or(0),
+                     number_in(group + "/cpu.cfs_period_us").value_or(0));
 }
 
 /// Calls `look(folder)` for the group `path` below `mount`, and for each above up to the mount. In
 /// a container the path may be the host's, and only the mount is there.
 template <class Look>
-void walk_up(const fs::path& mount, std::string_view path, Look look) {
-    for (fs::path group = fs::path(path).relative_path(); !group.empty();
-         group = group.parent_path())
-        look(mount / group);
+void walk_up(const std::string& mount, std::string path, Look look) {
+    for (; !path.empty(); path.erase(path.rfind('/'))) look(mount + path);
     look(mount);
 }
 
 }  // namespace
 
-ControlGroupLimits control_group_limits(const fs::path& membership, const fs::path& root) {
+ControlGroupLimits control_group_limits(const std::string& membership, const std::string& root) {
     ControlGroupLimits limits;
     std::ifstream in(membership);
     // "0::/path" for version 2, "4:cpu,cpuacct:/path" for a hierarchy of version 1.
@@ -75,12 +70,13 @@ ControlGroupLimits control_group_limits(const fs::path& membership, const fs::pa
         const auto second = line.find(':', first + 1);
         if (first == line.npos || second == line.npos) continue;
         const auto controllers = line.substr(first + 1, second - first - 1);
-        const auto path = std::string_view(line).substr(second + 1);
+        const auto path = line.substr(second + 1);
+        if (!path.starts_with('/')) continue;
         if (controllers.empty())
-            walk_up(root, path, [&](const fs::path& group) { lower_by_v2(limits, group); });
+            walk_up(root, path, [&](const std::string& group) { lower_by_v2(limits, group); });
         else
-            walk_up(root / controllers, path,
-                    [&](const fs::path& group) { lower_by_v1(limits, group); });
+            walk_up(root + "/" + controllers, path,
+                    [&](const std::string& group) { lower_by_v1(limits, group); });
     }
     return limits;
 }

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
+#include <string>
 
 namespace pulsegate {
 
@@ -16,9 +16,8 @@ struct ControlGroupLimits {
 
 /// The least limits of its own group and of all groups above, version 2 or 1. `membership` is in
 /// the format of /proc/self/cgroup, `root` is where the hierarchies are mounted.
-ControlGroupLimits control_group_limits(
-    const std::filesystem::path& membership = "/proc/self/cgroup",
-    const std::filesystem::path& root = "/sys/fs/cgroup");
+ControlGroupLimits control_group_limits(const std::string& membership = "/proc/self/cgroup",
+                                        const std::string& root = "/sys/fs/cgroup");
 
 /// Bytes of memory that this process may use: the machine's, or less.
 std::size_t available_memory();
