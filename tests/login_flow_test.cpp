@@ -106,9 +106,11 @@ TEST_CASE("nobody comes online after all are told that everybody is offline") {
     Conversation watcher(gateway);
     watcher.login(at_home(0, "watcher")).send("82 r k1 s'presence/+' 00").expect("90 03 k1 00");
     watcher.packet();  // itself
+    watcher.expect_nothing();
     Conversation here(gateway);
     here.login(at_home(1, "here"));
     watcher.packet();
+    watcher.expect_nothing();
     Conversation late(gateway);
     Conversation newer(gateway);
     gateway.await_connections(4);
