@@ -520,7 +520,7 @@ void check_tls(const Config& config) {
         throw ConfigError(
             "tls-client-crl: clients are not asked for certificates; name a --tls-client-ca as "
             "well");
-    const char* unused = nullptr;
+    const char* unused = tls.allow_1_2 ? nullptr : "tls-min-version";
     if (!tls.certificates.empty()) unused = "tls-cert";
     if (!tls.keys.empty()) unused = "tls-key";
     if (!tls.client_ca.empty()) unused = "tls-client-ca";

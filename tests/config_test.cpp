@@ -303,6 +303,7 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--auth-hook-connections", "0"}, "auth-hook-connections", "choose 1 to 1000"},
         {{"--auth-hook=http://h", "--auth-hook-ca=ca.pem"}, "auth-hook-ca", "https://"},
         {{"--tls-cert=a", "--tls-key=b"}, "tls-key", "name one with --listen mqtts://"},
+        {{"--tls-min-version=1.3"}, "tls-min-version", "--listen mqtts://"},
         {{"--tls-client-ca=a", "--listen=ws://h"}, "tls-client-ca", "--listen mqtts://"},
         {{"--tls-client-crl=a", "--listen=mqtts://h"}, "tls-client-crl", "--tls-client-ca"},
         {{"--no-such-thing"}, "no-such-thing", "--help"},
