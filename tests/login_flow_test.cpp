@@ -6,9 +6,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "server/auth/passwords.h"
 #include "server/config.h"
 #include "tests/support/gateway.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;
 
@@ -66,6 +69,22 @@ TEST_CASE("a login that waits for its authentication ends with the gateway") {
     const tcp::socket asked = backend.accept();  // and never answered
     gateway.stop();
     client.expect_close();
+}
+
+TEST_CASE("logins that wait for their password's check end with the gateway") {
+    const TemporaryFolder folder;
+    const auto users = folder.path("users");
+    set_password(users, "alice", "right", 300'000, FileMust::be_new);
+    Gateway gateway([&](Config& config) { config.authenticator.password_file = users; });
+    std::vector<Conversation> clients;
+    for (int i = 0; i < 20; ++i) {
+        clients.emplace_back(gateway);
+        clients.back().send(connect("guess" + std::to_string(i)));
+    }
+    gateway.settle();
+    gateway.stop();
+    for (Conversation& client : clients) client.rest();
+    CHECK(clients.size() == 20);
 }
 
 TEST_CASE("a login that waits before it takes over ends with the gateway, wherever it is at home") {
