@@ -33,7 +33,7 @@ std::optional<CheckQueue::Ticket> CheckQueue::give_up(Ticket leader) {
 
 CheckQueue::Tickets CheckQueue::finish(Ticket leader) {
     const auto check = checks_.find(logins_.at(leader).credentials);
-    const Tickets done(check->second.logins.begin(), check->second.logins.end());
+    Tickets done(check->second.logins.begin(), check->second.logins.end());
     for (const Ticket ticket : done) logins_.erase(ticket);
     checks_.erase(check);
     return done;
