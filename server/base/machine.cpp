@@ -75,7 +75,7 @@ ControlGroupLimits control_group_limits(const std::string& membership, const std
         if (controllers.empty())
             walk_up(root, path, [&](const std::string& group) { lower_by_v2(limits, group); });
         else
-            walk_up(root + "/" + controllers, path,
+            walk_up(std::string(root).append("/").append(controllers), path,
                     [&](const std::string& group) { lower_by_v1(limits, group); });
     }
     return limits;
