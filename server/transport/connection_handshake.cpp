@@ -11,6 +11,14 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Bytes of a close_notify alert in its record, with AES-GCM in TLS 1.2; others are shorter. Of
+/// MQTT so short a record may hold a PINGREQ or a DISCONNECT.
+constexpr int tls_farewell = 31;
+
+}  // namespace
+
 // -- PROXY, TLS, WebSocket --
 
 /// Goes on with the handshake that its listener asks for.
@@ -108,7 +116,7 @@ bool Connection::peer_gone() {
     if (departed & (POLLHUP | POLLERR)) return true;
     int unread = 0;
     ::ioctl(socket_.native_handle(), FIONREAD, &unread);
-    return unread == 0 && !partial_;
+    return unread <= (tls() ? tls_farewell : 0) && !partial_;
 }
 
 void Connection::go_on(Bytes connect) {

@@ -169,11 +169,14 @@ class PasswordTest(Folder):
         """A connection that has sent its CONNECT."""
         stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30, source_address=(source, 0))
         self.addCleanup(stream.close)
+        stream.sendall(self.connect_packet(password, user, client, version))
+        return stream
+
+    def connect_packet(self, password, user=b"alice", client=b"me", version=4):
         properties = b"\x00" if version == 5 else b""
         body = b"\x00\x04MQTT" + bytes([version]) + b"\xc2\x00\x3c" + properties + b"".join(
             len(part).to_bytes(2, "big") + part for part in (client, user, password))
-        stream.sendall(b"\x10" + bytes([len(body)]) + body)
-        return stream
+        return b"\x10" + bytes([len(body)]) + body
 
     def test_no_password_is_hashed_for_those_who_have_gone(self):
         with Gateway("--password-file", self.slow_users(), "--ban-failures", "0") as gateway:
@@ -185,6 +188,33 @@ class PasswordTest(Folder):
             wait_until(lambda: gateway.metric("pulsegate_connections") == 1)
             # Those whose turn had come when they were still there are hashed: two for each thread.
             self.assertLess(gateway.cpu_seconds() - one, one * (2 * os.cpu_count() + 20))
+
+    def test_no_password_is_hashed_for_those_who_have_said_goodbye_over_tls(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        certificate, key = authority.issue("localhost")
+        with Gateway("--password-file", self.slow_users(), "--ban-failures", "0", "--listen", "mqtts://127.0.0.1:0",
+                     "--tls-cert", certificate, "--tls-key", key) as gateway:
+            self.assertEqual(self.begin(gateway, b"wrong").recv(4)[3], 4)
+            one = gateway.cpu_seconds()  # or a little more
+            crowd = [self.over_tls(gateway, authority, version) for _ in range(30)
+                     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)]
+            before = gateway.cpu_seconds()
+            for number, stream in enumerate(crowd):
+                stream.sendall(self.connect_packet(b"guess%d" % number))
+                stream.setblocking(False)
+                with self.assertRaises(ssl.SSLWantReadError):
+                    stream.unwrap()  # sends close_notify, and does not wait for an answer
+                stream.close()
+            self.assertEqual(self.begin(gateway, b"right").recv(4)[3], 0)
+            wait_until(lambda: gateway.metric("pulsegate_connections") == 1)
+            self.assertLess(gateway.cpu_seconds() - before, one * (2 * os.cpu_count() + 20))
+
+    def over_tls(self, gateway, authority, version):
+        context = ssl.create_default_context(cafile=authority.ca)
+        context.minimum_version = context.maximum_version = version
+        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=30)
+        return context.wrap_socket(plain, server_hostname="localhost")
 
     def test_a_right_password_is_hashed_once_however_many_come(self):
         with Gateway("--password-file", self.slow_users(), "--user-from", "client-id") as gateway:
