@@ -414,6 +414,15 @@ class BanTest(Scene, Folder):
                 ssl._create_unverified_context().wrap_socket(plain)
         gateway.wait_for_log("127.0.0.2:.* without login: kicked: rejected: its address is banned or has too many connections")
 
+    def test_a_client_that_only_comes_and_says_goodbye_is_banned_after_ten_times_as_many(self):
+        gateway = self.gateway("--ban-flaps", 2)
+        for _ in range(20):
+            client = self.login(gateway, "polite")
+            client.send(DISCONNECT)
+            self.assertEqual(client.receive_until_closed(), [])  # the gateway has counted it
+        self.assertEqual(self.code(self.ask(gateway, "polite")), BANNED)
+        self.login(gateway, "other")
+
     def test_a_client_that_breaks_off_all_the_time_is_banned_and_one_that_says_goodbye_is_not(self):
         gateway = self.gateway("--ban-flaps", 5, "--ban-time", "1h")
         for _ in range(20):

@@ -303,6 +303,21 @@ class AdminTest(unittest.TestCase):
             self.assertGreater(gateway.metric("pulsegate_open_files_headroom"), 0)
             client.close()
 
+    def test_silent_connections_of_one_address_push_out_none_of_another(self):
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with Gateway() as gateway, socket.create_connection(("127.0.0.1", gateway.http_port), 10) as scraper:
+            for _ in range(3):
+                scraper.sendall(request)
+                answer = b""
+                while not answer.endswith(b"}"):
+                    more = scraper.recv(1000)
+                    self.assertTrue(more, answer)
+                    answer += more
+                self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
+                for _ in range(100):
+                    silent = socket.create_connection(("127.0.0.1", gateway.http_port), 10, ("127.0.0.2", 0))
+                    self.addCleanup(silent.close)
+
     def test_what_is_no_resource_is_404_and_what_is_no_http_is_400(self):
         with Gateway() as gateway:
             self.assertEqual(gateway.get("/nothing")[0], 404)
