@@ -1,13 +1,13 @@
 #include "server/routing/interest.h"
 
+#include <new>
+
 #include "protocol/topic.h"
 #include "server/base/hash.h"
 
 namespace pulsegate {
 
 namespace {
-
-constexpr std::uint16_t top = 65'535;
 
 std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
 
@@ -17,41 +17,36 @@ std::size_t hash_level(std::string_view topic) { return keyed_hash(first_level(t
 
 }  // namespace
 
-Interest::Interest() : cells_(std::make_unique<Cell[]>(cells)) {}
+Interest::Interest()
+    : cells_(static_cast<std::uint32_t*>(std::calloc(cells, sizeof(std::uint32_t)))) {
+    if (!cells_) throw std::bad_alloc();
+}
 
-/// The cell of a filter; null for one that begins with a wildcard.
-Interest::Cell* Interest::cell(std::string_view filter) {
+std::uint32_t* Interest::cell(std::string_view filter) {
     if (!has_wildcard(filter)) return &cells_[hash_topic(filter) % cells];
     if (has_wildcard(first_level(filter))) return nullptr;
     return &cells_[hash_level(filter) % cells];
 }
 
 void Interest::add(std::string_view filter) {
-    if (Cell* const counted = cell(filter))
-        change(*counted, 1);
+    if (std::uint32_t* const found = cell(filter))
+        ++std::atomic_ref(*found);
     else
         ++anything_;
 }
 
 void Interest::remove(std::string_view filter) {
-    if (Cell* const counted = cell(filter))
-        change(*counted, -1);
+    if (std::uint32_t* const found = cell(filter))
+        --std::atomic_ref(*found);
     else
         --anything_;
-}
-
-void Interest::change(Cell& cell, int by) {
-    std::uint16_t count = cell.load();
-    while (count != top &&
-           !cell.compare_exchange_weak(count, static_cast<std::uint16_t>(count + by))) {
-    }
 }
 
 Interest::Topic::Topic(std::string_view topic)
     : whole_(hash_topic(topic) % cells), first_level_(hash_level(topic) % cells) {}
 
 bool Interest::wants(const Topic& topic) const {
-    return anything_ != 0 || cells_[topic.whole_] != 0 || cells_[topic.first_level_] != 0;
+    return anything_ != 0 || counted(topic.whole_) || counted(topic.first_level_);
 }
 
 }  // namespace pulsegate
