@@ -4,6 +4,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -93,15 +94,23 @@ public:
                     spdlog::info("SIGHUP: reloading");
                     server.reload();
                     break;
-                default:
-                    // The allocator would keep the memory of closed connections.
-                    malloc_trim(0);
+                default: give_back_memory(server.admission().open());
             }
         }
     }
 
 private:
+    /// When many connections have closed, the allocator would keep their memory. To give it back
+    /// holds up whoever needs some meanwhile, so it is not done for a few.
+    void give_back_memory(std::size_t connections) {
+        most_connections_ = std::max(most_connections_, connections);
+        if (connections > most_connections_ / 4 * 3) return;
+        most_connections_ = connections;
+        malloc_trim(0);
+    }
+
     sigset_t signals_;
+    std::size_t most_connections_ = 0;
 };
 
 void serve(const Config& config) {
