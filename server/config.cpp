@@ -433,6 +433,10 @@ void add_sessions(Settings& settings, Config& config) {
                    "1000000", "How many retained messages are kept");
     settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes, "256MiB",
                   "How much memory retained messages take");
+    settings.count("max-retained-messages-per-user", config.max_retained_messages_per_user, 0,
+                   1'000'000'000, "100000", "How many of them may be one user's");
+    settings.size("max-retained-bytes-per-user", config.max_retained_bytes_per_user, 0, most_bytes,
+                  "32MiB", "How much memory those of one user take");
 }
 
 /// Packets, messages and topics of one client.
@@ -460,6 +464,11 @@ void add_traffic(Settings& settings, Config& config) {
         "Whether messages to inbox/USER go to all devices of the user, without a subscription");
     settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
                    "Subscriptions of one client, at most");
+    settings.size(
+        "max-client-memory", config.max_client_memory, 64 * 1024, 15 << 20, "4MiB",
+        "Memory that the subscriptions, the will and the topic aliases of one client take");
+    settings.size("max-user-memory", config.max_user_memory, 64 * 1024, 1 << 30, "32MiB",
+                  "Memory that they take for all clients of one user");
     settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
                     "Whether topic filters may have wildcards");
     settings.on_off("shared-subscriptions", config.shared_subscriptions,

@@ -5,6 +5,25 @@
 
 namespace pulsegate {
 
+namespace {
+
+std::atomic<std::size_t> shared_bytes{0};
+
+struct SharedMessage : Message {
+    explicit SharedMessage(Message&& message) : Message(std::move(message)) {
+        shared_bytes.fetch_add(cost(), std::memory_order_relaxed);
+    }
+    ~SharedMessage() { shared_bytes.fetch_sub(cost(), std::memory_order_relaxed); }
+    SharedMessage(const SharedMessage&) = delete;
+    SharedMessage& operator=(const SharedMessage&) = delete;
+};
+
+}  // namespace
+
+MessageRef share(Message message) { return std::make_shared<SharedMessage>(std::move(message)); }
+
+std::size_t bytes_of_messages() { return shared_bytes.load(std::memory_order_relaxed); }
+
 Message make_message(std::string_view topic, std::string_view payload, const Properties& properties,
                      QoS qos, bool retain, Millis now) {
     Message message{.topic = std::string(topic),

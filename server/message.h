@@ -24,6 +24,7 @@ struct Message {
     std::uint64_t publisher = 0;  ///< of a retained message: the client's fingerprint
     std::uint64_t sender = 0;     ///< fingerprint of the user who published it; 0: the gateway
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
+    bool not_kept = false;  ///< it finds no room: its topic has no retained message from now on
 
     bool expired(Millis now) const { return expires != 0 && now > expires; }
 
@@ -35,6 +36,13 @@ struct Message {
 };
 
 using MessageRef = std::shared_ptr<const Message>;
+
+/// A message that is counted in `bytes_of_messages` until the last reference to it has gone.
+MessageRef share(Message message);
+
+/// The bytes of all shared messages of the process, each counted once, however many queues it is
+/// in. From any thread.
+std::size_t bytes_of_messages();
 
 /// One copy of a message for one receiver, with what the receiver's subscriptions add to it.
 struct Delivery {

@@ -36,11 +36,16 @@ constexpr Millis disconnect_patience = 300;
 /// In ns, of what may come so often a second; 0 if it may come any time.
 double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
 
+/// Of memory-budget, for unfinished packets.
+constexpr std::size_t least_for_unfinished = 16 * 1024 * 1024;
+
 /// What one shard may use of a sum that is for all.
-TransportSettings transport_settings(const Config& config) {
+TransportSettings transport_settings(const Config& config, const Admission& admission) {
     return {.max_packet_size = config.max_packet_size,
             .output_budget = config.output_budget,
             .total_output_budget = config.total_output_budget / config.shards,
+            .unfinished_budget =
+                std::max(admission.memory_budget() / 16, least_for_unfinished) / config.shards,
             .login_timeout = config.login_timeout,
             .message_time = time_of_one(config.max_message_rate),
             .byte_time = time_of_one(static_cast<double>(config.max_byte_rate)),
@@ -60,9 +65,10 @@ Shard::Shard(const Config& config, unsigned index, Admission& admission,
              AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events)
     : index_(index),
       admission_(admission),
-      peers_(index, events),
+      peers_(index, admission, events),
       broker_(config, index, config.shards, interest_, counters_, peers_),
-      transport_(io_, transport_settings(config), {admission, address_limits}, counters_, *this),
+      transport_(io_, transport_settings(config, admission), {admission, address_limits}, counters_,
+                 *this),
       logins_(index, login_settings(config), io_, admission, address_limits, authenticator,
               counters_, broker_, transport_, *this),
       listeners_(io_, admission, counters_, transport_) {}

@@ -41,4 +41,9 @@ void ShardPeers::record(PresenceChange change) {
     if (events_) events_->write(to_json(change));
 }
 
+MemoryState ShardPeers::memory() const {
+    if (admission_.exceeded()) return MemoryState::exceeded;
+    return admission_.scarce() ? MemoryState::scarce : MemoryState::plenty;
+}
+
 }  // namespace pulsegate

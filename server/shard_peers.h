@@ -6,6 +6,7 @@
 
 #include "server/base/line_writer.h"
 #include "server/base/owner_thread.h"
+#include "server/limits/admission.h"
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
@@ -19,7 +20,8 @@ class Shard;
 /// the knowledge whether any of them lags behind, and lives on its shard's thread.
 class ShardPeers final : public BrokerHost {
 public:
-    ShardPeers(unsigned index, LineWriter* events) : index_(index), events_(events) {}
+    ShardPeers(unsigned index, const Admission& admission, LineWriter* events)
+        : index_(index), admission_(admission), events_(events) {}
 
     /// All shards, its own included, by index; before they run.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
@@ -33,9 +35,11 @@ public:
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;
     void record(PresenceChange change) override;
+    MemoryState memory() const override;
 
 private:
     const unsigned index_;
+    const Admission& admission_;
     LineWriter* const events_;  ///< null: none
     std::vector<Shard*> shards_;
     bool congested_ = false;

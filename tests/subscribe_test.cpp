@@ -149,7 +149,10 @@ TEST_CASE("a client has no more subscriptions than the limit, but may renew thos
 }
 
 TEST_CASE("ten thousand subscriptions of one client come and go") {
-    Gateway gateway([](Config& config) { config.max_subscriptions = 10'000; });
+    Gateway gateway([](Config& config) {
+        config.max_subscriptions = 10'000;
+        config.max_client_memory = 15 << 20;
+    });
     Conversation c(gateway);
     c.login("p");
     std::string subscribe;

@@ -31,6 +31,10 @@ public:
     /// The limit for which new connections must be refused, if any.
     [[nodiscard]] std::optional<Limit> reached() const;
 
+    /// Seven eighths of memory-budget are used: what need not grow should not.
+    bool scarce() const { return memory() > memory_budget_ / 8 * 7; }
+    bool exceeded() const { return memory() > memory_budget_; }
+
     /// Measures the resident memory of the process; once a second, from one thread.
     void weigh();
 

@@ -1,5 +1,6 @@
 #include "server/routing/retained.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace pulsegate {
@@ -11,24 +12,44 @@ constexpr Millis deletion_counts = 10'000;
 
 }  // namespace
 
-bool Retained::keep(const MessageRef& message, Millis now) {
+bool Retained::fits(const Message& message) const {
+    thread_.assert_here();
+    if (message.payload.empty()) return true;
+    const auto present = topics_.find(message.topic);
+    if (present != topics_.end() && present->second->stamp > message.stamp) return true;
+
+    const auto share = shares_.find(message.sender);
+    Share of_user = share == shares_.end() ? Share{} : share->second;
+    Share of_all{messages_, bytes_};
+    const auto add = [](Share& sum, const Message& more) {
+        ++sum.messages;
+        sum.bytes += more.cost();
+    };
+    const auto subtract = [](Share& sum, const Message& less) {
+        --sum.messages;
+        sum.bytes -= less.cost();
+    };
+    if (present != topics_.end() && !present->second->payload.empty()) {
+        subtract(of_all, *present->second);
+        if (present->second->sender == message.sender) subtract(of_user, *present->second);
+    }
+    add(of_all, message);
+    add(of_user, message);
+    return of_all.messages <= limits_.messages && of_all.bytes <= limits_.bytes &&
+           of_user.messages <= limits_.messages_of_user && of_user.bytes <= limits_.bytes_of_user;
+}
+
+void Retained::keep(const MessageRef& message, Millis now) {
     thread_.assert_here();
     const auto found = topics_.find(message->topic);
     const bool known = found != topics_.end();
-    if (known && found->second->stamp > message->stamp) return true;
+    if (known && found->second->stamp > message->stamp) return;
 
     if (known) forget(found);
-    const bool is_deletion = message->payload.empty();
-    const bool fits =
-        messages_ + 1 <= limits_.messages && bytes_ + message->cost() <= limits_.bytes;
-    if (is_deletion || !fits) {
-        // A message that does not fit deletes the topic's old one, because that is outdated.
-        mark_deletion(*message, now);
-        return is_deletion;
-    }
+    // A message that does not fit deletes the topic's old one, because that is outdated.
+    if (message->payload.empty() || message->not_kept) return mark_deletion(*message, now);
     count(*message, 1);
     topics_.emplace(message->topic, message);
-    return true;
 }
 
 void Retained::mark_deletion(const Message& message, Millis now) {
@@ -48,7 +69,42 @@ void Retained::mark_deletion(const Message& message, Millis now) {
 void Retained::count(const Message& message, int sign) {
     const bool is_deletion = message.payload.empty();
     (is_deletion ? deletion_bytes_ : bytes_) += static_cast<std::size_t>(sign) * message.cost();
-    if (!is_deletion) messages_ += static_cast<std::size_t>(sign);
+    if (is_deletion) return;
+    messages_ += static_cast<std::size_t>(sign);
+    Share& share = shares_[message.sender];
+    share.messages += static_cast<std::size_t>(sign);
+    share.bytes += static_cast<std::size_t>(sign) * message.cost();
+    if (share.messages == 0) shares_.erase(message.sender);
+}
+
+/// The least text behind `topic`, which the filter does not select, that may begin a topic which it
+/// selects; nothing if there is none. Topics are in the order of their bytes: those below one level
+/// stand together, but "a!" stands between "a" and "a/b".
+std::optional<std::string> Retained::candidate_after(std::string_view topic,
+                                                     std::string_view filter) {
+    constexpr char behind_slash = '/' + 1;
+    const std::string next = std::string(topic) + '\0';
+    std::size_t level = 0;  // where it begins in the topic
+    for (std::string_view names = filter;;) {
+        const auto slash = names.find('/');
+        const auto name = names.substr(0, slash);
+        const auto end = std::min(topic.find('/', level), topic.size());
+        if (name == "#") return next;  // only a leading wildcard selects not all below
+        const auto here = topic.substr(level, end - level);
+        if (name != "+" && name != here) {
+            std::string wanted(topic.substr(0, level));
+            wanted += name;
+            if (topic < wanted) return wanted;
+            if (slash != names.npos && topic < wanted + '/') return wanted + '/';
+            if (level == 0) return std::nullopt;
+            return std::string(topic.substr(0, level - 1)) + behind_slash;
+        }
+        if (end == topic.size()) return next;  // it is too short,
+        if (slash == names.npos)
+            return std::string(topic.substr(0, end)) + behind_slash;  // or long
+        names.remove_prefix(slash + 1);
+        level = end + 1;
+    }
 }
 
 Retained::Topics::iterator Retained::forget(Topics::iterator entry) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,24 +18,32 @@ namespace pulsegate {
 /// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Each shard has a Retained of its
 /// own, with references to the same messages, so that a subscription is answered without other
 /// shards. Two messages to one topic may reach shards in different order: the one with the later
-/// stamp wins.
+/// stamp wins. Whether there is room is asked on the publisher's shard only, so that all shards
+/// keep the same.
 class Retained {
 public:
     struct Limits {
         std::size_t messages;
         std::size_t bytes;
+        std::size_t messages_of_user = SIZE_MAX;
+        std::size_t bytes_of_user = SIZE_MAX;
     };
 
     explicit Retained(Limits limits) : limits_(limits) {}
 
-    /// Replaces the topic's message; a message without a payload deletes it. False if the limits
-    /// leave no room: then the topic has no retained message.
-    bool keep(const MessageRef& message, Millis now);
+    /// Do the limits leave room for this message, in place of the topic's present one?
+    [[nodiscard]] bool fits(const Message& message) const;
+
+    [[nodiscard]] bool has(std::string_view topic) const { return topics_.contains(topic); }
+
+    /// Replaces the topic's message; one without a payload, or that is `not_kept`, deletes it.
+    void keep(const MessageRef& message, Millis now);
 
     /// Visits the messages that a filter selects, in the order of their topics, beginning after the
     /// topic `after` ("": at the beginning). `visit(const MessageRef&)` returns false to stop.
-    /// Examines at most `most` topics, and subtracts those that it examined. Returns the topic to
-    /// continue after, or "" at the end.
+    /// Examines at most `most` topics, and subtracts those that it examined; it skips all that
+    /// have a level in common which the filter does not select. Returns the topic to continue
+    /// after, or "" at the end.
     template <class Visit>
     std::string visit(std::string_view filter, std::string_view after, std::size_t& most,
                       Millis now, Visit visit) const;
@@ -54,15 +65,23 @@ private:
     // kept until no older message can arrive from another shard.
     using Topics = std::map<std::string_view, MessageRef>;
 
+    struct Share {
+        std::size_t messages = 0;
+        std::size_t bytes = 0;
+    };
+
     static bool live(const Message& message, Millis now) {
         return !message.payload.empty() && !message.expired(now);
     }
     void mark_deletion(const Message& message, Millis now);
     void count(const Message& message, int sign);
     Topics::iterator forget(Topics::iterator entry);
+    static std::optional<std::string> candidate_after(std::string_view topic,
+                                                      std::string_view filter);
 
     const Limits limits_;
     Topics topics_;
+    boost::unordered_flat_map<std::uint64_t, Share> shares_;  ///< by Message::sender
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
     std::size_t deletion_bytes_ = 0;  ///< of the deletion marks; not in `bytes_`
@@ -85,12 +104,19 @@ std::string Retained::visit(std::string_view filter, std::string_view after, std
     if (filter.size() > 2 && filter.size() - beginning.size() == 1 && filter.back() == '#')
         beginning.remove_suffix(1);
     auto next = after.empty() ? topics_.lower_bound(beginning) : topics_.upper_bound(after);
-    for (; next != topics_.end() && next->first.starts_with(beginning); ++next) {
+    while (next != topics_.end() && next->first.starts_with(beginning)) {
         const auto& [topic, message] = *next;
-        const bool goes_on =
-            !live(*message, now) || !topic_matches(filter, topic) || visit(message);
+        const bool selected = topic_matches(filter, topic);
+        const bool goes_on = !selected || !live(*message, now) || visit(message);
         --most;
         if (!goes_on || most == 0) return std::string(topic);
+        if (selected) {
+            ++next;
+            continue;
+        }
+        const auto candidate = candidate_after(topic, filter);
+        if (!candidate) return {};
+        next = topics_.lower_bound(*candidate);
     }
     return {};
 }

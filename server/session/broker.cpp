@@ -12,19 +12,21 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
     : settings_(settings),
       place_{shard, shards},
       router_(interest),
-      retained_({settings.max_retained_messages, settings.max_retained_bytes}),
+      retained_({settings.max_retained_messages, settings.max_retained_bytes,
+                 settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user}),
       sessions_(settings, place_),
-      sender_(settings, counters),
+      memory_(settings, host),
+      sender_(settings, host, counters),
       shared_(place_, interest, router_, sender_, counters, host),
       replay_(settings, place_, retained_, presence_, sender_, host),
       fan_out_(settings, place_, router_, retained_, presence_, shared_, replay_, sender_, counters,
                host),
       announcer_(presence_, fan_out_, host),
-      publishing_(settings, authorizations_, fan_out_, sender_, counters),
-      subscriptions_(settings, authorizations_, presence_, router_, shared_, replay_, sender_,
-                     counters),
-      lifecycle_(settings, place_, sessions_, presence_, authorizations_, router_, shared_,
-                 subscriptions_, replay_, fan_out_, announcer_, sender_, counters) {}
+      publishing_(settings, authorizations_, memory_, fan_out_, sender_, counters),
+      subscriptions_(settings, authorizations_, presence_, memory_, router_, shared_, replay_,
+                     sender_, counters),
+      lifecycle_(settings, place_, sessions_, presence_, authorizations_, memory_, retained_,
+                 shared_, subscriptions_, replay_, fan_out_, announcer_, sender_, counters) {}
 
 Broker::~Broker() {
     sessions_.for_each([this](Session& session) { session.state.unsubscribe_all(router_); });

@@ -17,6 +17,7 @@
 #include "server/session/fan_out.h"
 #include "server/session/lifecycle.h"
 #include "server/session/link.h"
+#include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/presence_announcer.h"
@@ -125,6 +126,7 @@ private:
     Retained retained_;
     SessionTable sessions_;
     Authorizations authorizations_;
+    MemoryLimits memory_;
 
     PacketSender sender_;
     SharedSubscriptions shared_;

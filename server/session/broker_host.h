@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "server/message.h"
@@ -9,7 +10,11 @@
 
 namespace pulsegate {
 
-/// What a broker needs from its shard: the other shards, and the record of presence changes.
+/// How much of memory-budget is left: at `scarce` nothing should grow that need not.
+enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
+
+/// What a broker needs from its shard: the other shards, the record of presence changes, and how
+/// the process is doing.
 class BrokerHost {
 public:
     /// Sends the message to all other shards that may have subscribers for it or must retain it,
@@ -24,6 +29,8 @@ public:
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
     virtual void record(PresenceChange change) = 0;
+
+    virtual MemoryState memory() const = 0;
 
 protected:
     ~BrokerHost() = default;

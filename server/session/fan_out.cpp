@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "server/base/hash.h"
@@ -36,15 +35,24 @@ void FanOut::publish(Message message, const Session* publisher, Millis now) {
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
     if (publisher) message.sender = keyed_hash(publisher->user.name);
-    const auto shared = std::make_shared<const Message>(std::move(message));
-    if (retained && !retained_.keep(shared, now)) {
-        ++counters_.dropped_not_retained;
-        log_limited(spdlog::level::warn,
-                    "message to {} delivered, but not retained: max-retained-messages or "
-                    "max-retained-bytes is reached",
-                    quoted(shared->topic));
-    }
+    if (retained) judge_retained(message);
+    const auto shared = share(std::move(message));
+    if (retained) retained_.keep(shared, now);
     route(shared, publisher, now);
+}
+
+/// Whether there is room to retain the message.
+void FanOut::judge_retained(Message& message) {
+    const bool grows = !message.payload.empty() && !retained_.has(message.topic);
+    const bool scarce = grows && host_.memory() != MemoryState::plenty;
+    message.not_kept = scarce || !retained_.fits(message);
+    if (!message.not_kept) return;
+    ++counters_.dropped_not_retained;
+    log_limited(spdlog::level::warn, "message to {} delivered, but not retained: {} is reached",
+                quoted(message.topic),
+                scarce
+                    ? "memory-budget"
+                    : "max-retained-messages, max-retained-bytes, or what a user may have of it");
 }
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now) {
@@ -56,8 +64,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
 }
 
 void FanOut::receive(const MessageRef& message, Millis now) {
-    // Whether there was room to retain it is the publisher's shard to say.
-    if (message->stamp != 0) std::ignore = retained_.keep(message, now);
+    if (message->stamp != 0) retained_.keep(message, now);
     fan_out(message, nullptr, inbox_owner(message->topic), now);
 }
 

@@ -40,6 +40,7 @@ public:
     std::uint64_t work() const { return devices_; }
 
 private:
+    void judge_retained(Message& message);
     void fan_out(const MessageRef& message, const Session* publisher,
                  const std::optional<std::string>& owner, Millis now);
     void fan_out_to_devices(User& user, const MessageRef& message, const Session* except,

@@ -1,5 +1,7 @@
 #include "server/session/lifecycle.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,19 +16,59 @@ namespace {
 /// turn.
 constexpr int sessions_a_turn = 64;
 
+/// A user with more than this may be asked for it, however few others there are.
+constexpr std::size_t unfair = 64 * 1024 * 1024;
+
+/// And nobody with less, when the memory of the whole process is short.
+constexpr std::size_t worth_ending = 8 * 1024 * 1024;
+
+/// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
+/// which count for each queue that they are in.
+struct Holder {
+    User* user = nullptr;
+    std::size_t bytes = 0;
+    unsigned holders = 0;  ///< users who take anything
+};
+
+std::size_t bytes_held(const User& user) {
+    std::size_t sum = user.kept;
+    for (const Device& device : user.devices) {
+        const auto& session = static_cast<const Session&>(device);
+        if (const Outbox* outbox = session.state.exchanges().outbox()) sum += outbox->bytes();
+        if (!session.link) sum += sizeof(Session) + session.client.size();
+    }
+    return sum;
+}
+
+/// The one who has been so for longest, of two with as much.
+Holder largest_holder(const Presence& presence) {
+    Holder largest;
+    presence.visit({}, SIZE_MAX, [&](User& user) {
+        const auto bytes = bytes_held(user);
+        largest.holders += bytes > 0;
+        if (bytes > largest.bytes) {
+            largest.user = &user;
+            largest.bytes = bytes;
+        }
+        return true;
+    });
+    return largest;
+}
+
 }  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-                     Presence& presence, Authorizations& authorizations, Router& router,
-                     SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
-                     FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
-                     Counters& counters)
+                     Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
+                     const Retained& retained, SharedSubscriptions& shared,
+                     Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
+                     PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
       presence_(presence),
       authorizations_(authorizations),
-      router_(router),
+      memory_(memory),
+      retained_(retained),
       shared_(shared),
       subscriptions_(subscriptions),
       replay_(replay),
@@ -70,6 +112,12 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
         return refuse(link, connect,
                       {Reason::quota_exceeded, "its user has max-connections-per-user already",
                        Limit::max_connections_per_user});
+
+    if (connect.will) {
+        const auto cost = stored_will(connect, settings_.retain_available, nullptr)->message.cost();
+        if (const auto refusal = memory_.objection_to_will(user, cost))
+            return refuse(link, connect, *refusal);
+    }
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool takes_over = session.link;
@@ -143,7 +191,7 @@ void Lifecycle::begin(Session& session, bool resumed, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
     // the session of the will ends here.
     const StoredWill* const will = session.state.will();
-    if (resumed && will && will->delay > 0) session.state.set_will(nullptr);
+    if (resumed && will && will->delay > 0) session.set_will(nullptr);
     if (resumed)
         interrupt(session, now);
     else
@@ -160,12 +208,11 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
     session.link = &link;
     link.session = &session;
     session.terms = agreement.terms;
-    session.aliases.reset();
+    session.forget_aliases();
     if (agreement.topic_alias_maximum != 0)
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
     session.state.set_expiry(agreement.session_expiry);
-    session.state.set_will(
-        stored_will(connect, settings_.retain_available, session.authorization.get()));
+    session.set_will(stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
 }
@@ -188,7 +235,7 @@ void Lifecycle::receive(Session& session, const Disconnect& disconnect) {
     }
     // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
     // published, the other reasons are errors.
-    if (disconnect.reason == Reason::success) session.state.set_will(nullptr);
+    if (disconnect.reason == Reason::success) session.set_will(nullptr);
     session.link->end({Cause::logout, Reason::success, "the client disconnected"});
 }
 
@@ -196,7 +243,7 @@ void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
     const Millis last_packet = session.last_packet();
     session.link->session = nullptr;
     session.link = nullptr;
-    session.aliases.reset();
+    session.forget_aliases();
     session.authorization.reset();
 
     const bool survives = session.state.expiry() > 0 && ending.cause != Cause::shutdown;
@@ -205,7 +252,7 @@ void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
     else
         clear(session, now);
     // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
-    if (ending.cause == Cause::shutdown) session.state.set_will(nullptr);
+    if (ending.cause == Cause::shutdown) session.set_will(nullptr);
     const StoredWill* const will = session.state.will();
     if (will && (!survives || will->delay == 0)) publish_will(session, now);
 
@@ -239,7 +286,7 @@ void Lifecycle::clear(Session& session, Millis now) {
     shared_.notify_groups(session, GroupMembership::Change::leaves);
     shared_.give_back(session, true, now);
     shared_.forget(session);
-    session.state.unsubscribe_all(router_);
+    subscriptions_.end_all(session);
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     replay_.pause(session);
     session.replay.reset();
@@ -248,7 +295,7 @@ void Lifecycle::clear(Session& session, Millis now) {
 
 /// Publishes the will of the session, if it has one that may still be published.
 void Lifecycle::publish_will(Session& session, Millis now) {
-    const auto will = session.state.take_will();
+    const auto will = session.take_will();
     if (!will) return;
     if (may_publish(session, *will))
         return fan_out_.publish(take_message(*will, now), &session, now);
@@ -280,14 +327,38 @@ bool Lifecycle::expire(Millis now) {
     return make_room(now) || more_due;
 }
 
-/// True if there is more to do.
+/// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
+/// fair share. True if there is more to do.
 bool Lifecycle::make_room(Millis now) {
-    for (int left = sessions_a_turn;; --left) {
-        Session* const surplus = sessions_.over_budget(sender_.waiting().bytes);
-        if (!surplus) return false;
-        if (left == 0) return true;
+    const auto queued = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
+    const bool exceeded = memory_.exceeded();
+    if (!exceeded && !sessions_.over_budget(queued)) return false;
+    const auto holder = largest_holder(presence_);
+    const auto equal_share =
+        settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
+    const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
+    if (holder.bytes <= fair) return false;
+    end_largest(*holder.user,
+                exceeded ? "memory-budget is exceeded, and its user takes most"
+                         : "persistent-session-bytes is exceeded, and its user takes most",
+                now);
+    if (exceeded) malloc_trim(0);  // or the allocator would keep it, and the next user pay as well
+    return !exceeded;              // which is measured once a second
+}
+
+/// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
+/// with their connections.
+void Lifecycle::end_largest(User& user, const char* why, Millis now) {
+    int left = sessions_a_turn;
+    for (auto next = user.devices.begin(); next != user.devices.end() && left > 0; --left) {
+        auto& session = static_cast<Session&>(*next++);
         ++counters_.sessions_over_quota;
-        end_disconnected(*surplus, "persistent-session-bytes is exceeded", now);
+        if (!session.link) {
+            end_disconnected(session, why, now);
+            continue;
+        }
+        session.state.set_expiry(0);
+        session.disconnect(Reason::quota_exceeded, why);
     }
 }
 

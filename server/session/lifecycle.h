@@ -7,6 +7,7 @@
 #include "server/session/authorizations.h"
 #include "server/session/connect_agreement.h"
 #include "server/session/fan_out.h"
+#include "server/session/memory_limits.h"
 #include "server/session/presence_announcer.h"
 #include "server/session/refusal.h"
 #include "server/session/replay.h"
@@ -23,9 +24,9 @@ namespace pulsegate {
 class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-              Presence& presence, Authorizations& authorizations, Router& router,
-              SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
-              FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
+              Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
+              const Retained& retained, SharedSubscriptions& shared, Subscriptions& subscriptions,
+              Replay& replay, FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
               Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
@@ -62,13 +63,15 @@ private:
     bool may_publish(const Session& session, const StoredWill& will) const;
     void end_disconnected(Session& session, const char* why, Millis now);
     bool make_room(Millis now);
+    void end_largest(User& user, const char* why, Millis now);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
     SessionTable& sessions_;
     Presence& presence_;
     Authorizations& authorizations_;
-    Router& router_;
+    const MemoryLimits& memory_;
+    const Retained& retained_;
     SharedSubscriptions& shared_;
     Subscriptions& subscriptions_;
     Replay& replay_;

@@ -27,6 +27,7 @@ Outbox::~Outbox() {
 const Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
     shared_ |= delivery.share != nullptr;
     const auto packet_id = next_packet_id(last);
+    in_flight_bytes_ += delivery.cost();
     return sent_.emplace_back(InFlight{std::move(delivery), packet_id});
 }
 
@@ -52,14 +53,14 @@ const Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t la
 }
 
 void Outbox::discard(std::uint16_t packet_id) {
-    if (const auto entry = find(packet_id); entry != sent_.end()) sent_.erase(entry);
+    if (const auto entry = find(packet_id); entry != sent_.end()) erase_sent(entry);
 }
 
 Outbox::Effect Outbox::on_puback(std::uint16_t packet_id) {
     const auto entry = find(packet_id);
     if (entry == sent_.end()) return Effect::unknown;
     if (entry->released || entry->delivery.qos != QoS::at_least_once) return Effect::misplaced;
-    sent_.erase(entry);
+    erase_sent(entry);
     return Effect::settled;
 }
 
@@ -68,10 +69,11 @@ Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
     if (entry == sent_.end()) return Effect::unknown;
     if (!entry->released && entry->delivery.qos != QoS::exactly_once) return Effect::misplaced;
     if (refused) {
-        sent_.erase(entry);
+        erase_sent(entry);
         return Effect::settled;
     }
     entry->released = true;
+    count_out(entry->delivery);
     entry->delivery = {};
     return Effect::release;
 }
@@ -80,7 +82,7 @@ Outbox::Effect Outbox::on_pubcomp(std::uint16_t packet_id) {
     const auto entry = find(packet_id);
     if (entry == sent_.end()) return Effect::unknown;
     if (!entry->released) return Effect::misplaced;
-    sent_.erase(entry);
+    erase_sent(entry);
     return Effect::settled;
 }
 
@@ -119,6 +121,15 @@ std::size_t Outbox::take_lost() { return std::exchange(lost_, 0); }
 Outbox::List::iterator Outbox::find(std::uint16_t packet_id) {
     return std::find_if(sent_.begin(), sent_.end(),
                         [&](const InFlight& entry) { return entry.packet_id == packet_id; });
+}
+
+void Outbox::erase_sent(List::iterator entry) {
+    count_out(entry->delivery);
+    sent_.erase(entry);
+}
+
+void Outbox::count_out(const Delivery& delivery) {
+    if (delivery.message) in_flight_bytes_ -= delivery.cost();
 }
 
 /// The next identifier after `last` that no message in flight has. There is always a free one.

@@ -100,12 +100,16 @@ public:
     std::size_t interrupted() const { return interrupted_.size(); }
     std::size_t queued() const { return queue_.size(); }
     std::size_t queued_bytes() const { return queued_bytes_; }
+    /// Of all messages, those in flight included.
+    std::size_t bytes() const { return queued_bytes_ + in_flight_bytes_; }
 
 private:
     // Not deques: an empty one takes 600 bytes, and most lists hold one message.
     using List = std::list<InFlight>;
 
     List::iterator find(std::uint16_t packet_id);
+    void erase_sent(List::iterator entry);
+    void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
     Delivery dequeue(std::list<Delivery>::iterator entry);
     void count_shares();
@@ -115,6 +119,7 @@ private:
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
     std::list<Delivery> queue_;
     std::size_t queued_bytes_ = 0;
+    std::size_t in_flight_bytes_ = 0;  ///< and of those that were interrupted
 
     /// Of a queue that was full, until it is empty.
     struct Surplus {
@@ -135,6 +140,7 @@ std::vector<Delivery> Outbox::take_if(Wanted wanted) {
     for (List* list : {&interrupted_, &sent_})
         for (auto entry = list->begin(); entry != list->end();) {
             const bool take = wanted(entry->delivery, true);
+            if (take) count_out(entry->delivery);
             if (take) taken.push_back(std::move(entry->delivery));
             entry = take ? list->erase(entry) : std::next(entry);
         }

@@ -79,6 +79,9 @@ void PacketSender::wait(Session& session, const Delivery& delivery) {
     };
     while (full())
         if (!make_room(session, delivery)) return;
+    const Outbox* outbox = exchanges.outbox();
+    const bool grows = outbox && outbox->queued() > 0;
+    if (grows && host_.memory() != MemoryState::plenty && !make_room(session, delivery)) return;
     exchanges.enqueue(waiting_, delivery);
 }
 

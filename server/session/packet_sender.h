@@ -7,6 +7,7 @@
 #include "server/base/clock.h"
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
+#include "server/session/broker_host.h"
 #include "server/session/publish_encoder.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
@@ -18,8 +19,8 @@ namespace pulsegate {
 /// thread.
 class PacketSender {
 public:
-    PacketSender(const BrokerSettings& settings, Counters& counters)
-        : settings_(settings), counters_(counters) {}
+    PacketSender(const BrokerSettings& settings, const BrokerHost& host, Counters& counters)
+        : settings_(settings), host_(host), counters_(counters) {}
 
     /// Sends the delivery, or queues it until the client's window has room or the client
     /// reconnects. QoS 0 is never queued.
@@ -61,6 +62,7 @@ private:
     void report_lost(Session& session);
 
     const BrokerSettings& settings_;
+    const BrokerHost& host_;
     Counters& counters_;
     Outbox::Totals waiting_;
     std::uint64_t work_ = 0;

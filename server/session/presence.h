@@ -61,7 +61,8 @@ struct User : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<tr
     std::uint32_t sessions = 0;  ///< of connected and disconnected devices
     std::uint32_t here = 0;      ///< connected devices
     Cause cause = Cause::login;
-    bool stayed = false;  ///< has been online for a minute, some time
+    bool stayed = false;     ///< has been online for a minute, some time
+    std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
 };
 
 /// One presence change, as a copy that other threads may hold.

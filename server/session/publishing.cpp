@@ -36,8 +36,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was
 /// disconnected for its alias.
-std::optional<std::string_view> Publishing::topic_of(Session& session,
-                                                     const Publish& publish) const {
+std::optional<std::string_view> Publishing::topic_of(Session& session, const Publish& publish) {
     const auto stated = publish.properties.number(Property::topic_alias);
     if (!stated) return publish.topic;
     if (*stated == 0 || *stated > settings_.topic_alias_maximum) {
@@ -47,14 +46,29 @@ std::optional<std::string_view> Publishing::topic_of(Session& session,
     }
     const auto alias = static_cast<std::uint16_t>(*stated);
     if (!publish.topic.empty()) {
-        if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
-        session.aliases->set(alias, publish.topic);
+        if (!set_alias(session, alias, publish.topic)) return std::nullopt;
         return publish.topic;
     }
     const auto topic = session.aliases ? session.aliases->topic_of(alias) : std::string_view();
     if (!topic.empty()) return topic;
     session.disconnect(Reason::protocol_error, "PUBLISH with a topic alias that was never set");
     return std::nullopt;
+}
+
+/// False if the client was disconnected, because its aliases take too much memory.
+bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_view topic) {
+    if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
+    const auto before = session.aliases->topic_of(alias).size();
+    session.release(before);
+    const auto refusal = memory_.objection(session, topic.size());
+    session.keep(refusal ? before : topic.size());
+    if (!refusal) {
+        session.aliases->set(alias, topic);
+        return true;
+    }
+    counters_.count(*refusal->limit);
+    session.disconnect(refusal->reason, refusal->why);
+    return false;
 }
 
 /// Violations of what the CONNACK announced: the client is disconnected for them.

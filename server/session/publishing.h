@@ -5,6 +5,7 @@
 
 #include "server/session/authorizations.h"
 #include "server/session/fan_out.h"
+#include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
 #include "server/session/refusal.h"
 #include "server/session/settings.h"
@@ -16,9 +17,11 @@ namespace pulsegate {
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
-               FanOut& fan_out, PacketSender& sender, Counters& counters)
+               const MemoryLimits& memory, FanOut& fan_out, PacketSender& sender,
+               Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
+          memory_(memory),
           fan_out_(fan_out),
           sender_(sender),
           counters_(counters) {}
@@ -27,7 +30,8 @@ public:
     void receive(Session& session, const Pubrel& pubrel);
 
 private:
-    std::optional<std::string_view> topic_of(Session& session, const Publish& publish) const;
+    std::optional<std::string_view> topic_of(Session& session, const Publish& publish);
+    bool set_alias(Session& session, std::uint16_t alias, std::string_view topic);
     std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
                                      std::string_view topic) const;
@@ -36,6 +40,7 @@ private:
 
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
+    const MemoryLimits& memory_;
     FanOut& fan_out_;
     PacketSender& sender_;
     Counters& counters_;

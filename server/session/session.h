@@ -52,7 +52,10 @@ public:
         : Device(std::move(client), now), id(id), user(user) {
         ++user.sessions;
     }
-    ~Session() override { --user.sessions; }
+    ~Session() override {
+        --user.sessions;
+        user.kept -= static_cast<std::uint32_t>(kept());
+    }
 
     Millis last_packet() const override { return link->last_packet(); }
 
@@ -62,7 +65,27 @@ public:
     /// Disconnects the client, which must be connected, for an error of its own.
     void disconnect(Reason reason, const char* why) { link->end({Cause::kicked, reason, why}); }
 
-    bool served = false;             ///< has got the message to its inbox that is being fanned out
+    /// Counts bytes that the client makes the gateway keep; see MemoryLimits. What was kept as one
+    /// is released as one.
+    void keep(std::size_t bytes);
+    void release(std::size_t bytes);
+    std::size_t kept() const { return kept_ * kept_unit; }
+
+    void set_will(std::unique_ptr<StoredWill> will);
+    std::unique_ptr<StoredWill> take_will();
+    void forget_aliases();
+
+    bool served = false;  ///< has got the message to its inbox that is being fanned out
+
+private:
+    static constexpr std::size_t kept_unit = 256;
+    static std::uint16_t units(std::size_t bytes) {
+        return static_cast<std::uint16_t>((bytes + kept_unit - 1) / kept_unit);
+    }
+
+    std::uint16_t kept_ = 0;  ///< in units, for it lies in what would be padding
+
+public:
     PasswordLine password_line = 0;  ///< that let its client in
     const SessionId id;
     User& user;

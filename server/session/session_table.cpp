@@ -14,11 +14,7 @@ constexpr std::uint32_t most_of_one_user = 100;
 
 /// Approximate memory of the session of a disconnected client, without its queue.
 std::size_t size_of(const Session& session) {
-    std::size_t size = 500 + session.client.size() + session.user.name.size();
-    for (const Subscription& subscription : session.state.subscriptions())
-        size += 200 + subscription.filter->text().size();
-    if (const StoredWill* will = session.state.will()) size += will->message.cost();
-    return size;
+    return 500 + session.client.size() + session.user.name.size() + session.kept();
 }
 
 }  // namespace
@@ -80,10 +76,9 @@ Session* SessionTable::over_quota(Session& latest) const {
     return over_share ? &latest : &longest_disconnected_.front().session;
 }
 
-Session* SessionTable::over_budget(std::size_t queued_bytes) const {
-    const auto most = settings_.persistent_session_bytes / place_.count;
-    if (disconnected_ == 0 || disconnected_bytes_ + queued_bytes <= most) return nullptr;
-    return &longest_disconnected_.front().session;
+bool SessionTable::over_budget(std::size_t queued_bytes) const {
+    // The users are spread evenly over the shards.
+    return disconnected_bytes_ * place_.count + queued_bytes > settings_.persistent_session_bytes;
 }
 
 std::size_t SessionTable::behind() const {

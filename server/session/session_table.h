@@ -35,9 +35,9 @@ public:
     /// The session to end because `latest` has exceeded persistent-session-quota; or null.
     Session* over_quota(Session& latest) const;
 
-    /// The session to end because the sessions of disconnected clients and all queues, which take
-    /// `queued_bytes`, exceed persistent-session-bytes; or null.
-    Session* over_budget(std::size_t queued_bytes) const;
+    /// Do the sessions of disconnected clients and all queues, which take `queued_bytes`, exceed
+    /// persistent-session-bytes?
+    bool over_budget(std::size_t queued_bytes) const;
 
     /// Calls `due(Session&, bool ends)` for at most `most` disconnected sessions that are due to
     /// end or to publish their will. True if there are more.

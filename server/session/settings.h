@@ -37,10 +37,14 @@ struct BrokerSettings {
     bool retain_available = true;
     std::size_t max_retained_messages = 1'000'000;
     std::size_t max_retained_bytes = 256 * 1024 * 1024;
+    std::size_t max_retained_messages_per_user = 100'000;
+    std::size_t max_retained_bytes_per_user = 32 * 1024 * 1024;
 
     std::size_t max_connections_per_user = 100;  ///< 0: any number
     bool inbox = true;
     std::size_t max_subscriptions = 1000;
+    std::size_t max_client_memory = 4 * 1024 * 1024;
+    std::size_t max_user_memory = 32 * 1024 * 1024;
     bool wildcard_subscriptions = true;
     bool shared_subscriptions = true;
     std::size_t max_topic_length = 65'535;

@@ -71,6 +71,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
     granted.qos = std::min(granted.qos, settings_.max_qos);
     const bool is_new =
         session.state.subscribe(router_, session, wanted.filter, granted, identifier);
+    if (is_new) session.keep(cost_of_subscription(wanted.filter));
     const bool wants_retained =
         granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new);
     if (shared_filter(wanted.filter))
@@ -99,11 +100,11 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
         return Refusal{Reason::wildcard_subscriptions_not_supported,
                        "wildcard-subscriptions is off"};
-    if (session.state.subscription_count() >= settings_.max_subscriptions &&
-        !session.state.subscribed(router_, filter))
+    if (session.state.subscribed(router_, filter)) return std::nullopt;
+    if (session.state.subscription_count() >= settings_.max_subscriptions)
         return Refusal{Reason::quota_exceeded, "the client has max-subscriptions already",
                        Limit::max_subscriptions};
-    return std::nullopt;
+    return memory_.objection_if_scarce(session, cost_of_subscription(filter));
 }
 
 void Subscriptions::receive(Session& session, const Unsubscribe& request) {
@@ -118,6 +119,7 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
 /// False if there was no such subscription.
 bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
     if (!session.state.unsubscribe(router_, filter)) return false;
+    session.release(cost_of_subscription(filter));
     if (shared_filter(filter)) shared_.leave(session, filter);
     replay_.cancel(session, filter);
     return true;
@@ -158,6 +160,12 @@ void Subscriptions::judge(Session& session, Millis now) {
                 "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
                 "rules don't allow them any more",
                 quoted(session.client), quoted(session.user.name), refused.size(), dropped);
+}
+
+void Subscriptions::end_all(Session& session) {
+    for (const Subscription& subscription : session.state.subscriptions())
+        session.release(cost_of_subscription(subscription.filter->text()));
+    session.state.unsubscribe_all(router_);
 }
 
 bool Subscriptions::judge_some(Millis now) {

@@ -6,6 +6,7 @@
 
 #include "server/routing/router.h"
 #include "server/session/authorizations.h"
+#include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/refusal.h"
@@ -20,11 +21,13 @@ namespace pulsegate {
 class Subscriptions {
 public:
     Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
-                  const Presence& presence, Router& router, SharedSubscriptions& shared,
-                  Replay& replay, PacketSender& sender, Counters& counters)
+                  const Presence& presence, const MemoryLimits& memory, Router& router,
+                  SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
+                  Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           presence_(presence),
+          memory_(memory),
           router_(router),
           shared_(shared),
           replay_(replay),
@@ -33,6 +36,9 @@ public:
 
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);
+
+    /// The session ends, or begins anew.
+    void end_all(Session& session);
 
     /// Ends the subscriptions that the client's rules refuse now, and drops what waits for it and
     /// it may not read any more.
@@ -54,6 +60,7 @@ private:
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
     const Presence& presence_;
+    const MemoryLimits& memory_;
     Router& router_;
     SharedSubscriptions& shared_;
     Replay& replay_;

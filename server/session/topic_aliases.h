@@ -21,6 +21,12 @@ public:
     /// The client has sent a topic with an alias, 1 or more: from now on the alias stands for it.
     void set(std::uint16_t alias, std::string_view topic);
 
+    /// Calls `visit(topic)` for each alias of the client, "" for one that is not set.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (const auto& topic : incoming_) visit(std::string_view(topic));
+    }
+
     /// The topic of the client's alias; "" if the alias was never set.
     std::string_view topic_of(std::uint16_t alias) const;
 

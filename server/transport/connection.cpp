@@ -36,6 +36,9 @@ constexpr std::int64_t work_time = 100;
 /// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
 
+/// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
+constexpr std::size_t always_kept = 1024;
+
 /// For a connection whose time to log in was up while it waited for its turn.
 constexpr Tick ticks_to_answer = 2;
 
@@ -77,7 +80,8 @@ boost::system::error_code Connection::take(Handoff& handoff) {
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
     version_ = handoff.version;
-    if (!handoff.unread.empty()) partial_ = std::make_unique<Buffer>(std::move(handoff.unread));
+    if (!handoff.unread.empty())
+        keep_unfinished(std::make_unique<Buffer>(std::move(handoff.unread)));
     intrusive_ptr_add_ref(this);  // its own, until close
     ++context_.connections;
     last_packet_ = monotonic_now();
@@ -225,7 +229,7 @@ void Connection::end_websocket() {
 
 void Connection::consume(Bytes input, Millis now) {
     // Moved out of the connection, because a packet in it may end or move the connection.
-    auto partial = std::move(partial_);
+    auto partial = take_unfinished();
     if (partial) {
         partial->append(as_text(input));
         input = as_bytes(*partial);
@@ -262,11 +266,34 @@ void Connection::consume(Bytes input, Millis now) {
             partial->erase(0, partial->size() - input.size());
         else
             partial = std::make_unique<Buffer>(as_text(input));
-        partial_ = std::move(partial);
+        if (partial->capacity() > 2 * partial->size() + always_kept) partial->shrink_to_fit();
+        keep_unfinished(std::move(partial));
+        judge_unfinished();
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
     if (alive) context_.wheel.schedule(*this, due_at(now));
+}
+
+void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
+    partial_ = std::move(bytes);
+    context_.unfinished += partial_->capacity();
+}
+
+/// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
+/// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
+void Connection::judge_unfinished() {
+    const auto budget = context_.settings.unfinished_budget;
+    const auto left = budget - std::min(context_.unfinished, budget);
+    const auto may_keep = state_ == State::login ? left / 16 : left;
+    if (partial_->capacity() <= std::max(may_keep, always_kept)) return;
+    cut(Limit::memory_budget,
+        "unfinished packets take too much of memory-budget, and its own most");
+}
+
+std::unique_ptr<Buffer> Connection::take_unfinished() {
+    if (partial_) context_.unfinished -= partial_->capacity();
+    return std::move(partial_);
 }
 
 /// The loop may have been late rather than the client silent: what waits in the socket is read
@@ -624,7 +651,7 @@ void Connection::close() {
         boost::system::error_code ignored;
         socket_.close(ignored);
     }
-    partial_.reset();
+    take_unfinished();
     out_.reset();
     count_backlog();
     --context_.connections;

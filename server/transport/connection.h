@@ -142,6 +142,9 @@ private:
     void pay_for_framing(std::size_t bytes, Millis now);
     void charge(std::uint64_t work, Millis now);
     void count_backlog();
+    void keep_unfinished(std::unique_ptr<Buffer> bytes);
+    void judge_unfinished();
+    std::unique_ptr<Buffer> take_unfinished();
     bool reads() const { return state_ == State::login || state_ == State::open; }
     /// The peer's, or the client's if a proxy says it; nothing if it has gone.
     std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;

@@ -32,7 +32,8 @@ struct ConnectionExtras {
     /// The peer's close frame, or what was wrong with its frames, as long as packets that came
     /// before it are still to be handled.
     std::optional<WebSocketEnd> websocket_end{};
-    std::optional<boost::asio::ip::tcp::endpoint> proxied_peer{};  ///< the client, or else the proxy
+    std::optional<boost::asio::ip::tcp::endpoint>
+        proxied_peer{};  ///< the client, or else the proxy
 };
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a

@@ -134,7 +134,8 @@ void Connection::go_on(Bytes connect) {
 }
 
 Handoff Connection::release() {
-    std::string unread = partial_ ? std::move(*partial_) : std::string();
+    const auto kept = take_unfinished();
+    std::string unread = kept ? std::move(*kept) : std::string();
     if (!queued_) unread = as_text(context_.input.rest);  // its CONNECT is being handled
     boost::system::error_code ignored;
     Handoff handoff(UniqueFd(socket_.release(ignored)), std::move(extras_), origin_,

@@ -23,7 +23,9 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "ban-time", "duel-takeovers", "max-packet-size", "max-client-id-length", "output-budget", "receive-maximum", "max-inflight",
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
             "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
-            "max-retained-messages", "max-retained-bytes", "inbox", "max-subscriptions", "wildcard-subscriptions",
+            "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
+            "max-retained-bytes-per-user", "inbox", "max-subscriptions", "max-client-memory",
+            "max-user-memory", "wildcard-subscriptions",
             "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]

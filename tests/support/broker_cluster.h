@@ -86,6 +86,7 @@ public:
     std::vector<Forwarded> take_forwarded() { return std::exchange(forwarded_, {}); }
 
     Millis now = 1'000'500;
+    MemoryState memory = MemoryState::plenty;
 
 private:
     struct Node final : BrokerHost {
@@ -102,6 +103,7 @@ private:
         }
         Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
         void record(PresenceChange) override {}
+        MemoryState memory() const override { return cluster.memory; }
 
         BrokerCluster& cluster;
         const unsigned index;

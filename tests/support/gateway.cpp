@@ -73,6 +73,12 @@ void Gateway::announce_shutdown() const {
     server_->on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
 }
 
+std::uint64_t Gateway::work() const {
+    std::atomic<std::uint64_t> sum = 0;
+    server_->on_every_shard([&](Shard& shard) { sum += shard.broker().work(); });
+    return sum;
+}
+
 void Gateway::settle() const {
     // Mail is read in the order of its arrival. So behind a round through all shards lies only what
     // was sent by mail that was read in it: after n rounds, every chain of n messages has ended.

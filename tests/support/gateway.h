@@ -37,6 +37,9 @@ public:
     /// told: it is done, or lies in sockets.
     void settle() const;
 
+    /// The work of all shards since the start.
+    std::uint64_t work() const;
+
     /// Moves the time of all gateways, which has stopped, and lets this one do what is due then.
     void pass(StoppedClock& clock, Millis time) const;
 

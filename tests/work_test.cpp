@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/gateway.h"
+
+// What a packet costs, in the measure that its sender is charged by: it must not grow with what
+// others have, unless the packet is about them.
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr Version v4 = Version::v3_1_1;
+
+std::uint64_t work_of(const Gateway& gateway, const std::function<void()>& scene) {
+    const auto before = gateway.work();
+    scene();
+    gateway.settle();
+    return gateway.work() - before;
+}
+
+void one_shard(Config& config) { config.shards = 1; }
+
+}  // namespace
+
+TEST_CASE("filters that no presence can match look at no user, and news costs the news") {
+    Gateway gateway(one_shard);
+    for (int i = 0; i < 300; ++i) {
+        Conversation known(gateway);
+        known.login("known" + std::to_string(i)).send("e0 00").rest();
+    }
+    Conversation watcher(gateway);
+    watcher.login("watcher");
+    std::string filters;
+    for (int i = 0; i < 100; ++i) filters += fmt::format(" s'presence/+/{}' 00", i);
+    const auto fruitless = work_of(gateway, [&] { watcher.send("82 r k1" + filters).packet(); });
+    CHECK(fruitless < 3000);
+}
+
+TEST_CASE("leaving a room costs the same, however many are in it and in how many") {
+    Gateway gateway(one_shard);
+    Conversation member(gateway);
+    member.login("member");
+    std::string rooms;
+    for (int i = 0; i < 500; ++i) rooms += fmt::format(" s'room/{}' 00", i);
+    member.send("82 r k1" + rooms).packet();
+    std::vector<Conversation> others;
+    for (int i = 0; i < 300; ++i) {
+        others.emplace_back(gateway);
+        others.back().login("other" + std::to_string(i), v4).send("82 r k1 s'room/7' 00");
+    }
+    for (auto& other : others) other.expect("90 03 k1 00");
+    std::string again;
+    for (int i = 0; i < 1000; ++i) again += " s'room/7'";
+    const auto work = work_of(gateway, [&] { member.send("a2 r k2" + again).expect("b0 02 k2"); });
+    CHECK(work < 3000);
+}
