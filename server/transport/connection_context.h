@@ -49,9 +49,10 @@ struct ConnectionContext {
     SpareBuffers spare_buffers;
     FlushList flush_list;
     ParkedConnections parked;
-    TurnQueue unauthenticated;  ///< that have said something, and are not logged in yet
-    TurnQueue handshakes;       ///< of TLS
-    TurnQueue lost;             ///< that have broken, and are to be ended
+    TurnQueue unauthenticated;   ///< that have said something, and are not logged in yet
+    TurnQueue handshakes;        ///< of TLS, that begin
+    TurnQueue begun_handshakes;  ///< of TLS, that go on: they should end before others begin
+    TurnQueue lost;              ///< that have broken, and are to be ended
 };
 
 }  // namespace pulsegate

@@ -35,8 +35,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
             if (origin_.standing != AddressLimits::Standing::ok) return reject();
             queued_ = true;
             ++awaited_turns_;
-            return extras_->tls ? context_.handshakes.add_first(*this)
-                                : context_.handshakes.add(*this);
+            return (extras_->tls ? context_.begun_handshakes : context_.handshakes).add(*this);
         case Handshake::Step::refused:
             ++context_.counters.handshakes_refused;
             return end({Cause::kicked, Reason::success, handshake.why()});
@@ -73,6 +72,10 @@ bool Connection::shake_hands() {
     --awaited_turns_;
     queued_ = false;
     if (!reads() || !handshaking()) return false;
+    if (departure() != 0) {  // to sign for who has gone would be work in vain
+        end({Cause::connection_lost, Reason::success, "gone before it had come in"});
+        return false;
+    }
     proceed_handshake(true);
     settle();
     wait_readable();

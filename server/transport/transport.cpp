@@ -36,9 +36,12 @@ ConnectionContext::ConnectionContext(boost::asio::io_context& loop, const Transp
       input(shard, turn),
       flush_list(loop),
       parked(loop, shard, turn, flush_list),
-      unauthenticated(loop, unauthenticated_a_turn, &Connection::read_pending),
-      handshakes(loop, handshakes_a_turn, &Connection::shake_hands),
-      lost(loop, teardowns_a_turn, &Connection::teardown) {}
+      unauthenticated(loop, unauthenticated_a_turn, TurnQueue::Turns::by_address,
+                      &Connection::read_pending),
+      handshakes(loop, handshakes_a_turn, TurnQueue::Turns::by_address, &Connection::shake_hands),
+      begun_handshakes(loop, handshakes_a_turn, TurnQueue::Turns::by_address,
+                       &Connection::shake_hands),
+      lost(loop, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
 
 Transport::Transport(boost::asio::io_context& io, const TransportSettings& settings,
                      ConnectionCounts counts, Counters& counters, ConnectionOwner& owner)

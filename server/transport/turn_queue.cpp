@@ -14,20 +14,16 @@ constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace
 
-TurnQueue::TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serve)
-    : io_(io), a_turn_(a_turn), serve_(serve) {}
+TurnQueue::TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Turns turns, Serve serve)
+    : io_(io), a_turn_(a_turn), turns_(turns), serve_(serve) {}
 
 TurnQueue::~TurnQueue() = default;
 
 void TurnQueue::add(Connection& connection) {
     thread_.assert_here();
-    waiting_.emplace_back(&connection);
-    expect();
-}
-
-void TurnQueue::add_first(Connection& connection) {
-    thread_.assert_here();
-    waiting_.emplace_front(&connection);
+    const bool by_address = turns_ == Turns::by_address;
+    order_.add(by_address ? connection.origin().address : Address(), ++last_ticket_);
+    waiting_.emplace(last_ticket_, &connection);
     expect();
 }
 
@@ -52,8 +48,9 @@ void TurnQueue::post() {
 }
 
 bool TurnQueue::serve_first() {
-    const auto connection = std::move(waiting_.front());
-    waiting_.pop_front();
+    const auto found = waiting_.find(order_.take_first().ticket);
+    const auto connection = std::move(found->second);
+    waiting_.erase(found);
     return (*connection.*serve_)();
 }
 

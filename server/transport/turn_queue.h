@@ -2,28 +2,32 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 
 #include "server/base/owner_thread.h"
+#include "server/limits/address.h"
+#include "server/limits/fair_order.h"
 
 namespace pulsegate {
 
 class Connection;
 
 /// Connections of one shard that wait for something that a few of them get in each turn of the
-/// event loop: when thousands want it at once, all others have their turns in between.
+/// event loop: when thousands want it at once, all others have their turns in between; and if their
+/// addresses take turns, one address with thousands does not hold up the others.
 class TurnQueue {
 public:
+    enum class Turns : std::uint8_t { by_address, in_order };
+
     /// False if there was nothing to be done: the next one comes in the same turn.
     using Serve = bool (Connection::*)();
 
-    TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Serve serve);
+    TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Turns turns, Serve serve);
     ~TurnQueue();
 
     void add(Connection& connection);
-    /// Ahead of those that wait: a connection that has begun should end before others begin.
-    void add_first(Connection& connection);
     void serve_all();
 
 private:
@@ -33,8 +37,11 @@ private:
 
     boost::asio::io_context& io_;
     const std::size_t a_turn_;
+    const Turns turns_;
     const Serve serve_;
-    std::deque<boost::intrusive_ptr<Connection>> waiting_;
+    FairOrder<Address> order_;
+    boost::unordered_flat_map<std::uint64_t, boost::intrusive_ptr<Connection>> waiting_;
+    std::uint64_t last_ticket_ = 0;
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };

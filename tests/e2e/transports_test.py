@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -147,6 +148,35 @@ class TlsTest(unittest.TestCase):
             slow.sendall(b"\x16\x03\x01")
             self.assertEqual(slow.recv(10), b"")
             slow.close()
+
+    def test_a_thousand_handshakes_of_one_address_leave_turns_to_others(self):
+        hello = ssl.MemoryBIO()
+        recording = self.context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            recording.do_handshake()
+        hello = hello.read()
+        with self.gateway("--shards", "1") as gateway:
+            flood = []
+            for _ in range(1000):
+                one = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10,
+                                               source_address=("127.0.0.2", 0))
+                self.addCleanup(one.close)
+                flood.append(one)
+            gateway.process.send_signal(signal.SIGSTOP)  # so that all have said it before it is read
+            for one in flood:
+                one.sendall(hello)
+            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
+            plain.setblocking(False)
+            stream = self.context().wrap_socket(plain, server_hostname="localhost", do_handshake_on_connect=False)
+            self.addCleanup(stream.close)
+            with self.assertRaises(ssl.SSLWantReadError):
+                stream.do_handshake()
+            gateway.process.send_signal(signal.SIGCONT)
+            stream.settimeout(10)
+            stream.do_handshake()
+            self.log_in(stream)
+            answered = sum(bool(select.select([one], [], [], 0)[0]) for one in flood)
+            self.assertLess(answered, 500)
 
     def test_a_key_that_everybody_may_read_or_that_is_missing_stops_the_start(self):
         certificate, key = self.authority.issue("open")
