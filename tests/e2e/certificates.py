@@ -28,8 +28,8 @@ class Certificates:
                 "-out", f"{name}.csr", "-subj", subject or f"/CN={name}", folder=self.path)
         (self.path / "names").write_text(f"subjectAltName=DNS:{host or name},IP:127.0.0.1\n")
         if seconds is None:
-            openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-                    f"{name}.crt", "-days", "2", "-extfile", "names", folder=self.path)
+            openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
+                    "-out", f"{name}.crt", "-days", "2", "-extfile", "names", folder=self.path)
         else:
             end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
             self._as_authority("-in", f"{name}.csr", "-out", f"{name}.crt", "-enddate", end.strftime("%y%m%d%H%M%SZ"))
