@@ -179,6 +179,20 @@ TEST_CASE("an allowance for a part is passed over, and a later rule may cover th
         rules({"allow read a/c", "deny read a/b", "allow read #"}).may_subscribe(bob, "a/+"));
 }
 
+TEST_CASE("rules may say who joins a group, besides what it may read") {
+    const auto jobs =
+        rules({"allow read user bob $share/workers/jobs/#", "deny read $share/workers/#",
+               "deny read user bob $share/+/secret/#", "allow read #"});
+    const Who eve{"eve", "phone"};
+    CHECK(jobs.may_subscribe(bob, "$share/workers/jobs/+"));
+    CHECK_FALSE(jobs.may_subscribe(eve, "$share/workers/jobs/+"));
+    CHECK_FALSE(jobs.may_subscribe(bob, "$share/workers/others"));
+    CHECK(jobs.may_subscribe(eve, "jobs/+"));
+    CHECK(jobs.may_subscribe(eve, "$share/others/jobs/+"));
+    CHECK_FALSE(jobs.may_subscribe(bob, "$share/others/secret/x"));
+    CHECK_FALSE(jobs.may_subscribe(bob, "$share/others/#"));
+}
+
 TEST_CASE("a shared subscription is judged by its filter") {
     const auto rooms = rules({"allow read room/#"});
     CHECK(rooms.may_subscribe(bob, "$share/workers/room/+"));
@@ -341,7 +355,10 @@ TEST_CASE("a rule that could be misread is refused") {
         CHECK_MESSAGE(wrong_with(bad).starts_with("begins with %u or %c"), std::string(bad));
     CHECK(wrong_with("allow read a/%u%c").starts_with("has two names in one level"));
     CHECK(wrong_with("allow read a/%u-%u").starts_with("has two names in one level"));
-    CHECK(wrong_with("allow read $share/g/a").starts_with("names a shared subscription"));
+    CHECK(wrong_with("allow read $share/g").starts_with("has no group and filter"));
+    CHECK(wrong_with("allow read $share//a").starts_with("has no group and filter"));
+    CHECK(wrong_with("allow readwrite $share/g/a").starts_with("is for a group"));
+    CHECK(wrong_with("allow read $share/g/a#").starts_with("has no valid topic filter"));
     CHECK(wrong_with("allow read \xFF").starts_with("is not UTF-8"));
     CHECK(wrong_with("allow read a/\xFE").starts_with("is not UTF-8"));
     CHECK(wrong_with("allow read user \xFF a").starts_with("is not UTF-8"));

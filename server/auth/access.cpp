@@ -139,15 +139,20 @@ std::string_view put_marks(std::string& filter) {
 
 bool is_mark(char c) { return c == user_mark || c == client_mark; }
 
+bool is_for_groups(std::string_view filter) { return filter.starts_with(share_prefix); }
+
 std::string_view wrong_with_filter(std::string& filter) {
     if (!valid_utf8(filter)) return "is not UTF-8; save the file as UTF-8";
-    if (filter.starts_with(share_prefix))
-        return "names a shared subscription; leave '$share/GROUP/' out: a rule for FILTER applies "
-               "to it";
     if (const auto wrong = put_marks(filter); !wrong.empty()) return wrong;
 
     std::string filled = filter;
     std::replace_if(filled.begin(), filled.end(), is_mark, 'x');
+    if (is_for_groups(filter)) {
+        const auto group_ends = filled.find('/', share_prefix.size());
+        if (group_ends == filled.npos || group_ends == share_prefix.size())
+            return "has no group and filter; write $share/GROUP/FILTER";
+        filled.erase(0, group_ends + 1);
+    }
     if (!valid_topic_filter(filled))
         return "has no valid topic filter; '+' fills a whole level, '#' the last one";
     if (is_mark(filter.front()))
@@ -204,6 +209,8 @@ std::string_view AccessRules::add(std::string_view rule) {
     }
     added.filter = std::move(words.back());
     if (const auto wrong = wrong_with_filter(added.filter); !wrong.empty()) return wrong;
+    if (is_for_groups(added.filter) && (added.access & write))
+        return "is for a group, which can only be read; write: deny read $share/GROUP/FILTER";
     rules_.push_back(std::move(added));
     return {};
 }
@@ -239,8 +246,22 @@ bool AccessRules::may_publish(const Who& who, std::string_view topic) const {
     return false;
 }
 
+/// What a member of a group receives, the others don't: who may read its topics may not join for
+/// that, if a rule for the group says so.
+bool AccessRules::may_join(const Who& who, std::string_view share) const {
+    for (const Rule& rule : rules_) {
+        if (!is_for_groups(rule.filter) || !rule.applies(who, read)) continue;
+        if (covers(rule.filter, share, who)) return rule.allow;
+        if (!rule.allow && overlaps(rule.filter, share, who)) return false;
+    }
+    return true;
+}
+
 bool AccessRules::may_subscribe(const Who& who, std::string_view filter) const {
-    if (const auto shared = shared_filter(filter)) filter = shared->filter;
+    if (const auto shared = shared_filter(filter)) {
+        if (!may_join(who, filter)) return false;
+        filter = shared->filter;
+    }
     for (const Rule& rule : rules_) {
         if (!rule.applies(who, read)) continue;
         if (covers(rule.filter, filter, who)) return rule.allow;

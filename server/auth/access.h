@@ -30,6 +30,10 @@ struct Who {
 ///   level of a topic like the names in `presence/{user}`: a user named `+` or `a/b` has no more
 ///   access than one named `bob`. A level has one of them at most, and the filter must not begin
 ///   with one, or a user named like a first level, say `presence`, could read all of it.
+/// - A FILTER `$share/GROUP/...` is about who may join the groups of shared subscriptions; `+`
+/// stands
+///   for any group. Such rules are asked first, and where none applies, everybody may join who may
+///   read the topics.
 /// - Any other `%` is written `%%`, unless two hexadecimal digits follow: `presence/a%2Fb`.
 ///
 /// A subscription is compared with the rules by everything that it can select, so that no wildcard
@@ -54,8 +58,8 @@ public:
 
     [[nodiscard]] bool may_publish(const Who& who, std::string_view topic) const;
 
-    /// `filter` is a valid one of SUBSCRIBE. For `$share/group/filter` the rules are compared with
-    /// its filter.
+    /// `filter` is a valid one of SUBSCRIBE. For `$share/group/filter` the rules for groups are
+    /// compared with the whole, and the others with its filter.
     [[nodiscard]] bool may_subscribe(const Who& who, std::string_view filter) const;
 
     std::size_t size() const { return rules_.size(); }
@@ -74,6 +78,8 @@ private:
         std::string user;
         std::string filter;  ///< `%u` and `%c` are bytes in it that no topic has
     };
+
+    bool may_join(const Who& who, std::string_view share) const;
 
     std::vector<Rule> rules_;
 };
