@@ -1,5 +1,6 @@
 #include "server/routing/interest.h"
 
+#include <cstdlib>
 #include <new>
 
 #include "protocol/topic.h"
@@ -9,44 +10,81 @@ namespace pulsegate {
 
 namespace {
 
+constexpr std::uint8_t top = 255;
+
 std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
 
-/// Other bits for whole topics and for first levels, or every "a" would find "a/+".
-std::size_t hash_topic(std::string_view topic) { return keyed_hash(topic); }
-std::size_t hash_level(std::string_view topic) { return keyed_hash(first_level(topic)) >> 32; }
+/// The array, which is allocated if it is not there yet. Its pages are taken when they are touched.
+template <class Cell>
+Cell* allocated(std::atomic<Cell*>& place, std::size_t size) {
+    if (Cell* const there = place.load()) return there;
+    auto* const made = static_cast<Cell*>(std::calloc(size, sizeof(Cell)));
+    if (!made) throw std::bad_alloc();
+    Cell* other = nullptr;
+    if (place.compare_exchange_strong(other, made)) return made;
+    std::free(made);
+    return other;
+}
+
+void change(std::atomic<std::uint8_t>& cell, int by) {
+    std::uint8_t count = cell.load();
+    while (count != top &&
+           !cell.compare_exchange_weak(count, static_cast<std::uint8_t>(count + by))) {
+    }
+}
 
 }  // namespace
 
-Interest::Interest()
-    : cells_(static_cast<std::uint32_t*>(std::calloc(cells, sizeof(std::uint32_t)))) {
-    if (!cells_) throw std::bad_alloc();
+Interest::~Interest() {
+    for (auto& table : tables_) std::free(table.load());
+    std::free(levels_.load());
 }
 
-std::uint32_t* Interest::cell(std::string_view filter) {
-    if (!has_wildcard(filter)) return &cells_[hash_topic(filter) % cells];
-    if (has_wildcard(first_level(filter))) return nullptr;
-    return &cells_[hash_level(filter) % cells];
+Interest::Table Interest::table_for_next() const {
+    const auto filters = filters_.load();
+    Table table = 0;
+    while (table + 1u < tables && filters >= cells_of[table] / 8) ++table;
+    return table;
 }
 
-void Interest::add(std::string_view filter) {
-    if (std::uint32_t* const found = cell(filter))
-        ++std::atomic_ref(*found);
-    else
+Interest::Table Interest::add(std::string_view filter) {
+    if (!has_wildcard(filter)) {
+        const Table table = table_for_next();
+        ++filters_;
+        change(allocated(tables_[table], cells_of[table])[keyed_hash(filter) % cells_of[table]], 1);
+        return table;
+    }
+    const auto level = first_level(filter);
+    if (has_wildcard(level))
         ++anything_;
+    else
+        ++allocated(levels_, level_cells)[keyed_hash(level) % level_cells];
+    return 0;
 }
 
-void Interest::remove(std::string_view filter) {
-    if (std::uint32_t* const found = cell(filter))
-        --std::atomic_ref(*found);
-    else
+void Interest::remove(std::string_view filter, Table table) {
+    if (!has_wildcard(filter)) {
+        --filters_;
+        return change(tables_[table].load()[keyed_hash(filter) % cells_of[table]], -1);
+    }
+    const auto level = first_level(filter);
+    if (has_wildcard(level))
         --anything_;
+    else
+        --levels_.load()[keyed_hash(level) % level_cells];
 }
 
 Interest::Topic::Topic(std::string_view topic)
-    : whole_(hash_topic(topic) % cells), first_level_(hash_level(topic) % cells) {}
+    : whole_(keyed_hash(topic)), first_level_(keyed_hash(first_level(topic)) % level_cells) {}
 
 bool Interest::wants(const Topic& topic) const {
-    return anything_ != 0 || counted(topic.whole_) || counted(topic.first_level_);
+    if (anything_ != 0) return true;
+    for (std::size_t table = 0; table < tables; ++table) {
+        const Cell* const cells = tables_[table].load();
+        if (cells && cells[topic.whole_ % cells_of[table]] != 0) return true;
+    }
+    const LevelCell* const levels = levels_.load();
+    return levels && levels[topic.first_level_] != 0;
 }
 
 }  // namespace pulsegate

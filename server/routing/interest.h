@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+#include <iterator>
 #include <string_view>
 
 namespace pulsegate {
@@ -17,12 +16,19 @@ namespace pulsegate {
 /// filters that begin with a wildcard together.
 class Interest {
 public:
-    Interest();
+    /// Which of its tables a filter is counted in.
+    using Table = std::uint8_t;
+
+    Interest() = default;
+    ~Interest();
+    Interest(const Interest&) = delete;
+    Interest& operator=(const Interest&) = delete;
 
     /// Call it once for each filter that has subscribers, or will have. From any thread: a
     /// subscription in the shard's mailbox counts already.
-    void add(std::string_view filter);
-    void remove(std::string_view filter);
+    [[nodiscard]] Table add(std::string_view filter);
+    /// `table` is what `add` returned.
+    void remove(std::string_view filter, Table table);
 
     /// A topic, hashed once for the Interest of every shard.
     class Topic {
@@ -39,20 +45,22 @@ public:
 
 private:
     /// Counts are raised before the SUBACK is sent, so a client that publishes after a SUBACK finds
-    /// the subscriber. With 100,000 filters nine of a hundred other topics wake the shard in vain.
-    /// The memory of cells that no filter uses is never touched, so it is not taken either.
-    static constexpr std::size_t cells = 1 << 20;
-    struct Free {
-        void operator()(std::uint32_t* memory) const { std::free(memory); }
-    };
+    /// the subscriber. A cell of a table counts the few filters that share it; should they ever be
+    /// 255, it has lost count and stays there.
+    using Cell = std::atomic<std::uint8_t>;
+    using LevelCell = std::atomic<std::uint32_t>;
 
-    /// Null for a filter that begins with a wildcard.
-    std::uint32_t* cell(std::string_view filter);
-    bool counted(std::size_t cell) const {
-        return std::atomic_ref(cells_[cell]).load(std::memory_order_seq_cst) != 0;
-    }
+    /// With more filters, further ones go into larger tables, so that one topic of eight at most
+    /// wakes the shard in vain; with few, little memory is touched.
+    static constexpr std::size_t cells_of[] = {1 << 13, 1 << 17, 1 << 21, 1 << 25};
+    static constexpr std::size_t tables = std::size(cells_of);
+    static constexpr std::size_t level_cells = 1 << 14;
 
-    const std::unique_ptr<std::uint32_t[], Free> cells_;
+    Table table_for_next() const;
+
+    std::atomic<Cell*> tables_[tables]{};  ///< each allocated when it is needed
+    std::atomic<LevelCell*> levels_{};
+    std::atomic<std::size_t> filters_{0};  ///< without wildcards
     std::atomic<std::uint32_t> anything_{0};
 };
 

@@ -161,14 +161,14 @@ Filter& Router::find_or_create(std::string_view text) {
     if (const auto found = filters_.find(text); found != filters_.end()) return **found;
     Filter* filter = make<Filter>(text);
     filters_.insert(filter);
-    interest_.add(text);
+    filter->table = interest_.add(text);
     if (has_wildcard(text)) add_to_tree(*filter);
     return *filter;
 }
 
 void Router::drop(Filter& filter) {
     if (has_wildcard(filter.text())) remove_from_tree(filter);
-    interest_.remove(filter.text());
+    interest_.remove(filter.text(), filter.table);
     filters_.erase(&filter);
     destroy(&filter);
 }

@@ -177,6 +177,7 @@ struct Filter {
                            boost::intrusive::constant_time_size<false>>
         subscribers;
     std::uint16_t size;
+    Interest::Table table = 0;
 
     std::string_view text() const { return {reinterpret_cast<const char*>(this + 1), size}; }
 };

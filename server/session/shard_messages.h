@@ -9,6 +9,7 @@
 
 #include "protocol/packet.h"
 #include "server/message.h"
+#include "server/routing/interest.h"
 #include "server/session/presence.h"
 #include "server/session/session_id.h"
 
@@ -42,6 +43,7 @@ struct GroupMembership {
     SessionId member;
     SubscribeOptions options{};
     std::uint32_t identifier = 0;
+    Interest::Table table = 0;  ///< of its filter, in the Interest of that shard
 };
 
 /// To the home shard of a session: a message to the group that this member is to receive.

@@ -28,9 +28,9 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     const unsigned group = place_.home_of(share);
     // A client that publishes after the SUBACK must find the filter in the Interest of the group's
     // home, even while the GroupMembership still waits in its mailbox.
-    host_.interest(group).add(shared_filter(share)->filter);
+    const auto table = host_.interest(group).add(shared_filter(share)->filter);
     send(group, GroupMembership{GroupMembership::Change::joins, std::string(share), session.id,
-                                options, identifier});
+                                options, identifier, table});
 }
 
 void SharedSubscriptions::leave(Session& session, std::string_view share) {
@@ -110,7 +110,8 @@ void SharedSubscriptions::receive(GroupMembership& membership) {
     groups_.apply(membership);
     if (membership.change == GroupMembership::Change::joins)
         // From now on the group has its own entry in the Interest.
-        host_.interest(place_.index).remove(shared_filter(membership.share)->filter);
+        host_.interest(place_.index)
+            .remove(shared_filter(membership.share)->filter, membership.table);
 }
 
 void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
