@@ -48,7 +48,7 @@ TEST_CASE("a user is online from the first device's coming to the last one's goi
     CHECK_FALSE(user.online());
     CHECK(user.cause == Cause::logout);
     CHECK(user.since == 4000);
-    CHECK(user.last_seen == 3900);
+    CHECK(user.last_seen() == 3900);
     CHECK(presence.online() == 0);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("last seen is that of the device that spoke last, whichever went last"
     presence.arrive(user, desk, 1000);
     presence.depart(user, phone, Cause::logout, 5000, 5000);
     presence.depart(user, desk, Cause::timeout, 9000, 3000);
-    CHECK(user.last_seen == 5000);
+    CHECK(user.last_seen() == 5000);
 }
 
 TEST_CASE("a device departs once") {

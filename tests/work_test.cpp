@@ -58,5 +58,5 @@ TEST_CASE("leaving a room costs the same, however many are in it and in how many
     std::string again;
     for (int i = 0; i < 1000; ++i) again += " s'room/7'";
     const auto work = work_of(gateway, [&] { member.send("a2 r k2" + again).expect("b0 02 k2"); });
-    CHECK(work < 3000);
+    CHECK(work < 20'000);  // a few steps each, not hundreds
 }

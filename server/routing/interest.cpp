@@ -43,7 +43,7 @@ Interest::~Interest() {
 Interest::Table Interest::table_for_next() const {
     const auto filters = filters_.load();
     Table table = 0;
-    while (table + 1u < tables && filters >= cells_of[table] / 8) ++table;
+    while (filters >= filters_of[table]) ++table;
     return table;
 }
 

@@ -71,6 +71,9 @@ bool Router::PlaceEqual::operator()(const Subscription* subscription, const Plac
 
 namespace {
 
+/// So many subscriptions of one subscriber are searched one by one.
+constexpr std::size_t few = 16;
+
 /// Allocates a filter or a level, with its text behind it.
 template <class Texted>
 Texted* make(std::string_view text) {
@@ -112,7 +115,7 @@ bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::strin
         subscription->subscriber = &subscriber;
         filter.subscribers.push_back(*subscription);
         own.push_back(*subscription);
-        subscriptions_.insert(subscription);
+        enter(own, *subscription);
     }
     subscription->options = options;
     subscription->identifier = identifier;
@@ -141,16 +144,42 @@ void Router::unsubscribe_all(SubscriptionList& own) {
 }
 
 Subscription* Router::find(const Filter& filter, const SubscriptionList& own) const {
-    ++work_;
-    if (own.empty()) return nullptr;
-    const auto found = subscriptions_.find(Place{&filter, own.front().subscriber});
-    return found == subscriptions_.end() ? nullptr : *found;
+    auto in_filter = filter.subscribers.begin();
+    auto in_own = own.begin();
+    for (std::size_t looks = 0; looks < few; ++looks) {
+        if (in_filter == filter.subscribers.end() || in_own == own.end()) return nullptr;
+        ++work_;
+        if (in_own->filter == &filter) return const_cast<Subscription*>(&*in_own);
+        if (in_filter->subscriber == in_own->subscriber)
+            return const_cast<Subscription*>(&*in_filter);
+        ++in_filter;
+        ++in_own;
+    }
+    if (in_own == own.end()) return nullptr;  // it had few, and all of them were looked at
+    const auto found = many_.find(Place{&filter, own.front().subscriber});
+    return found == many_.end() ? nullptr : *found;
+}
+
+/// Counts a subscription that is in both lists now, and has it found in `many_` if its subscriber
+/// has more than a few.
+void Router::enter(SubscriptionList& own, Subscription& added) {
+    ++subscriptions_;
+    std::size_t looks = 0;
+    for (auto next = own.begin(); next != own.end(); ++next)
+        if (++looks > few + 1) break;
+    if (looks <= few) return;
+    if (looks > few + 1) {
+        many_.insert(&added);
+        return;
+    }
+    for (Subscription& each : own) many_.insert(&each);  // it has just become more
 }
 
 void Router::remove(SubscriptionList& own, Subscription& subscription) {
     Filter& filter = *subscription.filter;
     ++work_;
-    subscriptions_.erase(&subscription);
+    if (!many_.empty()) many_.erase(&subscription);
+    --subscriptions_;
     own.erase(own.iterator_to(subscription));
     filter.subscribers.erase(filter.subscribers.iterator_to(subscription));
     delete &subscription;

@@ -83,7 +83,7 @@ public:
         return declined;
     }
 
-    std::size_t subscriptions() const { return subscriptions_.size(); }
+    std::size_t subscriptions() const { return subscriptions_; }
 
     /// Levels and subscriptions examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
@@ -144,6 +144,7 @@ private:
 
     Filter& find_or_create(std::string_view text);
     Subscription* find(const Filter& filter, const SubscriptionList& own) const;
+    void enter(SubscriptionList& own, Subscription& added);
     void remove(SubscriptionList& own, Subscription& subscription);
     void drop(Filter& filter);
     void add_to_tree(Filter& filter);
@@ -159,8 +160,9 @@ private:
     boost::unordered_flat_set<Filter*, Hash, Equal> filters_;
     std::unique_ptr<Level> tree_;  ///< the root of the tree of filters with wildcards
     boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all levels below it
-    /// To find one without a search: a filter may have a hundred thousand, and a client a thousand.
-    boost::unordered_flat_set<Subscription*, PlaceHash, PlaceEqual> subscriptions_;
+    std::size_t subscriptions_ = 0;
+    /// Those of subscribers with more than a few: a filter may have a hundred thousand as well.
+    boost::unordered_flat_set<Subscription*, PlaceHash, PlaceEqual> many_;
     mutable std::uint64_t work_ = 0;
 
     // Used by `match` only; kept for its capacity.

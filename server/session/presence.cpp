@@ -47,6 +47,12 @@ const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
+void User::set_since(WallMillis now, WallMillis seen) {
+    constexpr WallMillis most = INT32_MAX;
+    since = now;
+    seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
+}
+
 Presence::~Presence() { by_change_.clear_and_dispose(std::default_delete<User>()); }
 
 User* Presence::find(std::string_view name) const {
@@ -74,8 +80,7 @@ bool Presence::arrive(User& user, Device& device, WallMillis now) {
     to_front(user, device);
     if (was_online) return false;
     ++online_;
-    user.since = now;
-    user.last_seen = now;
+    user.set_since(now, now);
     change(user, Cause::login, now);
     return true;
 }
@@ -93,11 +98,14 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
     --user.here;
     device.unlink();
     user.devices.push_back(device);
-    user.last_seen = std::max(user.last_seen, last_seen);
-    if (user.online()) return false;
+    const auto seen = std::max(user.last_seen(), last_seen);
+    if (user.online()) {
+        user.set_since(user.since, seen);
+        return false;
+    }
     --online_;
     user.stayed |= now - user.since >= a_minute;
-    user.since = now;
+    user.set_since(now, seen);
     change(user, cause, now);
     return true;
 }
@@ -163,7 +171,7 @@ std::string to_json(const PresenceChange& change) {
 std::string to_json(const User& user, Millis now, WallMillis wall) {
     json::array devices;
     std::size_t room = names_listed;
-    WallMillis last_seen = user.last_seen;
+    WallMillis last_seen = user.last_seen();
     for (const Device& device : user.devices) {
         if (!device.here) break;  // connected devices come first
         const WallMillis seen = wall - (now - device.last_packet());

@@ -54,16 +54,23 @@ struct User : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<tr
     bool operator<(const User& other) const { return position() < other.position(); }
 
     const std::string name;
-    Devices devices;           ///< connected ones come first
-    WallMillis since = 0;      ///< when the present state began
-    WallMillis last_seen = 0;  ///< time of the last packet, while offline
+    Devices devices;       ///< connected ones come first
+    WallMillis since = 0;  ///< when the present state began
     std::uint64_t version = 0;
-    std::uint32_t sessions = 0;  ///< of connected and disconnected devices
-    std::uint32_t here = 0;      ///< connected devices
-    Cause cause = Cause::login;
-    bool stayed = false;     ///< has been online for a minute, some time
+    std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
+    std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
+    Cause cause = Cause::login;   // in the padding of the field before, and the next of the next
+    std::uint32_t here : 24 = 0;  ///< connected devices
+    bool stayed = false;          ///< has been online for a minute, some time
     std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
+
+    /// Time of the last packet, while offline.
+    WallMillis last_seen() const { return since + seen_after; }
+    /// The present state began then; no farther from the last packet than 24 days.
+    void set_since(WallMillis now, WallMillis seen);
 };
+
+static_assert(sizeof(User) <= 104);  // one size less of the allocator's than 112
 
 /// One presence change, as a copy that other threads may hold.
 struct PresenceChange {

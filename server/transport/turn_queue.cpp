@@ -21,9 +21,10 @@ TurnQueue::~TurnQueue() = default;
 
 void TurnQueue::add(Connection& connection) {
     thread_.assert_here();
-    const bool by_address = turns_ == Turns::by_address;
-    order_.add(by_address ? connection.origin().address : Address(), ++last_ticket_);
-    waiting_.emplace(last_ticket_, &connection);
+    const Address address = turns_ == Turns::by_address ? connection.origin().address : Address();
+    auto& of_address = waiting_[address];
+    if (of_address.empty()) order_.push_back(address);
+    of_address.emplace_back(&connection);
     expect();
 }
 
@@ -48,9 +49,15 @@ void TurnQueue::post() {
 }
 
 bool TurnQueue::serve_first() {
-    const auto found = waiting_.find(order_.take_first().ticket);
-    const auto connection = std::move(found->second);
-    waiting_.erase(found);
+    const auto of_address = waiting_.find(order_.front());
+    const auto connection = std::move(of_address->second.front());
+    of_address->second.pop_front();
+    if (of_address->second.empty()) {
+        waiting_.erase(of_address);
+        order_.pop_front();
+    } else {
+        order_.splice(order_.end(), order_, order_.begin());
+    }
     return (*connection.*serve_)();
 }
 

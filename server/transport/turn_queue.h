@@ -5,10 +5,10 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
-#include "server/limits/fair_order.h"
 
 namespace pulsegate {
 
@@ -39,9 +39,8 @@ private:
     const std::size_t a_turn_;
     const Turns turns_;
     const Serve serve_;
-    FairOrder<Address> order_;
-    boost::unordered_flat_map<std::uint64_t, boost::intrusive_ptr<Connection>> waiting_;
-    std::uint64_t last_ticket_ = 0;
+    boost::unordered_flat_map<Address, std::list<boost::intrusive_ptr<Connection>>> waiting_;
+    std::list<Address> order_;  ///< those of `waiting_`: the first one's turn comes next
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };
