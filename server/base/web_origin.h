@@ -7,11 +7,12 @@
 namespace pulsegate {
 
 /// Which web pages a server lets in. Browsers run the scripts of any page, also against servers on
-/// loopback and behind a firewall, and state the page's Origin (RFC 6454); other clients state none.
+/// loopback and behind a firewall, and state the page's Origin (RFC 6454); other clients state
+/// none.
 
 /// May a request with these values of Origin and Host be answered? "" stands for a field that is
-/// missing. `allowed` has origins such as `https://chat.example`, or `*` for all; if it is empty, the
-/// page must come from the host that it asks, whatever the ports.
+/// missing. `allowed` has origins such as `https://chat.example`, or `*` for all; if it is empty,
+/// the page must come from the host that it asks, whatever the ports.
 bool origin_allowed(std::string_view origin, std::string_view host,
                     const std::vector<std::string>& allowed);
 

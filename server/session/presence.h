@@ -3,7 +3,6 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -41,7 +40,9 @@ struct PresencePosition {
     std::uint64_t version = 0;
     std::uintptr_t user = 0;  ///< its address: many users may have changed in one millisecond
 
-    auto operator<=>(const PresencePosition&) const = default;
+    bool operator<(const PresencePosition& other) const {
+        return version < other.version || (version == other.version && user < other.user);
+    }
 };
 
 /// One user: online while any device is.

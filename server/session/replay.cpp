@@ -226,7 +226,7 @@ PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
     };
     if (const auto name = presence_user(query.filter)) {
         const User* user = presence_.find(*name);
-        if (user && user->position() > query.after) add(*user);
+        if (user && query.after < user->position()) add(*user);
     } else {
         page.next = presence_.visit(query.after, messages_a_page, add);
     }
