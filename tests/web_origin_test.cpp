@@ -40,9 +40,9 @@ TEST_CASE("loopback is what nobody can make lead elsewhere") {
         CAPTURE(mine);
         CHECK(is_loopback_host(mine));
     }
-    for (const char* other : {"", "evil.example", "evil.example:8080", "localhost.evil.example",
-                              "127.0.0.1.evil.example", "192.0.2.1", "[2001:db8::1]", "::1",
-                              "0.0.0.0", "x"}) {
+    for (const char* other :
+         {"", "evil.example", "evil.example:8080", "localhost.evil.example",
+          "127.0.0.1.evil.example", "192.0.2.1", "[2001:db8::1]", "::1", "0.0.0.0", "x"}) {
         CAPTURE(other);
         CHECK_FALSE(is_loopback_host(other));
     }
