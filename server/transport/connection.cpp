@@ -268,7 +268,7 @@ void Connection::consume(Bytes input, Millis now) {
             partial = std::make_unique<Buffer>(as_text(input));
         if (partial->capacity() > 2 * partial->size() + always_kept) partial->shrink_to_fit();
         keep_unfinished(std::move(partial));
-        judge_unfinished();
+        if (!parked_) judge_unfinished();  // or its packets may be whole, and wait for us
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
