@@ -79,8 +79,8 @@ bool has_control_character(std::string_view text) {
         }
         const auto byte = static_cast<unsigned char>(*at++);
         if (byte < ' ' || byte == 0x7F) return true;
-        // U+0080 to U+009F; a lead byte is followed by another byte.
-        if (byte == 0xC2 && static_cast<unsigned char>(*at) < 0xA0) return true;
+        // U+0080 to U+009F.
+        if (byte == 0xC2 && at != end && static_cast<unsigned char>(*at) < 0xA0) return true;
     }
     return false;
 }

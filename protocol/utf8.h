@@ -9,7 +9,7 @@ namespace pulsegate {
 /// code points past U+10FFFF are not.
 bool valid_utf8(std::string_view text);
 
-/// Has this text, which is well-formed UTF-8, a control character: U+0001 to U+001F, or U+007F to
+/// Has this text, which should be UTF-8, a control character: U+0001 to U+001F, or U+007F to
 /// U+009F? A receiver may call them malformed (MQTT 5.0, section 1.5.4).
 bool has_control_character(std::string_view text);
 

@@ -60,6 +60,8 @@ TEST_CASE("control characters are those below the space, and from DEL to U+009F"
     const std::string plain = "room/\u00E9\u3042/\U0001F600 and ~ more than eight bytes";
     CHECK_FALSE(has_control_character(plain));
     CHECK_FALSE(has_control_character(""));
+    // The byte behind the end would make it one.
+    CHECK_FALSE(has_control_character(std::string_view("\xC2\x80", 1)));
     for (const char* control : {"\n", "\x7F", "\u0085", "\u009B"})
         for (const std::size_t at : {std::size_t{0}, std::size_t{5}, plain.size()})
             CHECK(has_control_character(std::string(plain).insert(at, control)));
