@@ -28,6 +28,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "protocol/topic.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/url.h"
@@ -250,12 +251,19 @@ struct Admin::Impl {
         const auto query = target.substr(std::min(path.size() + 1, target.size()));
         constexpr std::string_view user_path = "/api/v1/users/";
 
-        const bool lifts = path == "/api/v1/bans" && request.method() == http::verb::delete_;
-        if (!lifts && request.method() != http::verb::get && request.method() != http::verb::head) {
+        const bool is_retained = path == "/api/v1/retained";
+        const bool deletes = request.method() == http::verb::delete_;
+        const bool lifts = deletes && path == "/api/v1/bans";
+        const bool reads =
+            request.method() == http::verb::get || request.method() == http::verb::head;
+        if (is_retained ? !deletes : !lifts && !reads) {
             auto refusal = failure(request, http::status::method_not_allowed,
-                                   "method not allowed: use GET or HEAD, or DELETE for bans");
-            refusal.set(http::field::allow,
-                        path == "/api/v1/bans" ? "GET, HEAD, DELETE" : "GET, HEAD");
+                                   is_retained ? "method not allowed: use DELETE"
+                                               : "method not allowed: use GET or HEAD, or DELETE "
+                                                 "for bans and retained");
+            refusal.set(http::field::allow, is_retained              ? "DELETE"
+                                            : path == "/api/v1/bans" ? "GET, HEAD, DELETE"
+                                                                     : "GET, HEAD");
             co_return refusal;
         }
         if (path != "/healthz" && !admits(request)) {
@@ -270,6 +278,7 @@ struct Admin::Impl {
         if (path == "/metrics") co_return co_await metrics(request);
         if (path == "/api/v1/wheel") co_return co_await wheel(request);
         if (lifts) co_return co_await lift_ban(request, query);
+        if (is_retained) co_return co_await erase_retained(request, query);
         if (path == "/api/v1/bans") co_return co_await bans(request);
         if (path == "/api/v1/users") co_return co_await users(request, query);
         if (path.starts_with(user_path) && path.size() > user_path.size())
@@ -313,11 +322,47 @@ struct Admin::Impl {
         co_return reply(request, http::status::ok, bans_json(all));
     }
 
+    static std::optional<std::string> decoded_value(std::string_view query, std::string_view key) {
+        const auto encoded = query_value(query, key);
+        return encoded ? percent_decoded(*encoded) : std::nullopt;
+    }
+
+    /// Each shard has all retained messages, and deletes them page by page.
+    asio::awaitable<Response> erase_retained(const Request& request, std::string_view query) {
+        const auto filter = decoded_value(query, "filter");
+        const auto user = decoded_value(query, "user");
+        if (!filter && !user)
+            co_return failure(request, http::status::bad_request,
+                              "nothing named: add ?filter=room/%23, or ?user=alice, or both");
+        if (filter && (!valid_topic_filter(*filter) || shared_filter(*filter)))
+            co_return failure(request, http::status::bad_request,
+                              "filter is no topic filter; percent-encode '#' as %23, '+' as %2B");
+        Retained::Erasure erasure{
+            .filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
+        if (user) erasure.sender = keyed_hash(*user);
+        std::size_t erased = 0;
+        for (Shard* const shard : shards) {
+            Retained::Erasure here = erasure;
+            while (!here.done) {
+                // Named: see `user`.
+                const auto step = [here](Shard& each) {
+                    auto next = here;
+                    each.broker().erase(next, monotonic_now());
+                    return next;
+                };
+                const auto answers = co_await ask(std::vector<Shard*>(1, shard), step);
+                if (!answers.front()) co_return unavailable(request);
+                here = *answers.front();
+            }
+            erased = std::max(erased, here.erased);
+        }
+        spdlog::info("{} retained messages deleted by the admin API", erased);
+        co_return reply(request, http::status::ok,
+                        json::serialize(json::object{{"deleted", erased}}));
+    }
+
     asio::awaitable<Response> lift_ban(const Request& request, std::string_view query) {
-        const auto value = [query](std::string_view key) {
-            const auto encoded = query_value(query, key);
-            return encoded ? percent_decoded(*encoded) : std::nullopt;
-        };
+        const auto value = [query](std::string_view key) { return decoded_value(query, key); };
         if (const auto text = value("address")) {
             boost::system::error_code error;
             const auto address = asio::ip::make_address(text->substr(0, text->find('/')), error);

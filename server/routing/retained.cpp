@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 namespace pulsegate {
 
@@ -111,6 +112,26 @@ Retained::Topics::iterator Retained::forget(Topics::iterator entry) {
     const MessageRef message = entry->second;  // the key is its topic
     count(*message, -1);
     return topics_.erase(entry);
+}
+
+void Retained::erase(Erasure& erasure, Millis now) {
+    thread_.assert_here();
+    constexpr std::size_t page = 2000;
+    std::size_t left = page;
+    std::vector<MessageRef> found;
+    erasure.after = visit(erasure.filter, erasure.after, left, now, [&](const MessageRef& message) {
+        if (!erasure.sender || message->sender == *erasure.sender) found.push_back(message);
+        return true;
+    });
+    erasure.done = erasure.after.empty();
+    for (const MessageRef& message : found) {
+        if (message->stamp > erasure.stamp) continue;
+        forget(topics_.find(message->topic));
+        Message deletion{.topic = message->topic, .payload = {}, .properties = {}};
+        deletion.stamp = erasure.stamp;
+        mark_deletion(deletion, now);
+        ++erasure.erased;
+    }
 }
 
 void Retained::forget_some(Millis now) {

@@ -54,6 +54,19 @@ public:
         return messages_ > 0 && (has_wildcard(filter) || topics_.contains(filter));
     }
 
+    /// What `erase` deletes, and how far it has come.
+    struct Erasure {
+        std::string filter;
+        std::optional<std::uint64_t> sender;  ///< Message::sender; nothing: of all users
+        std::uint64_t stamp;                  ///< later messages stay
+        std::string after{};                  ///< the last topic that was examined
+        std::size_t erased = 0;
+        bool done = false;
+    };
+
+    /// Deletes messages, a page of them; to be called until `done`.
+    void erase(Erasure& erasure, Millis now);
+
     /// Deletes expired messages among the next sixtieth of all.
     void forget_some(Millis now);
 

@@ -107,6 +107,8 @@ public:
     std::optional<std::string> describe(std::string_view user, Millis now) const;
     const Presence& presence() const { return presence_; }
     const Retained& retained() const { return retained_; }
+    /// Deletes retained messages of this shard, a page of them.
+    void erase(Retained::Erasure& erasure, Millis now) { retained_.erase(erasure, now); }
     const SessionTable& sessions() const { return sessions_; }
     /// Messages in all queues.
     std::size_t waiting() const { return sender_.waiting().messages; }

@@ -1,7 +1,10 @@
 """Clients that are in, and take all they can: nobody else loses anything by it, and the memory keeps within bounds."""
 
+import json
 import struct
 import unittest
+import urllib.error
+import urllib.request
 
 from abuse_test import MEBIBYTE, Bystander
 from gateway import SANITIZED, Client, Gateway, connect_packet, packet, subscribe_packet, text, wait_until
@@ -17,8 +20,8 @@ def persistent_connect(client, username):
 
 
 class InsidersTest(unittest.TestCase):
-    def gateway(self, *arguments):
-        gateway = Gateway("--shards", "1", "--max-message-rate", "0", "--max-byte-rate", "0", *arguments)
+    def gateway(self, *arguments, shards=1):
+        gateway = Gateway("--shards", shards, "--max-message-rate", "0", "--max-byte-rate", "0", *arguments)
         self.enterContext(gateway)
         return gateway
 
@@ -128,6 +131,40 @@ class InsidersTest(unittest.TestCase):
         self.assertTrue(present)
         self.assertEqual(phone.receive_publish(), ("inbox/bob", b"important"))
         self.assertEqual(phone.receive_publish()[1][0], 18 - 10)
+
+    def test_retained_messages_are_deleted_by_filter_and_by_user(self):
+        gateway = self.gateway("--max-retained-messages-per-user", "10", shards=2)
+        for user, rooms in ("mallory", 12), ("alice", 3):
+            one = self.client(gateway, user)
+            for number in range(rooms):
+                one.publish(f"{user}/{number}", b"kept", qos=1, flags=1)
+                one.receive()
+
+        def kept():
+            reader = self.client(gateway, "reader")
+            reader.subscribe("+/+")
+            topics = set()
+            reader.publish("the/end", b"", qos=0)
+            while (topic := reader.receive_publish()[0]) != "the/end":
+                topics.add(topic)
+            return topics
+
+        def delete(query):
+            url = f"http://127.0.0.1:{gateway.http_port}/api/v1/retained{query}"
+            request = urllib.request.Request(url, method="DELETE")
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+
+        self.assertEqual(len(kept()), 13)
+        self.assertEqual(delete("?user=mallory&filter=mallory/7"), {"deleted": 1})
+        self.assertEqual(delete("?user=mallory"), {"deleted": 9})
+        self.assertEqual(kept(), {"alice/0", "alice/1", "alice/2"})
+        self.assertEqual(delete("?filter=alice/%2B"), {"deleted": 3})
+        self.assertEqual(kept(), set())
+        for query in "", "?filter=a%23":
+            with self.assertRaises(urllib.error.HTTPError) as refusal:
+                delete(query)
+            self.assertEqual(refusal.exception.code, 400)
 
     def test_the_packets_of_many_at_once_leave_turns_to_others(self):
         gateway = self.gateway()
