@@ -1,9 +1,5 @@
 #include "server/transport/connection.h"
 
-#include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <tuple>
@@ -11,18 +7,10 @@
 
 #include "protocol/decode.h"
 #include "protocol/encode.h"
-#include "server/base/log.h"
-#include "server/base/url.h"
 
 namespace pulsegate {
 
 namespace {
-
-/// How long a peer that was thrown out may take to read why.
-constexpr Millis linger = 2000;
-
-/// A backlog of this size is offered to the socket at once instead of at the end of the turn.
-constexpr std::size_t flush_early = 64 * 1024;
 
 /// So much of what its rate allows may come at once, and when it was too much, nothing for a while:
 /// packet by packet would be a timer each.
@@ -51,15 +39,6 @@ bool may_be_much_work(Bytes packet) {
 
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
-
-CloseCode close_code(Cause cause) {
-    switch (cause) {
-        case Cause::shutdown: return CloseCode::going_away;
-        case Cause::kicked:
-        case Cause::taken_over: return CloseCode::policy_violation;
-        default: return CloseCode::normal;
-    }
-}
 
 }  // namespace
 
@@ -450,212 +429,6 @@ void Connection::refuse_connect(Bytes connect, Reason reason, const char* cause)
     if (connack.empty()) return;
     context_.counters.count_out(PacketType::connack);
     send(connack);
-}
-
-// -- sending --
-
-Buffer& Connection::outgoing() {
-    if (!out_) {
-        out_ = context_.spare_buffers.take();
-        sent_ = 0;
-    }
-    return *out_;
-}
-
-void Connection::send(std::string_view packets) {
-    if (!reads()) return;
-    Buffer& out = outgoing();
-    if (websocket()) out.append(as_text(frame_header(Opcode::binary, packets.size()).bytes()));
-    out.append(packets);
-    sent_something();
-}
-
-void Connection::mark_dirty() {
-    if (dirty_ || context_.input.is_of(*this)) return;
-    dirty_ = true;
-    context_.flush_list.add(*this);
-}
-
-void Connection::sent_something() {
-    mark_dirty();
-    // Only what the socket does not take counts against the budget.
-    const auto early = std::min(flush_early, context_.settings.output_budget);
-    if (backlog() > early && !writing_) flush();
-    const auto& settings = context_.settings;
-    if (backlog() > settings.output_budget)
-        return cut(Limit::output_budget, "slow consumer: output budget exceeded");
-    // Nobody may have more than what is left for all others: those with much go, those with little
-    // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
-    const auto left =
-        settings.total_output_budget - std::min(context_.backlog, settings.total_output_budget);
-    if (counted_ > left)
-        cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
-}
-
-void Connection::cut(Limit limit, const char* why) {
-    context_.counters.count(limit);
-    end({Cause::kicked, Reason::quota_exceeded, why});
-}
-
-void Connection::notify_when_drained() {
-    notify_drained_ = true;
-    mark_dirty();
-}
-
-void Connection::flush() {
-    while (backlog() > 0) {
-        const auto taken =
-            send_now(socket_.native_handle(), tls(), out_->data() + sent_, backlog());
-        if (taken < 0 && errno == EINTR) continue;
-        if (taken < 0 && errno == EAGAIN) return wait_writable();
-        if (taken < 0) {
-            out_.reset();
-            // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
-            if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
-            return end({Cause::connection_lost, Reason::success, "write error"});
-        }
-        context_.counters.bytes_out += static_cast<std::uint64_t>(taken);
-        sent_ += static_cast<std::uint32_t>(taken);
-    }
-    if (out_) context_.spare_buffers.give_back(std::move(out_));
-}
-
-/// What the socket has not taken counts in the sum of all.
-void Connection::count_backlog() {
-    const auto now = static_cast<std::uint32_t>(backlog());
-    context_.backlog += now;
-    context_.backlog -= std::exchange(counted_, now);
-}
-
-void Connection::wait_writable() {
-    // What has been taken goes, but not at every write: that would move the rest each time.
-    if (sent_ > out_->size() / 2) {
-        out_->erase(0, sent_);
-        sent_ = 0;
-    }
-    if (std::exchange(writing_, true)) return;
-    socket_.async_wait(Socket::wait_write,
-                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           self->writing_ = false;
-                           if (error || self->state_ == State::closed) return;
-                           self->settle();
-                       });
-}
-
-// -- ending --
-
-void Connection::end(const Ending& ending) {
-    if (!reads()) return;
-    // A connection that has not logged in has no version to send a DISCONNECT in.
-    const bool told = state_ == State::open || session;
-    ending_ = ending;
-    if (!told) ending_.reason = Reason::success;
-    if (ending.cause == Cause::connection_lost) {
-        state_ = State::lost;
-        ++awaited_turns_;
-        return context_.lost.add(*this);
-    }
-    state_ = State::ending;
-    mark_dirty();
-}
-
-/// Its turn has come, or it has been taken over in the meantime.
-bool Connection::teardown() {
-    --awaited_turns_;
-    if (state_ != State::lost) return false;
-    state_ = State::ending;
-    settle();
-    return true;
-}
-
-void Connection::shut_down(const Ending& ending) {
-    if (state_ == State::lingering) return close();
-    end(ending);
-}
-
-void Connection::end_turn() {
-    dirty_ = false;
-    settle();
-}
-
-/// Writes what there is to write, and ends what is to end.
-void Connection::settle() {
-    if (state_ == State::closed || state_ == State::lost) return;
-    if (!writing_) flush();
-    count_backlog();
-    if (state_ == State::ending) return finish();
-    if (backlog() == 0 && state_ == State::open && std::exchange(notify_drained_, false))
-        context_.owner.on_drained(*this);
-}
-
-void Connection::finish() {
-    const boost::intrusive_ptr alive(this);
-    Wheel::cancel(*this);
-    context_.owner.on_end(*this, ending_, monotonic_now());
-    send_disconnect();
-    wait_readable();
-}
-
-void Connection::send_disconnect() {
-    Buffer last_bytes;
-    if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
-        PropertyList words;
-        words.add(Property::reason_string, ending_.why);
-        Buffer packet;
-        encode(Disconnect{.reason = ending_.reason, .properties = words.view()}, version_, packet);
-        if (largest_packet_ != 0 && packet.size() > largest_packet_) {
-            packet.clear();
-            encode(Disconnect{.reason = ending_.reason}, version_, packet);
-        }
-        context_.counters.count_out(PacketType::disconnect);
-        if (websocket())
-            last_bytes.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
-        last_bytes.append(packet);
-    }
-    if (backlog() == 0 && websocket() && !extras_->close_sent)
-        append_close(last_bytes, close_code(ending_.cause));
-    if (!last_bytes.empty())
-        send_now(socket_.native_handle(), tls(), last_bytes.data(), last_bytes.size());
-    // Closing a socket with unread input resets it, and a peer that still sends may lose what it
-    // was told. One that does not read loses it anyway.
-    const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
-                          ending_.cause == Cause::shutdown || websocket();
-    if (tls() && !handshaking()) SSL_shutdown(tls());
-    if (!may_send || backlog() > 0) return close();
-    ::shutdown(socket_.native_handle(), SHUT_WR);
-    state_ = State::lingering;
-    context_.wheel.schedule(*this, tick_after(monotonic_now() + linger));
-}
-
-std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
-    if (extras_ && extras_->proxied_peer) return extras_->proxied_peer;
-    boost::system::error_code gone;
-    const auto endpoint = socket_.remote_endpoint(gone);
-    if (gone) return std::nullopt;
-    return endpoint;
-}
-
-std::string Connection::peer() const {
-    const auto from = endpoint();
-    if (!from) return "a peer that has gone";
-    return fmt::format("{}:{}", bracketed(from->address().to_string()), from->port());
-}
-
-void Connection::close() {
-    if (state_ == State::closed) return;
-    state_ = State::closed;
-    Wheel::cancel(*this);
-    extras_.reset();
-    if (socket_.is_open()) {  // not if it was released
-        context_.counts.closed(origin_.address);
-        boost::system::error_code ignored;
-        socket_.close(ignored);
-    }
-    take_unfinished();
-    out_.reset();
-    count_backlog();
-    --context_.connections;
-    intrusive_ptr_release(this);
 }
 
 }  // namespace pulsegate

@@ -1,5 +1,6 @@
 // The beginning of a connection: its listener's handshake, and the wait until its CONNECT has been
 // decided on.
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "protocol/decode.h"
+#include "server/base/url.h"
 #include "server/transport/connection.h"
 
 namespace pulsegate {
@@ -150,6 +152,20 @@ Handoff Connection::release() {
 }
 
 // -- who it is --
+
+std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
+    if (extras_ && extras_->proxied_peer) return extras_->proxied_peer;
+    boost::system::error_code gone;
+    const auto endpoint = socket_.remote_endpoint(gone);
+    if (gone) return std::nullopt;
+    return endpoint;
+}
+
+std::string Connection::peer() const {
+    const auto from = endpoint();
+    if (!from) return "a peer that has gone";
+    return fmt::format("{}:{}", bracketed(from->address().to_string()), from->port());
+}
 
 std::string Connection::address() const {
     const auto from = endpoint();

@@ -1,0 +1,127 @@
+// How a connection ends: its session is told, its peer is told why, and the socket is closed.
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "protocol/encode.h"
+#include "server/transport/connection.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// How long a peer that was thrown out may take to read why.
+constexpr Millis linger = 2000;
+
+CloseCode close_code(Cause cause) {
+    switch (cause) {
+        case Cause::shutdown: return CloseCode::going_away;
+        case Cause::kicked:
+        case Cause::taken_over: return CloseCode::policy_violation;
+        default: return CloseCode::normal;
+    }
+}
+
+}  // namespace
+
+void Connection::end(const Ending& ending) {
+    if (!reads()) return;
+    // A connection that has not logged in has no version to send a DISCONNECT in.
+    const bool told = state_ == State::open || session;
+    ending_ = ending;
+    if (!told) ending_.reason = Reason::success;
+    if (ending.cause == Cause::connection_lost) {
+        state_ = State::lost;
+        ++awaited_turns_;
+        return context_.lost.add(*this);
+    }
+    state_ = State::ending;
+    mark_dirty();
+}
+
+/// Its turn has come, or it has been taken over in the meantime.
+bool Connection::teardown() {
+    --awaited_turns_;
+    if (state_ != State::lost) return false;
+    state_ = State::ending;
+    settle();
+    return true;
+}
+
+void Connection::shut_down(const Ending& ending) {
+    if (state_ == State::lingering) return close();
+    end(ending);
+}
+
+void Connection::end_turn() {
+    dirty_ = false;
+    settle();
+}
+
+/// Writes what there is to write, and ends what is to end.
+void Connection::settle() {
+    if (state_ == State::closed || state_ == State::lost) return;
+    if (!writing_) flush();
+    count_backlog();
+    if (state_ == State::ending) return finish();
+    if (backlog() == 0 && state_ == State::open && std::exchange(notify_drained_, false))
+        context_.owner.on_drained(*this);
+}
+
+void Connection::finish() {
+    const boost::intrusive_ptr alive(this);
+    Wheel::cancel(*this);
+    context_.owner.on_end(*this, ending_, monotonic_now());
+    send_disconnect();
+    wait_readable();
+}
+
+void Connection::send_disconnect() {
+    Buffer last_bytes;
+    if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
+        PropertyList words;
+        words.add(Property::reason_string, ending_.why);
+        Buffer packet;
+        encode(Disconnect{.reason = ending_.reason, .properties = words.view()}, version_, packet);
+        if (largest_packet_ != 0 && packet.size() > largest_packet_) {
+            packet.clear();
+            encode(Disconnect{.reason = ending_.reason}, version_, packet);
+        }
+        context_.counters.count_out(PacketType::disconnect);
+        if (websocket())
+            last_bytes.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
+        last_bytes.append(packet);
+    }
+    if (backlog() == 0 && websocket() && !extras_->close_sent)
+        append_close(last_bytes, close_code(ending_.cause));
+    if (!last_bytes.empty())
+        send_now(socket_.native_handle(), tls(), last_bytes.data(), last_bytes.size());
+    // Closing a socket with unread input resets it, and a peer that still sends may lose what it
+    // was told. One that does not read loses it anyway.
+    const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
+                          ending_.cause == Cause::shutdown || websocket();
+    if (tls() && !handshaking()) SSL_shutdown(tls());
+    if (!may_send || backlog() > 0) return close();
+    ::shutdown(socket_.native_handle(), SHUT_WR);
+    state_ = State::lingering;
+    context_.wheel.schedule(*this, tick_after(monotonic_now() + linger));
+}
+
+void Connection::close() {
+    if (state_ == State::closed) return;
+    state_ = State::closed;
+    Wheel::cancel(*this);
+    extras_.reset();
+    if (socket_.is_open()) {  // not if it was released
+        context_.counts.closed(origin_.address);
+        boost::system::error_code ignored;
+        socket_.close(ignored);
+    }
+    take_unfinished();
+    out_.reset();
+    count_backlog();
+    --context_.connections;
+    intrusive_ptr_release(this);
+}
+
+}  // namespace pulsegate

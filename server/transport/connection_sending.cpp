@@ -1,0 +1,105 @@
+// What a connection sends: gathered in its backlog, and written as the socket takes it.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "server/transport/connection.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// A backlog of this size is offered to the socket at once instead of at the end of the turn.
+constexpr std::size_t flush_early = 64 * 1024;
+
+}  // namespace
+
+Buffer& Connection::outgoing() {
+    if (!out_) {
+        out_ = context_.spare_buffers.take();
+        sent_ = 0;
+    }
+    return *out_;
+}
+
+void Connection::send(std::string_view packets) {
+    if (!reads()) return;
+    Buffer& out = outgoing();
+    if (websocket()) out.append(as_text(frame_header(Opcode::binary, packets.size()).bytes()));
+    out.append(packets);
+    sent_something();
+}
+
+void Connection::mark_dirty() {
+    if (dirty_ || context_.input.is_of(*this)) return;
+    dirty_ = true;
+    context_.flush_list.add(*this);
+}
+
+void Connection::sent_something() {
+    mark_dirty();
+    // Only what the socket does not take counts against the budget.
+    const auto early = std::min(flush_early, context_.settings.output_budget);
+    if (backlog() > early && !writing_) flush();
+    const auto& settings = context_.settings;
+    if (backlog() > settings.output_budget)
+        return cut(Limit::output_budget, "slow consumer: output budget exceeded");
+    // Nobody may have more than what is left for all others: those with much go, those with little
+    // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
+    const auto left =
+        settings.total_output_budget - std::min(context_.backlog, settings.total_output_budget);
+    if (counted_ > left)
+        cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
+}
+
+void Connection::cut(Limit limit, const char* why) {
+    context_.counters.count(limit);
+    end({Cause::kicked, Reason::quota_exceeded, why});
+}
+
+void Connection::notify_when_drained() {
+    notify_drained_ = true;
+    mark_dirty();
+}
+
+void Connection::flush() {
+    while (backlog() > 0) {
+        const auto taken =
+            send_now(socket_.native_handle(), tls(), out_->data() + sent_, backlog());
+        if (taken < 0 && errno == EINTR) continue;
+        if (taken < 0 && errno == EAGAIN) return wait_writable();
+        if (taken < 0) {
+            out_.reset();
+            // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
+            if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
+            return end({Cause::connection_lost, Reason::success, "write error"});
+        }
+        context_.counters.bytes_out += static_cast<std::uint64_t>(taken);
+        sent_ += static_cast<std::uint32_t>(taken);
+    }
+    if (out_) context_.spare_buffers.give_back(std::move(out_));
+}
+
+/// What the socket has not taken counts in the sum of all.
+void Connection::count_backlog() {
+    const auto now = static_cast<std::uint32_t>(backlog());
+    context_.backlog += now;
+    context_.backlog -= std::exchange(counted_, now);
+}
+
+void Connection::wait_writable() {
+    // What has been taken goes, but not at every write: that would move the rest each time.
+    if (sent_ > out_->size() / 2) {
+        out_->erase(0, sent_);
+        sent_ = 0;
+    }
+    if (std::exchange(writing_, true)) return;
+    socket_.async_wait(Socket::wait_write,
+                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
+                           self->writing_ = false;
+                           if (error || self->state_ == State::closed) return;
+                           self->settle();
+                       });
+}
+
+}  // namespace pulsegate
