@@ -97,6 +97,10 @@ std::optional<std::string> inbox_user(std::string_view topic) {
     return user_after(inbox_prefix, topic);
 }
 
+bool is_plain_filter(std::string_view text) {
+    return valid_topic_filter(text) && !shared_filter(text);
+}
+
 bool reserved_topic(std::string_view topic) { return gateways_own(topic); }
 
 bool hidden_from_leading_wildcard(std::string_view topic) { return gateways_own(topic); }

@@ -42,6 +42,9 @@ std::string inbox_topic(std::string_view user);
 /// The user whose inbox this topic is, if it is such a topic.
 std::optional<std::string> inbox_user(std::string_view topic);
 
+/// Is it a valid topic filter, and not that of a shared subscription?
+bool is_plain_filter(std::string_view text);
+
 /// Topics that clients may not publish to: the gateway alone publishes presence, and `$` topics are
 /// reserved for the server.
 bool reserved_topic(std::string_view topic);

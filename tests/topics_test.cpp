@@ -60,6 +60,13 @@ TEST_CASE("filters that select presence are known") {
     CHECK_FALSE(presence_user("presence/#"));
 }
 
+TEST_CASE("plain filters are valid, and not shared") {
+    for (const char* filter : {"a", "a/+", "#", "$SYS/#", "presence/+"})
+        CHECK(is_plain_filter(filter));
+    for (const char* text : {"", "a#", "a+", "#/a", "$share/g/a", "$share/g"})
+        CHECK_FALSE(is_plain_filter(text));
+}
+
 TEST_CASE("a level is a user's name in one spelling only") {
     for (const char* level : {"a%2Fb", "%25", "", "%252F"})
         CHECK(is_topic_level(level, *inbox_user("inbox/" + std::string(level))));

@@ -28,7 +28,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "protocol/topic.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/url.h"
@@ -36,6 +35,7 @@
 #include "server/http/metrics.h"
 #include "server/limits/address.h"
 #include "server/shard.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -334,7 +334,7 @@ struct Admin::Impl {
         if (!filter && !user)
             co_return failure(request, http::status::bad_request,
                               "nothing named: add ?filter=room/%23, or ?user=alice, or both");
-        if (filter && (!valid_topic_filter(*filter) || shared_filter(*filter)))
+        if (filter && !is_plain_filter(*filter))
             co_return failure(request, http::status::bad_request,
                               "filter is no topic filter; percent-encode '#' as %23, '+' as %2B");
         Retained::Erasure erasure{
