@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/text.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
@@ -37,10 +38,6 @@ Answer ask(const Gateway& gateway, const std::string& request) {
 Answer get(const Gateway& gateway, const std::string& target, const std::string& verb = "GET") {
     return ask(gateway,
                verb + " " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-}
-
-bool has(const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
 }
 
 /// The sum of one metric over all shards, or of those lines that have `label` too.

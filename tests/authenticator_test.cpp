@@ -13,7 +13,7 @@ using namespace pulsegate;
 
 namespace {
 
-const Address here(boost::asio::ip::make_address("192.0.2.1"));
+const Address client_address(boost::asio::ip::make_address("192.0.2.1"));
 
 struct Answered {
     AuthResult result;
@@ -27,7 +27,7 @@ Answered login(Authenticator& authenticator, const Credentials& credentials) {
     auto begins = turn.get_future();
     auto ends = answer.get_future();
     authenticator.authenticate(
-        credentials, here, [&](CheckPool::Ticket ticket) { turn.set_value(ticket); },
+        credentials, client_address, [&](CheckPool::Ticket ticket) { turn.set_value(ticket); },
         [&](AuthResult result) { answer.set_value(std::move(result)); });
     const bool answered = ends.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     if (!answered) authenticator.begin(begins.get(), credentials);

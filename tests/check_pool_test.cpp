@@ -13,13 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/addresses.h"
+
 using namespace pulsegate;
 
 namespace {
-
-Address address(std::uint32_t number) {
-    return Address(boost::asio::ip::address_v4(0x0A000000 + number));
-}
 
 /// A pool of one thread whose checks end when they are told to, and clients that are there unless
 /// they are said to have gone.

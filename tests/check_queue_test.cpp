@@ -6,16 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/addresses.h"
+
 using namespace pulsegate;
 
 namespace {
 
 using Ticket = CheckQueue::Ticket;
 using Tickets = std::vector<Ticket>;
-
-Address address(std::uint32_t number) {
-    return Address(boost::asio::ip::address_v4(0x0A000000 + number));
-}
 
 /// What stands for the credentials of this user.
 CredentialMac mac(const std::string& user) {

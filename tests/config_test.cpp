@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -51,10 +53,6 @@ public:
 private:
     std::string path_;
 };
-
-bool has(const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
-}
 
 /// Every setting, with a value that is not the usual one.
 const std::vector<std::pair<std::string, std::string>> settings{

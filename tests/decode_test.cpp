@@ -10,6 +10,7 @@
 #include "protocol/encode.h"
 #include "tests/support/codec_check.h"
 #include "tests/support/vectors.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
@@ -17,8 +18,6 @@ using namespace pulsegate;
 namespace {
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 /// Decodes a packet in notation and keeps its bytes, which the packet views.
 template <class Body>

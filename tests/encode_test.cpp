@@ -7,14 +7,12 @@
 #include "protocol/decode.h"
 #include "tests/support/random_packet.h"
 #include "tests/support/vectors.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 std::string encoded(const Packet& packet, Version version) {
     Buffer out;

@@ -10,16 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/addresses.h"
+
 using namespace pulsegate;
 
 namespace {
 
 using Ticket = FairQueue::Ticket;
 using Tickets = std::vector<Ticket>;
-
-Address address(std::uint32_t number) {
-    return Address(boost::asio::ip::address_v4(0x0A000000 + number));
-}
 
 Tickets drained(FairQueue& queue) {
     Tickets all;

@@ -7,13 +7,12 @@
 #include "server/base/hash.h"
 #include "server/session/broker.h"
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
 
 namespace {
-
-constexpr Version v5 = Version::v5_0;
 
 /// A 5.0 client that states these properties in its CONNECT.
 Conversation stating(const Gateway& gateway, const std::string& client,

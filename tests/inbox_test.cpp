@@ -6,14 +6,12 @@
 #include <utility>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 std::string text(std::string_view words) { return " s'" + std::string(words) + "' "; }
 

@@ -11,7 +11,7 @@ using namespace pulsegate;
 
 namespace {
 
-const Address here(boost::asio::ip::make_address("10.0.0.7"));
+const Address newcomer(boost::asio::ip::make_address("10.0.0.7"));
 
 /// A pacer on an event loop, and whom it has served.
 struct Paced {
@@ -46,7 +46,7 @@ TEST_CASE("two log in at once, and the others wait for the next turns, two in ea
     CHECK(paced.pacer.take_turn(monotonic_now()));
     CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
     for (LoginPacer::Ticket ticket = 1; ticket <= 5; ++ticket)
-        paced.pacer.add(here, ticket, monotonic_now());
+        paced.pacer.add(newcomer, ticket, monotonic_now());
     CHECK(paced.pacer.waiting() == 5);
     paced.run_turn();
     CHECK(paced.served == Tickets{1, 2});
@@ -64,7 +64,7 @@ TEST_CASE("logins that have gone don't use up the turns of those that wait") {
     Paced paced({.rate = 0, .wait = 60'000});
     while (paced.pacer.take_turn(monotonic_now())) continue;
     for (LoginPacer::Ticket ticket = 1; ticket <= 12; ++ticket)
-        paced.pacer.add(here, ticket, monotonic_now());
+        paced.pacer.add(newcomer, ticket, monotonic_now());
     for (LoginPacer::Ticket ticket = 1; ticket <= 10; ++ticket) paced.gone.push_back(ticket);
     paced.run_turn();
     CHECK(paced.served == Tickets{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
@@ -74,7 +74,7 @@ TEST_CASE("many logins that have waited too long are refused in one turn") {
     Paced paced({.rate = 0.001, .wait = 0});
     while (paced.pacer.take_turn(monotonic_now())) continue;
     for (LoginPacer::Ticket ticket = 1; ticket <= 100; ++ticket)
-        paced.pacer.add(here, ticket, monotonic_now());
+        paced.pacer.add(newcomer, ticket, monotonic_now());
     paced.run_turn();
     CHECK(paced.refused.size() == 64);
     CHECK(paced.served.empty());
@@ -88,7 +88,7 @@ TEST_CASE("nobody logs in while the loop is late") {
     paced.pacer.report_lag(1001);
     CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
     CHECK(paced.counters.hits[static_cast<std::size_t>(Limit::max_loop_lag)] == 1);
-    paced.pacer.add(here, 1, monotonic_now());
+    paced.pacer.add(newcomer, 1, monotonic_now());
     paced.run_turn();  // which finds that it is late no more
     CHECK(paced.served == Tickets{1});
 }

@@ -10,7 +10,7 @@ using namespace pulsegate;
 
 namespace {
 
-const std::string all = promises;
+const std::string all_promises = promises;
 
 /// The CONNACK of a packet's bytes. The result views them.
 Connack accepted(const std::string& packet, Version version = Version::v5_0) {
@@ -82,11 +82,11 @@ TEST_CASE("a 5.0 client is told when its session is kept for less than it asked 
     for (const char* asked : {"61", "4294967295"})
         Conversation(gateway)
             .send("10 r s'MQTT' 05 02 k10 [ 11 w" + std::string(asked) + " ] s'p'")
-            .expect("20 r 00 00 [ " + all + " 11 w60 ]")
+            .expect("20 r 00 00 [ " + all_promises + " 11 w60 ]")
             .expect_nothing();
     Conversation(gateway)
         .send("10 r s'MQTT' 05 02 k10 [ 11 w60 ] s'p'")
-        .expect("20 r 00 00 [ " + all + " ]")
+        .expect("20 r 00 00 [ " + all_promises + " ]")
         .expect_nothing();
 }
 
@@ -236,11 +236,11 @@ TEST_CASE("a 5.0 client that states no keepalive, or one too long, is told the s
         Conversation c(gateway);
         return std::move(c.send("10 r s'MQTT' 05 02 " + std::string(keepalive) + " [ ] s'p'"));
     };
-    connect("k0").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
-    connect("k21").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
-    connect("k65535").expect("20 r 00 00 [ 13 k20 " + all + " ]").expect_nothing();
-    connect("k20").expect("20 r 00 00 [ " + all + " ]").expect_nothing();
-    connect("k1").expect("20 r 00 00 [ " + all + " ]").expect_nothing();
+    connect("k0").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
+    connect("k21").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
+    connect("k65535").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
+    connect("k20").expect("20 r 00 00 [ " + all_promises + " ]").expect_nothing();
+    connect("k1").expect("20 r 00 00 [ " + all_promises + " ]").expect_nothing();
 }
 
 TEST_CASE("the server keepalive is two thirds of the idle timeout, and never 0") {

@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
-
-namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
-
-}  // namespace
 
 TEST_CASE("a message reaches subscribers of both versions on both shards") {
     Gateway gateway;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/support/gateway.h"
+#include "tests/support/text.h"
 
 using namespace pulsegate;
 
@@ -22,10 +23,6 @@ std::string obstacle(const ListenUrl& url, const std::string& events = {}) {
     } catch (const ConfigError& error) {
         return error.what();
     }
-}
-
-bool has(const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
 }
 
 constexpr auto mqtt = ListenUrl::Scheme::mqtt;

@@ -4,14 +4,12 @@
 #include <string>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 void usual(Config&) {}  // idle-timeout 30 s
 void hasty(Config& config) {

@@ -3,15 +3,10 @@
 #include <string>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
-
-namespace {
-
-constexpr Version v5 = Version::v5_0;
-
-}  // namespace
 
 TEST_CASE("SUBACK grants the QoS that was asked for") {
     Gateway gateway;

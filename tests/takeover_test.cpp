@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
@@ -13,9 +14,6 @@ using namespace pulsegate;
 namespace json = boost::json;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 /// A client that hears of one user's presence, from the snapshot on.
 class Watcher {

@@ -81,13 +81,13 @@ struct Client {
     Owned<SSL_SESSION> session{};  ///< that it has a ticket for
 };
 
-struct Outcome {
+struct HandshakeOutcome {
     bool connected = false;
     bool resumed = false;
 };
 
 /// A client connects, with its session if it has one, and keeps what it is given.
-Outcome connect(const Tls& tls, Client& client) {
+HandshakeOutcome connect(const Tls& tls, Client& client) {
     int pair[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     const UniqueFd ours(pair[0]);

@@ -6,15 +6,13 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
-constexpr Version v5 = Version::v5_0;
 
 /// How the connection with the will ends.
 enum class End {

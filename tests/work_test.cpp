@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 
 // What a packet costs, in the measure that its sender is charged by: it must not grow with what
 // others have, unless the packet is about them.
@@ -14,8 +15,6 @@
 using namespace pulsegate;
 
 namespace {
-
-constexpr Version v4 = Version::v3_1_1;
 
 std::uint64_t work_of(const Gateway& gateway, const std::function<void()>& scene) {
     const auto before = gateway.work();

@@ -8,12 +8,11 @@
 
 #include "protocol/decode.h"
 #include "tests/support/gateway.h"
+#include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
 /// What the conformance tests of MQTT 5.0 say again and again.
 namespace pulsegate::mqtt5 {
-
-inline constexpr Version v5 = Version::v5_0;
 
 /// A session that outlives its connection by an hour.
 inline const std::string kept = "11 w3600";
