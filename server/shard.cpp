@@ -175,15 +175,26 @@ std::size_t Shard::send(Item item) {
 void Shard::drain_mailbox() {
     const auto began_at = work();
     std::uint64_t handled = 0;
-    while (auto item = mailbox_.next()) {
-        std::visit([this](auto& content) { receive(content); }, *item);
-        // A message is work even if it interests nobody, or senders could keep us here for ever.
-        handled += std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
+    while (const auto cost = receive_next()) {
+        handled += cost;
         if (work() - began_at + handled <= work_a_turn) continue;
         boost::asio::post(io_, [this] { drain_mailbox(); });  // the rest in another turn
         break;
     }
     transport_.end_turn();
+}
+
+/// Does what is to be done next; returns what it cost beside `work`, or 0 if there is nothing. A
+/// message is work even if it interests nobody, or senders could keep us here for ever.
+std::uint64_t Shard::receive_next() {
+    if (broker_.unfinished()) {
+        broker_.go_on(monotonic_now());
+        return 1;
+    }
+    auto item = mailbox_.next();
+    if (!item) return 0;
+    std::visit([this](auto& content) { receive(content); }, *item);
+    return std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
 }
 
 // -- time --

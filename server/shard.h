@@ -89,13 +89,14 @@ private:
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
     std::uint64_t work() const override { return broker_.work(); }
-    bool congested() override { return peers_.congested(); }
+    bool congested() override { return broker_.unfinished() || peers_.congested(); }
 
     void move_login(unsigned shard, WaitingLogin login) override;
     void begin_check(CheckTurn turn) override;
     void answer_login(LoginAnswer answer) override;
 
     void drain_mailbox();
+    std::uint64_t receive_next();
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
     void receive(WaitingLogin& login) { logins_.receive(login); }

@@ -2,6 +2,7 @@
 // messages between shards arrive and when the clock moves.
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <list>
 #include <memory>
 #include <string>
@@ -262,4 +263,44 @@ TEST_CASE("every device that a message to an inbox looks at is work") {
     const auto before = cluster.broker(0).work();
     sender.send("30 r s'inbox/bob' 'm'");
     CHECK(cluster.broker(0).work() >= before + 100);
+}
+
+TEST_CASE("who is in a very large room gets its messages in later turns, in order, or is gone") {
+    BrokerCluster cluster({}, 1);
+    Broker& broker = cluster.broker(0);
+    std::list<Caller> room;
+    const std::size_t members = FanOut::recipients_a_turn + 3;
+    for (std::size_t i = 0; i < members; ++i) {
+        const std::string name = "member" + std::to_string(i);
+        room.emplace_back(cluster, name);
+        room.back().send("10 r s'MQTT' 04 02 k10 s'" + name + "'").read_pending();
+        room.back().send("82 r k1 s'room' 00").expect("90 03 k1 00");
+    }
+    Caller sender(cluster, "sender");
+    sender.send("10 r s'MQTT' 04 02 k10 s'sender'").read_pending();
+    Caller& last = room.back();
+    Caller& one_of_the_last = *std::prev(room.end(), 2);
+
+    sender.send("30 r s'room' 'first'");
+    CHECK(broker.unfinished());
+    room.front().expect("30 r s'room' 'first'");
+    last.expect_nothing();
+
+    sender.send("30 r s'room' 'second'");
+    room.front().expect_nothing();  // lest it overtakes
+    one_of_the_last.lose();
+    Caller reborn(cluster, "reborn");  // where a session was that has ended, perhaps
+    reborn.send("10 r s'MQTT' 04 02 k10 s'reborn'").read_pending();
+    reborn.send("82 r k1 s'room' 00").expect("90 03 k1 00");
+    sender.send("30 r s'room' 'third'");
+
+    broker.go_on(cluster.now);
+    CHECK(broker.unfinished());
+    last.expect("30 r s'room' 'first'");
+    deliver_all(cluster);  // as after it was woken
+    CHECK(!broker.unfinished());
+    last.expect("30 r s'room' 'second' | 30 r s'room' 'third'");
+    reborn.expect("30 r s'room' 'third'");
+    one_of_the_last.expect_nothing();
+    room.front().expect("30 r s'room' 'second' | 30 r s'room' 'third'");
 }

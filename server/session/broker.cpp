@@ -90,6 +90,10 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](PresenceQuery& query) { replay_.receive(query, now); },
                    [&](PresencePage& page) { replay_.receive(page, now); },
                    [&](ReplayTurn& turn) { replay_.receive(turn, now); },
+                   // A shard has done it by now, and was only woken.
+                   [&](DeliveryTurn&) {
+                       while (unfinished()) go_on(now);
+                   },
                    [&](GroupMembership& membership) { shared_.receive(membership); },
                    [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
                    [&](GroupReturn& returned) { shared_.receive(returned, now); },

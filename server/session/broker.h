@@ -94,6 +94,12 @@ public:
     void receive(const MessageRef& message, Millis now) { fan_out_.receive(message, now); }
     void receive(ShardMessage& message, Millis now);
 
+    /// Are there recipients left of messages that have very many? Call `go_on` in each turn until
+    /// there are none, before anything else that other shards have sent, and keep clients from
+    /// publishing.
+    bool unfinished() const { return fan_out_.unfinished(); }
+    void go_on(Millis now) { fan_out_.go_on(now); }
+
     /// Call it once a second, and again in the next turn of the loop as long as it returns true.
     [[nodiscard]] bool tick(Millis now);
 

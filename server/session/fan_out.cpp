@@ -68,41 +68,80 @@ void FanOut::receive(const MessageRef& message, Millis now) {
     fan_out(message, nullptr, inbox_owner(message->topic), now);
 }
 
+/// Delivers to the first recipients at once, and leaves the others to later turns.
 void FanOut::fan_out(const MessageRef& message, const Session* publisher,
                      const std::optional<std::string>& owner, Millis now) {
     PublishEncoder encoder(*message, now);
     Delivery delivery{.message = message};
+    std::size_t room = unfinished() ? 0 : recipients_a_turn;
+    std::vector<Recipient> later;
+    visit_recipients(*message, publisher, owner, [&](const Recipient& recipient) {
+        if (room == 0) return later.push_back(recipient);
+        --room;
+        deliver(recipient, delivery, encoder, now);
+    });
+    if (later.empty() && !unfinished()) return shared_.fan_out(message, now);
+    if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
+    unfinished_.add(message, std::move(later));
+}
+
+void FanOut::go_on(Millis now) {
+    std::optional<PublishEncoder> encoder;
+    Delivery delivery;
+    unfinished_.advance(
+        recipients_a_turn,
+        [&](const MessageRef& message, const Recipient& recipient) {
+            if (delivery.message != message) {
+                delivery.message = message;
+                encoder.emplace(*message, now);
+            }
+            ++visited_;
+            deliver(recipient, delivery, *encoder, now);
+        },
+        [&](const MessageRef& message) { shared_.fan_out(message, now); });
+}
+
+void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
+                     Millis now) {
+    Session& session = *recipient.session;
+    const auto presence = delivery.message->presence_version;
+    if (presence != 0 && !sender_.keeps_up(session)) return replay_.fall_behind(session, presence);
+    delivery.qos = recipient.qos;
+    delivery.retain = recipient.retain;
+    delivery.identifiers = recipient.identifiers;
+    sender_.enqueue(session, delivery, encoder, now);
+}
+
+/// Calls `visit(const Recipient&)` once for each session that is to get the message.
+template <class Visit>
+void FanOut::visit_recipients(const Message& message, const Session* publisher,
+                              const std::optional<std::string>& owner, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
-    const bool declined = router_.match(message->topic, publisher, [&](const Match& match) {
+    const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
-        if (message->presence_version != 0 && !sender_.keeps_up(session))
-            return replay_.fall_behind(session, message->presence_version);
         const bool own_inbox = user == &session.user;
         if (own_inbox) session.served = true;
-        delivery.qos = std::min(message->qos, own_inbox ? settings_.max_qos : match.qos);
-        delivery.retain = message->retain && match.retain_as_published;
-        delivery.identifiers = match.identifiers;
-        sender_.enqueue(session, delivery, encoder, now);
+        visit(Recipient{&session, std::min(message.qos, own_inbox ? settings_.max_qos : match.qos),
+                        message.retain && match.retain_as_published, match.identifiers});
     });
-    if (user) fan_out_to_devices(*user, message, declined ? publisher : nullptr, encoder, now);
-    shared_.fan_out(message, now);
+    if (user) visit_devices(*user, message, declined ? publisher : nullptr, visit);
+}
+
+/// The user's sessions that don't get the message by a subscription of their own.
+template <class Visit>
+void FanOut::visit_devices(User& user, const Message& message, const Session* except,
+                           Visit& visit) {
+    for (Device& device : user.devices) {
+        ++visited_;
+        auto& session = static_cast<Session&>(device);
+        if (!std::exchange(session.served, false) && &session != except)
+            visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
+    }
 }
 
 /// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.
 std::optional<std::string> FanOut::inbox_owner(std::string_view topic) const {
     return settings_.inbox ? inbox_user(topic) : std::nullopt;
-}
-
-/// Sends to the user's sessions that have not got the message by a subscription of their own.
-void FanOut::fan_out_to_devices(User& user, const MessageRef& message, const Session* except,
-                                PublishEncoder& encoder, Millis now) {
-    const Delivery delivery{.message = message, .qos = std::min(message->qos, settings_.max_qos)};
-    for (Device& device : user.devices) {
-        ++devices_;
-        auto& session = static_cast<Session&>(device);
-        if (!std::exchange(session.served, false) && &session != except)
-            sender_.enqueue(session, delivery, encoder, now);
-    }
 }
 
 }  // namespace pulsegate

@@ -14,12 +14,13 @@
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
 #include "server/session/shared_subscriptions.h"
+#include "server/session/unfinished_deliveries.h"
 
 namespace pulsegate {
 
 /// Delivers messages: it routes each to the shards that need it, and on each of them fans it out to
 /// the subscribed sessions, to the devices of the user whose inbox it is for, and to one member of
-/// each shared subscription. It owns nothing; it belongs to the shard's thread.
+/// each shared subscription. It owns what is not delivered yet; it belongs to the shard's thread.
 class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
@@ -29,22 +30,38 @@ public:
     /// Retains a client's message or will, if it has the retain flag, and routes it.
     void publish(Message message, const Session* publisher, Millis now);
 
-    /// Sends the message to all receivers on all shards, but not to subscriptions of `publisher`
+    /// Sends the message to all recipients on all shards, but not to subscriptions of `publisher`
     /// with no-local. Null: the publisher is not on this shard.
     void route(const MessageRef& message, const Session* publisher, Millis now);
 
     /// A message that another shard has routed to this one.
     void receive(const MessageRef& message, Millis now);
 
-    /// Devices visited for messages to inboxes since the start: the measure of a turn's work.
-    std::uint64_t work() const { return devices_; }
+    /// Has a message so many recipients here that some of them are still to get it?
+    bool unfinished() const { return !unfinished_.empty(); }
+    /// Delivers to the next of them, at most `recipients_a_turn`. Whatever arrives from other
+    /// shards comes after them, and so should what clients publish meanwhile.
+    void go_on(Millis now);
+    /// The session has ended, or begins anew: what was published to it before is dropped.
+    void forget(const Session& session) { unfinished_.forget(session); }
+
+    static constexpr std::size_t recipients_a_turn = 4096;
+
+    /// Devices visited for messages to inboxes, and recipients that had to wait for a later turn,
+    /// since the start: the measure of a turn's work.
+    std::uint64_t work() const { return visited_; }
 
 private:
     void judge_retained(Message& message);
     void fan_out(const MessageRef& message, const Session* publisher,
                  const std::optional<std::string>& owner, Millis now);
-    void fan_out_to_devices(User& user, const MessageRef& message, const Session* except,
-                            PublishEncoder& encoder, Millis now);
+    template <class Visit>
+    void visit_recipients(const Message& message, const Session* publisher,
+                          const std::optional<std::string>& owner, Visit visit);
+    template <class Visit>
+    void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
+    void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
+                 Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 
     const BrokerSettings& settings_;
@@ -57,7 +74,8 @@ private:
     PacketSender& sender_;
     Counters& counters_;
     BrokerHost& host_;
-    std::uint64_t devices_ = 0;
+    UnfinishedDeliveries unfinished_;
+    std::uint64_t visited_ = 0;
 };
 
 }  // namespace pulsegate

@@ -287,6 +287,7 @@ void Lifecycle::clear(Session& session, Millis now) {
     shared_.give_back(session, true, now);
     shared_.forget(session);
     subscriptions_.end_all(session);
+    fan_out_.forget(session);
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     replay_.pause(session);
     session.replay.reset();

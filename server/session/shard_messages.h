@@ -35,6 +35,9 @@ struct ReplayTurn {
     std::uint64_t id;
 };
 
+/// To the shard itself: there are recipients left; see FanOut::go_on.
+struct DeliveryTurn {};
+
 /// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
 struct GroupMembership {
     enum class Change : std::uint8_t { joins, leaves, goes_away, comes_back };
@@ -59,7 +62,7 @@ struct GroupReturn {
 };
 
 /// What the brokers of different shards send to each other, besides published messages.
-using ShardMessage = std::variant<PresenceQuery, PresencePage, ReplayTurn, GroupMembership,
-                                  GroupDelivery, GroupReturn>;
+using ShardMessage = std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn,
+                                  GroupMembership, GroupDelivery, GroupReturn>;
 
 }  // namespace pulsegate

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/base/owner_thread.h"
+#include "server/message.h"
+#include "server/session/session.h"
+
+namespace pulsegate {
+
+/// One of the recipients of a message on this shard.
+struct Recipient {
+    Session* session;
+    QoS qos;
+    bool retain;
+    std::vector<std::uint32_t> identifiers;
+};
+
+/// The messages of one shard that not all of their recipients have been given yet, in the order of
+/// their publishing: what has very many recipients goes to them over several turns of the loop, and
+/// what comes after it waits, lest it overtakes. The recipients are those who were subscribed when
+/// the message arrived. It owns no session; it belongs to the shard's thread.
+class UnfinishedDeliveries {
+public:
+    bool empty() const { return entries_.empty(); }
+
+    void add(MessageRef message, std::vector<Recipient> recipients) {
+        entries_.push_back({++last_, std::move(message), std::move(recipients)});
+    }
+
+    /// The session has ended, or begins anew: it gets nothing of what was added so far.
+    void forget(const Session& session) {
+        thread_.assert_here();
+        if (!empty()) ended_[&session] = last_;
+    }
+
+    /// Calls `deliver(message, recipient)` for up to `most` recipients, and `finish(message)`
+    /// behind the last one of each message. Neither may add or forget.
+    template <class Deliver, class Finish>
+    void advance(std::size_t most, Deliver deliver, Finish finish);
+
+private:
+    struct Entry {
+        std::uint64_t number;
+        MessageRef message;
+        std::vector<Recipient> recipients;
+        std::size_t next = 0;
+    };
+
+    bool has_ended(const Session* session, std::uint64_t number) const {
+        if (ended_.empty()) return false;
+        const auto found = ended_.find(session);
+        return found != ended_.end() && number <= found->second;
+    }
+
+    std::deque<Entry> entries_;
+    /// The last message that was added before the session ended. Another may live there since.
+    boost::unordered_flat_map<const Session*, std::uint64_t> ended_;
+    std::uint64_t last_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+template <class Deliver, class Finish>
+void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Finish finish) {
+    thread_.assert_here();
+    while (!empty()) {
+        Entry& entry = entries_.front();
+        for (; entry.next < entry.recipients.size(); ++entry.next) {
+            if (most-- == 0) return;
+            const Recipient& recipient = entry.recipients[entry.next];
+            if (!has_ended(recipient.session, entry.number)) deliver(entry.message, recipient);
+        }
+        finish(entry.message);
+        entries_.pop_front();
+    }
+    ended_.clear();
+}
+
+}  // namespace pulsegate
