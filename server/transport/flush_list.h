@@ -21,7 +21,8 @@ public:
     /// Until the end of the turn, which is posted if nobody calls `flush` before.
     void add(Connection& connection);
 
-    /// The turn ends. Beyond some thousand writes, the rest is left to further turns.
+    /// The turn ends. In one round of the event loop it writes to so many at most, however often it
+    /// is called; the rest is left to further rounds.
     void flush();
 
 private:
@@ -30,6 +31,7 @@ private:
     boost::asio::io_context& io_;
     std::vector<boost::intrusive_ptr<Connection>> connections_;
     std::size_t next_ = 0;  ///< those before it have been flushed
+    std::size_t left_;      ///< writes of this round
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };
