@@ -128,6 +128,7 @@ void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis n
 }
 
 void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
+    admission_.weigh_if_due(now);
     if (connection.session) broker_.handle(*connection.session, packet, now);
 }
 

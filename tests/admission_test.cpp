@@ -294,6 +294,10 @@ TEST_CASE("beyond the memory budget there is no room, and below there is") {
     admission.weigh();
     CHECK(admission.reached() == Limit::memory_budget);
 
+    Admission busy({.max_connections = 0, .memory_budget = 1}, 10);
+    busy.weigh_if_due(1000);  // at its first packet
+    CHECK(busy.reached() == Limit::memory_budget);
+
     Admission roomy({}, 10);
     roomy.weigh();
     CHECK(roomy.memory() > 0);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "server/base/clock.h"
 #include "server/base/limit.h"
 
 namespace pulsegate {
@@ -35,8 +36,15 @@ public:
     bool scarce() const { return memory() > memory_budget_ / 8 * 7; }
     bool exceeded() const { return memory() > memory_budget_; }
 
-    /// Measures the resident memory of the process; once a second, from one thread.
+    /// Measures the resident memory of the process.
     void weigh();
+    /// The same, unless it was measured less than 50 ms ago: for each packet, since packets are
+    /// what makes memory grow.
+    void weigh_if_due(Millis now) {
+        if (now < next_weighing_.load(std::memory_order_relaxed)) return;
+        next_weighing_.store(now + weighing_interval, std::memory_order_relaxed);
+        weigh();
+    }
 
     void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
     void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
@@ -51,6 +59,7 @@ public:
 
 private:
     static constexpr std::size_t courtesy = 64;
+    static constexpr Millis weighing_interval = 50;
 
     std::size_t file_limit_;
     std::size_t capacity_;
@@ -58,6 +67,7 @@ private:
     std::size_t memory_budget_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
+    std::atomic<Millis> next_weighing_{0};
 };
 
 }  // namespace pulsegate
