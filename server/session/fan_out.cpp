@@ -73,9 +73,13 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
                      const std::optional<std::string>& owner, Millis now) {
     PublishEncoder encoder(*message, now);
     Delivery delivery{.message = message};
-    std::size_t room = unfinished() ? 0 : recipients_a_turn;
+    std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
     visit_recipients(*message, publisher, owner, [&](const Recipient& recipient) {
+        // QoS 0 is for those who are connected now, not for those who come meanwhile; but whoever
+        // watches presence is told of it then.
+        const bool is_away = !recipient.session->link && message->presence_version == 0;
+        if (is_away && recipient.qos == QoS::at_most_once) return;
         if (room == 0) return later.push_back(recipient);
         --room;
         deliver(recipient, delivery, encoder, now);
@@ -89,7 +93,7 @@ void FanOut::go_on(Millis now) {
     std::optional<PublishEncoder> encoder;
     Delivery delivery;
     unfinished_.advance(
-        recipients_a_turn,
+        settings_.recipients_a_turn,
         [&](const MessageRef& message, const Recipient& recipient) {
             if (delivery.message != message) {
                 delivery.message = message;

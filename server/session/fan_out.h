@@ -45,8 +45,6 @@ public:
     /// The session has ended, or begins anew: what was published to it before is dropped.
     void forget(const Session& session) { unfinished_.forget(session); }
 
-    static constexpr std::size_t recipients_a_turn = 4096;
-
     /// Devices visited for messages to inboxes, and recipients that had to wait for a later turn,
     /// since the start: the measure of a turn's work.
     std::uint64_t work() const { return visited_; }

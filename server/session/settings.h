@@ -49,6 +49,9 @@ struct BrokerSettings {
     bool shared_subscriptions = true;
     std::size_t max_topic_length = 65'535;
     std::size_t max_topic_levels = 128;
+
+    /// Whom a message is delivered to in one turn of the event loop; not a setting.
+    std::size_t recipients_a_turn = 4096;
 };
 
 }  // namespace pulsegate

@@ -45,6 +45,8 @@ std::uint64_t BrokerCluster::sum(std::uint64_t Counters::*counter) const {
 void BrokerCluster::end_turn() {
     for (bool quiet = false; !quiet;) {
         quiet = true;
+        for (const auto& node : nodes_)
+            while (!in_slices && node->broker.unfinished()) node->broker.go_on(now);
         for (auto next = links_.begin(); next != links_.end();) {
             KeptLink& link = **next;
             Broker& home = broker(link.shard);

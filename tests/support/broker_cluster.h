@@ -73,7 +73,8 @@ public:
     /// Adds a link, which must be passed to a broker with the next call.
     void adopt(KeptLink& link) { links_.push_back(&link); }
 
-    /// As a shard does after each event: ends links that are to end, and reports drained ones.
+    /// As a shard does after each event: delivers to those who are left, unless `in_slices`, ends
+    /// links that are to end, and reports drained ones.
     void end_turn();
 
     bool has_messages() const { return !pairs_with_messages().empty(); }
@@ -87,6 +88,7 @@ public:
 
     Millis now = 1'000'500;
     MemoryState memory = MemoryState::plenty;
+    bool in_slices = false;  ///< the test calls `Broker::go_on`
 
 private:
     struct Node final : BrokerHost {
