@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/base/clock.h"
+#include "server/message.h"
+
+namespace pulsegate {
+
+/// Whatever has a queue that outlives the process: a session, the inbox of a user, a group of a
+/// shared subscription. A number is given once; see `Ledger::Start` for the next one.
+using OwnerId = std::uint32_t;
+
+/// The number of a message. Later messages have larger ones, also after a restart.
+using Stamp = std::uint64_t;
+
+enum class OwnerKind : std::uint8_t { session, inbox, share_group };
+
+/// One who is to get a message, and what the subscriptions of this owner add to it.
+struct Receiver {
+    OwnerId owner = 0;
+    QoS qos = QoS::at_least_once;
+    bool retain = false;
+    std::vector<std::uint32_t> identifiers{};  ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
+
+    bool operator==(const Receiver&) const = default;
+};
+
+// The operations. Of a `MessageRef` they keep topic, properties and payload; `flags` is whatever
+// else the caller wants to find again. What is said of an owner that is not stored has no effect.
+
+/// Stores a message for receivers; they wait for it until `Done`. A message that is stored already
+/// gets more receivers.
+struct PutMessage {
+    Stamp stamp = 0;
+    WallMillis expires = 0;  ///< 0: never
+    std::uint32_t flags = 0;
+    MessageRef message{};
+    std::vector<Receiver> receivers{};
+};
+
+/// The owner waits no longer for its messages up to `upto`, nor for those in `beyond`. A message
+/// that nobody waits for is deleted.
+struct Done {
+    OwnerId owner = 0;
+    Stamp upto = 0;
+    std::vector<Stamp> beyond{};
+};
+
+/// A new owner, or other terms of a stored one. Another owner of the same name must have ended.
+struct PutOwner {
+    OwnerId owner = 0;
+    OwnerKind kind = OwnerKind::session;
+    std::string user{};
+    std::string client{};      ///< or the group and its filter; empty for an inbox
+    std::uint32_t expiry = 0;  ///< seconds
+    std::uint8_t protocol = 0;
+
+    bool operator==(const PutOwner&) const = default;
+};
+
+/// Deletes the owner and all that is stored of it.
+struct EndOwner {
+    OwnerId owner = 0;
+};
+
+struct PutSubscription {
+    OwnerId owner = 0;
+    std::string filter{};
+    std::uint8_t options = 0;  ///< as in SUBSCRIBE
+    std::uint32_t identifier = 0;
+    bool owed = false;  ///< it has not been told all retained messages yet
+};
+struct DropSubscription {
+    OwnerId owner = 0;
+    std::string filter{};
+};
+
+/// The owner's client is away, and the owner ends then unless it comes back.
+struct PutAbsence {
+    OwnerId owner = 0;
+    WallMillis ends = 0;
+};
+struct DropAbsence {
+    OwnerId owner = 0;
+};
+
+/// A QoS 2 message from the client was received, and not released yet.
+struct PutIncoming {
+    OwnerId owner = 0;
+    std::uint16_t packet_id = 0;
+};
+struct DropIncoming {
+    OwnerId owner = 0;
+    std::uint16_t packet_id = 0;
+};
+
+/// A QoS 2 message has this packet identifier on its way to the client.
+struct PutExchange {
+    OwnerId owner = 0;
+    std::uint16_t packet_id = 0;
+    Stamp stamp = 0;
+};
+/// The client has received it, and PUBREL may be sent.
+struct ReleaseExchange {
+    OwnerId owner = 0;
+    std::uint16_t packet_id = 0;
+};
+struct DropExchange {
+    OwnerId owner = 0;
+    std::uint16_t packet_id = 0;
+};
+
+struct PutWill {
+    OwnerId owner = 0;
+    std::uint32_t delay = 0;                           ///< seconds
+    std::optional<std::uint32_t> message_expiry = {};  ///< seconds, from its publication on
+    std::uint32_t flags = 0;
+    MessageRef message{};
+};
+struct DropWill {
+    OwnerId owner = 0;
+};
+
+/// The retained message of its topic, unless there was a put or a drop with a later stamp.
+struct PutRetained {
+    Stamp stamp = 0;
+    WallMillis expires = 0;  ///< 0: never
+    std::uint32_t flags = 0;
+    std::uint64_t publisher = 0;
+    MessageRef message{};
+};
+struct DropRetained {
+    Stamp stamp = 0;
+    std::string topic{};
+};
+
+/// A message that is published later. It replaces one of the same user with the same name.
+struct PutDelayed {
+    std::uint64_t id = 0;  ///< `delayed_id`
+    std::uint32_t flags = 0;
+    std::string user{};
+    std::optional<std::string> name{};
+    MessageRef message{};
+};
+/// It is published now, or cancelled. If it is not there, because the other came first, the unit is
+/// void.
+struct TakeDelayed {
+    std::uint64_t id = 0;
+};
+
+/// Sorts by time, up to the year 2106. `number`, of 31 bits, tells those of one second apart.
+constexpr std::uint64_t delayed_id(std::int64_t due_seconds, std::uint32_t number) {
+    return static_cast<std::uint64_t>(due_seconds) << 31 | number;
+}
+
+/// A user's presence.
+struct PutUser {
+    std::string name{};
+    std::uint64_t version = 0;
+    WallMillis since = 0;
+    WallMillis last_seen = 0;
+    std::uint8_t cause = 0;  ///< a `Cause`
+
+    bool operator==(const PutUser&) const = default;
+};
+struct DropUser {
+    std::string name{};
+};
+
+using Operation =
+    std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
+                 PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
+                 DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
+                 TakeDelayed, PutUser, DropUser>;
+
+enum class Outcome : std::uint8_t {
+    committed,  ///< all of it is on disk, as far as the ledger's `Fsync` promises
+    void_unit,  ///< none of it: a TakeDelayed found nothing
+    refused,    ///< nothing is promised: the disk did not take it in time, or the ledger has ended
+};
+
+/// Called once, on the ledger's thread. It must neither wait nor throw.
+using Completion = std::function<void(Outcome)>;
+
+/// Operations that are applied together or not at all, in their order.
+struct Unit {
+    std::vector<Operation> operations{};
+    Completion completion{};  ///< may be empty
+};
+
+}  // namespace pulsegate
