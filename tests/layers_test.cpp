@@ -136,6 +136,21 @@ TEST_CASE("who may come in and what they may do is decided without sessions and 
                                 "boost/asio", "boost/beast", "sys/socket.h"});
 }
 
+TEST_CASE("the store knows messages, but nothing of who has them stored") {
+    check_of_ours("server/store",
+                  {"protocol/packet.h", "server/base/", "server/message.h", "server/store/"});
+    check_never("server/store", {"boost/asio", "boost/beast"});
+}
+
+TEST_CASE("only the store knows SQLite") {
+    for (const Include& include : includes_of("server")) {
+        CAPTURE(include.by);
+        if (!include.by.starts_with("server/store/")) CHECK(include.what != "sqlite3.h");
+    }
+    check_never("server/store/ledger", {"sqlite3.h", "server/store/database.h"});
+    check_never("server/store/unit", {"sqlite3.h", "server/store/database.h"});
+}
+
 TEST_CASE("only the server and its shards join everything") {
     check_never("server/http", {"server/transport", "server/server.h"});
 }

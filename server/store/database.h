@@ -1,0 +1,128 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace pulsegate {
+
+/// One connection to an SQLite database. Its first error sticks: nothing is done any more until
+/// `clear_error`, so the caller runs what is to be run and asks once. One thread at a time.
+class Database {
+public:
+    /// Opens the file, or creates it. `vfs` is the name of an SQLite VFS; null: the usual one.
+    explicit Database(const std::string& path, const char* vfs = nullptr);
+    ~Database();
+    Database(const Database&) = delete;
+    Database& operator=(const Database&) = delete;
+
+    bool ok() const { return error_ == SQLITE_OK; }
+    /// SQLite's extended code of the first error.
+    int error() const { return error_; }
+    const std::string& error_text() const { return error_text_; }
+    /// Does the error say that the file's contents are wrong?
+    bool damaged() const;
+    void clear_error();
+    void note(int result);
+
+    /// Runs statements that yield no rows.
+    void run(const char* sql);
+
+    /// Ends a transaction that has failed, if SQLite has not done so already.
+    void roll_back();
+
+    /// Copies the WAL into the database file. `SQLITE_CHECKPOINT_RESTART`: the next commit starts
+    /// the WAL anew; `SQLITE_CHECKPOINT_TRUNCATE`: it is empty then.
+    void checkpoint(int mode);
+
+    /// Syncs the WAL, for connections that don't at each commit.
+    void sync_wal();
+
+    /// Of the last commit on.
+    int wal_pages() const { return wal_pages_; }
+
+    sqlite3* handle() { return handle_; }
+
+private:
+    static int committed(void* self, sqlite3*, const char*, int pages);
+
+    sqlite3* handle_ = nullptr;
+    int error_ = SQLITE_OK;
+    std::string error_text_;
+    int wal_pages_ = 0;
+};
+
+/// Bytes for a column, as opposed to text; nothing: NULL.
+struct Blob {
+    std::optional<std::string_view> bytes;
+};
+
+/// A row that a statement yields, with columns from 0 on.
+class Row {
+public:
+    explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
+
+    std::int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
+    std::uint64_t bits(int column) const { return static_cast<std::uint64_t>(number(column)); }
+    template <class Number>
+    Number as(int column) const {
+        return static_cast<Number>(number(column));
+    }
+    bool is_null(int column) const {
+        return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+    }
+    /// Text or bytes, valid until the next row.
+    std::string_view view(int column) const;
+    std::string text(int column) const { return std::string(view(column)); }
+
+private:
+    sqlite3_stmt* statement_;
+};
+
+/// A prepared statement of a connection, which must outlive it.
+class Statement {
+public:
+    Statement(Database& database, const char* sql);
+    ~Statement() { sqlite3_finalize(statement_); }
+    Statement(const Statement&) = delete;
+    Statement& operator=(const Statement&) = delete;
+
+    /// Returns the number of rows that it has changed.
+    template <class... Values>
+    int run(const Values&... values) {
+        return each([](const Row&) {}, values...);
+    }
+
+    /// Calls `visit` with each row.
+    template <class Visit, class... Values>
+    int each(Visit visit, const Values&... values) {
+        if (!database_.ok()) return 0;
+        int parameter = 0;
+        (bind(++parameter, values), ...);
+        while (step()) visit(Row(statement_));
+        return finish();
+    }
+
+private:
+    template <class Number>
+    std::enable_if_t<std::is_integral_v<Number>> bind(int parameter, Number value) {
+        database_.note(sqlite3_bind_int64(statement_, parameter, static_cast<std::int64_t>(value)));
+    }
+    void bind(int parameter, std::string_view text);
+    void bind(int parameter, const std::string& text) { bind(parameter, std::string_view(text)); }
+    void bind(int parameter, const char* text) { bind(parameter, std::string_view(text)); }
+    void bind(int parameter, const std::optional<std::string>& text);
+    void bind(int parameter, const Blob& blob);
+    bool step();
+    int finish();
+
+    Database& database_;
+    sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace pulsegate

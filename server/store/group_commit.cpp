@@ -1,0 +1,154 @@
+#include "server/store/group_commit.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "server/base/overloaded.h"
+#include "server/store/opening.h"
+
+namespace pulsegate {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds longest_transaction{5};
+constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+/// Deletions of one transaction: these, and a quarter of the others, so that they never pile up.
+constexpr std::size_t deletions = 1000;
+
+/// Would the same request fail on any disk?
+bool is_mistake(int error) {
+    switch (error & 0xff) {
+        case SQLITE_CONSTRAINT:
+        case SQLITE_TOOBIG:
+        case SQLITE_MISMATCH:
+        case SQLITE_RANGE: return true;
+        default: return false;
+    }
+}
+
+Stamp highest_stamp(const Unit& unit) {
+    Stamp highest = 0;
+    for (const Operation& operation : unit.operations)
+        highest = std::max(
+            highest, std::visit(Overloaded{[](const PutMessage& put) { return put.stamp; },
+                                           [](const PutRetained& put) { return put.stamp; },
+                                           [](const DropRetained& drop) { return drop.stamp; },
+                                           [](const auto&) { return Stamp{0}; }},
+                                operation));
+    return highest;
+}
+
+}  // namespace
+
+GroupCommit::GroupCommit(Database& database, WaitingIndex& index, Stamp floor)
+    : database_(database),
+      index_(index),
+      writer_(database, index),
+      reader_(database),
+      begin_(database, "BEGIN IMMEDIATE"),
+      commit_(database, "COMMIT"),
+      floor_(floor),
+      next_floor_(floor) {}
+
+std::size_t GroupCommit::commit(std::deque<Request>& requests, std::optional<std::size_t> count) {
+    for (;;) {
+        const std::size_t tried = attempt(requests, count);
+        if (database_.ok()) {
+            committed(requests, tried);
+            return tried;
+        }
+        database_.roll_back();
+        if (!mistaken_) return tried;
+        spdlog::error("a unit was refused, because {}", database_.error_text());
+        mistaken_->outcome = Outcome::refused;
+        database_.clear_error();
+    }
+}
+
+std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<std::size_t> count) {
+    const auto end = Clock::now() + longest_transaction;
+    const auto is_full = [&] { return writer_.bytes() >= most_bytes || Clock::now() >= end; };
+    mistaken_ = nullptr;
+    writer_.begin();
+    begin_.run();
+    remove_dead();
+    std::size_t done = 0;
+    while (done < count.value_or(requests.size()) && database_.ok()) {
+        if (!count && done > 0 && is_full()) break;
+        perform(requests[done++]);
+    }
+    writer_.finish();
+    keep_floor();
+    commit_.run();
+    return done;
+}
+
+/// Before all else: a message that gets receivers again is written anew then.
+void GroupCommit::remove_dead() {
+    const auto& dead = index_.dead();
+    removed_ = std::min(dead.size(), deletions + dead.size() / 4);
+    std::vector<Stamp> stamps(dead.begin(), dead.begin() + static_cast<std::ptrdiff_t>(removed_));
+    std::erase_if(stamps, [&](Stamp stamp) { return index_.is_waited_for(stamp); });
+    std::sort(stamps.begin(), stamps.end());
+    writer_.remove_messages(stamps);
+}
+
+void GroupCommit::perform(Request& request) {
+    std::visit(Overloaded{[&](Unit& unit) { perform(unit, request.outcome); },
+                          [&](Request::FindOwner& find) {
+                              find.found = reader_.find_owner(find.kind, find.user, find.client);
+                          },
+                          [&](Request::ReadMessages& read) {
+                              read.found = reader_.messages(read.stamps);
+                          }},
+               request.what);
+    if (!database_.ok() && is_mistake(database_.error())) mistaken_ = &request;
+}
+
+void GroupCommit::perform(Unit& unit, Outcome& outcome) {
+    if (outcome == Outcome::refused) return;
+    outcome = writer_.write(unit) ? Outcome::committed : Outcome::void_unit;
+    highest_ = std::max(highest_, highest_stamp(unit));
+}
+
+bool GroupCommit::floor_is_due() const {
+    return floor_ < std::max(highest_, stamp_at(wall_now())) + floor_ahead / 2;
+}
+
+void GroupCommit::keep_floor() {
+    next_floor_ = floor_;
+    if (!floor_is_due()) return;
+    const Stamp latest = std::max(highest_, stamp_at(wall_now()));
+    next_floor_ = latest + floor_ahead;
+    writer_.put_meta("floor", next_floor_);
+    writer_.forget_dropped_before(latest - floor_ahead);
+}
+
+void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
+    floor_ = next_floor_;
+    index_.forget_dead(removed_);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto* unit = std::get_if<Unit>(&requests[i].what);
+        if (unit && requests[i].outcome == Outcome::committed) add_to_index(*unit);
+    }
+    for (auto& [owner, cursor] : writer_.cursors())
+        if (cursor) index_.set_cursor(owner, std::move(*cursor));
+}
+
+void GroupCommit::add_to_index(const Unit& unit) {
+    for (const Operation& operation : unit.operations)
+        std::visit(
+            Overloaded{[&](const PutOwner& put) { index_.add_owner(put.owner); },
+                       [&](const EndOwner& end) { index_.end_owner(end.owner); },
+                       [&](const PutMessage& put) { index_.add_message(put.stamp, put.receivers); },
+                       [](const auto&) {}},
+            operation);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "server/store/database.h"
+#include "server/store/request.h"
+#include "server/store/store_reader.h"
+#include "server/store/unit_writer.h"
+#include "server/store/waiting_index.h"
+
+namespace pulsegate {
+
+/// Commits many requests in one transaction, and keeps the index and the floor of stamps in step
+/// with what is committed.
+class GroupCommit {
+public:
+    /// `floor` is what the next start would find.
+    GroupCommit(Database& database, WaitingIndex& index, Stamp floor);
+
+    /// Does requests from the front, in their order, and commits: exactly `count`, or as many as
+    /// 5 ms and 4 MB allow. Returns how many. If the database has an error then, nothing has
+    /// happened, and the same number is to be tried again.
+    std::size_t commit(std::deque<Request>& requests, std::optional<std::size_t> count);
+
+    /// The next commit writes something, if there are no requests too.
+    void write_floor() { floor_ = 0; }
+
+    /// Is there something to write without requests?
+    bool has_work() const { return !index_.dead().empty() || floor_is_due(); }
+
+    /// Messages to be deleted by the next commits.
+    std::size_t dead() const { return index_.dead().size(); }
+
+private:
+    std::size_t attempt(std::deque<Request>& requests, std::optional<std::size_t> count);
+    void remove_dead();
+    void perform(Request& request);
+    void perform(Unit& unit, Outcome& outcome);
+    void keep_floor();
+    bool floor_is_due() const;
+    void committed(const std::deque<Request>& requests, std::size_t count);
+    void add_to_index(const Unit& unit);
+
+    Database& database_;
+    WaitingIndex& index_;
+    UnitWriter writer_;
+    StoreReader reader_;
+    Statement begin_;
+    Statement commit_;
+    Stamp floor_;       ///< committed
+    Stamp next_floor_;  ///< after the transaction
+    Stamp highest_ = 0;
+    std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
+    Request* mistaken_ = nullptr;  ///< has caused the error, not the disk
+};
+
+}  // namespace pulsegate

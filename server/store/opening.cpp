@@ -1,0 +1,120 @@
+#include "server/store/opening.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+
+#include "server/base/unique_fd.h"
+#include "server/store/salvage.h"
+#include "server/store/schema.h"
+
+namespace pulsegate {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, std::string_view why) {
+    throw std::runtime_error(fmt::format(
+        "can't use {}: {}; --data names the folder, --data none keeps nothing", path, why));
+}
+
+void throw_if_failed(const Database& database, const std::string& path) {
+    if (!database.ok()) refuse(path, database.error_text());
+}
+
+std::int64_t number(Database& database, const char* query) {
+    std::int64_t found = 0;
+    Statement(database, query).each([&](const Row& row) { found = row.number(0); });
+    return found;
+}
+
+const char* synchronous(Fsync fsync) {
+    switch (fsync) {
+        case Fsync::always: return "PRAGMA synchronous = FULL";
+        case Fsync::each_second: return "PRAGMA synchronous = NORMAL";
+        case Fsync::never: break;
+    }
+    return "PRAGMA synchronous = OFF";
+}
+
+void configure(Database& database) {
+    // Exclusive locking comes first: so there is no shared memory, and no second connection.
+    database.run("PRAGMA locking_mode = EXCLUSIVE");
+    database.run("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
+    database.run("PRAGMA journal_mode = WAL");
+    database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+}
+
+/// The version of the tables, 0 in an empty database.
+int schema_version(Database& database, const std::string& path) {
+    const auto application = number(database, "PRAGMA application_id");
+    const auto version = static_cast<int>(number(database, "PRAGMA user_version"));
+    const auto objects = number(database, "SELECT count(*) FROM sqlite_schema");
+    if (!database.ok()) return 0;
+    if (application == 0 && version == 0 && objects == 0) return 0;
+    if (application != application_id) refuse(path, "it is not a database of Pulsegate");
+    if (version > newest_schema())
+        refuse(path, fmt::format("it has format {}, and this Pulsegate knows formats up to {}; "
+                                 "start the newer one",
+                                 version, newest_schema()));
+    return version;
+}
+
+/// Reads all pages unless the last process has closed the database in order.
+void check(Database& database) {
+    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
+    std::string found;
+    Statement(database, "PRAGMA quick_check(1)").each([&](const Row& row) { found = row.text(0); });
+    if (database.ok() && found != "ok") {
+        spdlog::error("the database is damaged: {}", found);
+        database.note(SQLITE_CORRUPT);
+    }
+}
+
+/// The database with its tables; its error may be that it is damaged.
+std::unique_ptr<Database> open_database(const std::string& path, const char* vfs) {
+    auto database = std::make_unique<Database>(path, vfs);
+    configure(*database);
+    const int version = schema_version(*database, path);
+    if (database->ok() && version > 0) check(*database);
+    migrate(*database, version);
+    return database;
+}
+
+void sync_folder(const std::string& folder) {
+    const UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!file || ::fsync(file.get()) != 0) refuse(folder, "the folder can't be synced");
+}
+
+}  // namespace
+
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
+    const std::string path = folder + "/pulsegate.db";
+    OpenStore store{.database = open_database(path, vfs)};
+    if (store.database->damaged()) {
+        store.database.reset();
+        const std::string damaged = set_aside(path);
+        store.database = open_database(path, vfs);
+        throw_if_failed(*store.database, path);
+        salvage(damaged, *store.database, vfs);
+    }
+    Database& database = *store.database;
+    store.floor =
+        static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
+    store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
+    Statement(database, "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?)")
+        .run(store.new_floor);
+    // A process that was killed may have left frames of the WAL in the page cache only. Now they
+    // are in the file and synced, before anybody is told of what is in them.
+    database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+    database.run(synchronous(fsync));
+    throw_if_failed(database, path);
+    if (!vfs) sync_folder(folder);
+    return store;
+}
+
+}  // namespace pulsegate

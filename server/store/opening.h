@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/store/database.h"
+#include "server/store/unit.h"
+
+namespace pulsegate {
+
+/// How much of what is committed survives a power cut. A crash of the process loses nothing of it
+/// in any case.
+enum class Fsync : std::uint8_t {
+    always,       ///< all of it
+    each_second,  ///< all but the last second
+    never,        ///< whatever the system has written by then
+};
+
+/// A database that is ready for use, and what its `meta` table said.
+struct OpenStore {
+    std::unique_ptr<Database> database;
+    Stamp floor = 0;      ///< no stamp so far was larger
+    Stamp new_floor = 0;  ///< that the next start will find
+};
+
+/// Opens `folder`/pulsegate.db or makes it, checks it if it was not closed in order, and migrates
+/// it. All that is visible in it afterwards is on disk. A damaged one is set aside, and what is
+/// readable is copied to a new one. Throws std::runtime_error with one line that says what to do.
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
+
+/// The floor that is above `highest` for the next minute.
+inline constexpr Stamp floor_ahead = Stamp{60'000} << 20;
+
+/// The least stamp of a time.
+constexpr Stamp stamp_at(WallMillis time) { return static_cast<Stamp>(time) << 20; }
+
+}  // namespace pulsegate

@@ -1,0 +1,55 @@
+#include "server/store/schema.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace pulsegate {
+
+namespace {
+
+// Never change a step that was released; append another one. The large columns come last: SQLite
+// reads a row's overflow pages from the first column that is asked for.
+constexpr const char* steps[] = {
+    R"(CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
+       CREATE TABLE message(stamp INTEGER PRIMARY KEY, expires INTEGER, flags INTEGER,
+           receivers BLOB, checksum INTEGER, topic TEXT, properties BLOB, payload BLOB);
+       CREATE TABLE cursor(owner INTEGER PRIMARY KEY, upto INTEGER, beyond BLOB);
+       CREATE TABLE owner(id INTEGER PRIMARY KEY, kind INTEGER, user TEXT, client TEXT,
+           expiry INTEGER, protocol INTEGER, UNIQUE(user, client, kind));
+       CREATE TABLE subscription(owner INTEGER, filter TEXT, options INTEGER, identifier INTEGER,
+           owed INTEGER, PRIMARY KEY(owner, filter)) WITHOUT ROWID;
+       CREATE TABLE absence(owner INTEGER PRIMARY KEY, ends INTEGER);
+       CREATE TABLE incoming(owner INTEGER, packet_id INTEGER,
+           PRIMARY KEY(owner, packet_id)) WITHOUT ROWID;
+       CREATE TABLE exchange(owner INTEGER, packet_id INTEGER, stamp INTEGER, released INTEGER,
+           PRIMARY KEY(owner, packet_id)) WITHOUT ROWID;
+       CREATE TABLE will(owner INTEGER PRIMARY KEY, delay INTEGER, message_expiry INTEGER,
+           flags INTEGER, checksum INTEGER, topic TEXT, properties BLOB, payload BLOB);
+       CREATE TABLE retained(topic TEXT PRIMARY KEY, stamp INTEGER, expires INTEGER, flags INTEGER,
+           publisher INTEGER, checksum INTEGER, properties BLOB, payload BLOB);
+       CREATE INDEX retained_dropped ON retained(stamp) WHERE payload IS NULL;
+       CREATE TABLE delayed(id INTEGER PRIMARY KEY, flags INTEGER, user TEXT, name TEXT,
+           checksum INTEGER, topic TEXT, properties BLOB, payload BLOB);
+       CREATE UNIQUE INDEX delayed_name ON delayed(user, name) WHERE name IS NOT NULL;
+       CREATE TABLE user(name TEXT PRIMARY KEY, version INTEGER, since INTEGER,
+           last_seen INTEGER, cause INTEGER) WITHOUT ROWID;)",
+};
+
+}  // namespace
+
+int newest_schema() { return static_cast<int>(std::size(steps)); }
+
+void migrate(Database& database, int version) {
+    for (; version < newest_schema(); ++version) {
+        database.run("BEGIN IMMEDIATE");
+        database.run(steps[version]);
+        database.run(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
+                                 application_id, version + 1)
+                         .c_str());
+        database.run("COMMIT");
+        if (!database.ok()) return database.roll_back();
+    }
+}
+
+}  // namespace pulsegate

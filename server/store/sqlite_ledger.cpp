@@ -1,0 +1,187 @@
+#include "server/store/sqlite_ledger.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "server/store/store_reader.h"
+
+namespace pulsegate {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto longest_pause = 5s;
+/// So often it looks whether its patience has ended, and refuses what has arrived since.
+constexpr std::chrono::steady_clock::duration look_around = 100ms;
+constexpr std::size_t page_size = 4096;
+/// After so many failures to sync no page of the WAL is trusted that was written before.
+constexpr unsigned suspect_after = 3;
+
+}  // namespace
+
+SqliteLedger::SqliteLedger(Options options)
+    : options_(std::move(options)),
+      lock_(options_.folder),
+      store_(open_store(options_.folder, options_.fsync, options_.vfs)),
+      database_(*store_.database),
+      commits_(database_, index_, store_.new_floor) {}
+
+SqliteLedger::~SqliteLedger() {
+    queue_.stop();
+    if (thread_.joinable()) thread_.join();
+}
+
+Ledger::Start SqliteLedger::load(Visitor& visitor, std::int64_t delayed_before) {
+    const OwnerId next_owner = load_all(database_, index_, visitor, delayed_before);
+    if (!database_.ok())
+        throw std::runtime_error(
+            fmt::format("can't read the data in {}: {}; the next start checks "
+                        "all of it and goes on with what is readable",
+                        options_.folder, database_.error_text()));
+    thread_ = std::thread([this] { run(); });
+    return {.floor = store_.floor, .next_owner = next_owner};
+}
+
+void SqliteLedger::submit(Unit unit) { queue_.add({.what = std::move(unit)}); }
+
+void SqliteLedger::submit_lazily(Unit unit) { queue_.add_lazily({.what = std::move(unit)}); }
+
+void SqliteLedger::find_owner(OwnerKind kind, std::string user, std::string client,
+                              OwnerAnswer answer) {
+    queue_.add(
+        {.what = Request::FindOwner{kind, std::move(user), std::move(client), std::move(answer)}});
+}
+
+void SqliteLedger::read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) {
+    queue_.add({.what = Request::ReadMessages{std::move(stamps), std::move(answer)}});
+}
+
+// All below runs on the ledger's thread.
+
+void SqliteLedger::run() {
+    for (bool stopping = false; !stopping || !taken_.empty();) {
+        if (taken_.empty()) queue_.wait(Clock::now() + idle_time());
+        stopping = queue_.stopped();
+        queue_.take(taken_);
+        if (!taken_.empty() || commits_.has_work()) commit_some();
+        keep_wal_short();
+        keep_wal_synced();
+    }
+    close();
+}
+
+SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
+    constexpr std::size_t many = 1000;
+    if (commits_.dead() > many) return 0s;
+    return commits_.dead() > 0 || unsynced_ ? 1s : 10s;
+}
+
+void SqliteLedger::commit_some() {
+    std::optional<std::size_t> count = commits_.commit(taken_, std::nullopt);
+    if (!database_.ok()) count = commit_again(*count);
+    if (!count || (sync_failures_ >= suspect_after && !renew_wal())) return refuse_all();
+    sync_failures_ = 0;
+    if (refusing_.exchange(false)) spdlog::warn("the disk takes data again");
+    unsynced_ = true;
+    answer(*count);
+}
+
+/// The last commit has failed and is rolled back. The same requests are tried again on the same
+/// connection: it writes the same pages of the WAL once more, so that a sync that succeeds means
+/// them. A new connection would take pages that only the page cache holds for committed. Nothing:
+/// the ledger ends before.
+std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
+    const auto patience_ends = Clock::now() + options_.patience;
+    spdlog::error("the disk fails: {}; trying again", database_.error_text());
+    for (Clock::duration time = options_.first_pause; !database_.ok();
+         time = std::min<Clock::duration>(2 * time, longest_pause)) {
+        note_failure();
+        if (!pause(time, patience_ends)) return std::nullopt;
+        if (refusing()) {
+            count = 0;
+            commits_.write_floor();
+        }
+        count = commits_.commit(taken_, count);
+    }
+    return count;
+}
+
+void SqliteLedger::note_failure() {
+    spdlog::debug("commit failed: {} ({})", database_.error_text(), database_.error());
+    if (database_.error() == SQLITE_IOERR_FSYNC || database_.error() == SQLITE_IOERR_DIR_FSYNC)
+        ++sync_failures_;
+    database_.clear_error();
+}
+
+/// False if the ledger ends.
+bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) {
+    const auto end = Clock::now() + time;
+    do {
+        if (!queue_.sleep(std::min(time, look_around))) return false;
+        if (Clock::now() < patience_ends) continue;
+        if (!refusing_.exchange(true)) spdlog::error("the disk still fails; refusing everything");
+        refuse_all();
+    } while (Clock::now() < end);
+    return true;
+}
+
+void SqliteLedger::refuse_all() {
+    queue_.take(taken_);
+    for (Request& request : taken_) request.outcome = Outcome::refused;
+    answer(taken_.size());
+}
+
+void SqliteLedger::answer(std::size_t count) {
+    for (; count > 0; --count) {
+        taken_.front().answer();
+        taken_.pop_front();
+    }
+}
+
+void SqliteLedger::keep_wal_short() {
+    const auto bytes = static_cast<std::size_t>(database_.wal_pages()) * page_size;
+    if (bytes <= options_.wal_bytes || Clock::now() < next_checkpoint_) return;
+    database_.checkpoint(SQLITE_CHECKPOINT_RESTART);
+    if (database_.ok()) return;
+    // Nothing is lost: the WAL keeps everything until a checkpoint has succeeded.
+    spdlog::error("the log can't be copied into the database: {}", database_.error_text());
+    database_.clear_error();
+    next_checkpoint_ = Clock::now() + 1s;
+}
+
+void SqliteLedger::keep_wal_synced() {
+    if (options_.fsync != Fsync::each_second || !unsynced_ || Clock::now() < next_sync_) return;
+    next_sync_ = Clock::now() + 1s;
+    unsynced_ = false;
+    database_.sync_wal();
+    if (database_.ok()) return;
+    spdlog::error("the disk fails: {}", database_.error_text());
+    database_.clear_error();
+    renew_wal();
+}
+
+/// Copies all of the WAL into the database and begins it anew, so that nothing depends on pages
+/// that a failed sync may have lost. False if the ledger ends before that has succeeded.
+bool SqliteLedger::renew_wal() {
+    for (Clock::duration time = options_.first_pause;;
+         time = std::min<Clock::duration>(2 * time, longest_pause)) {
+        database_.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        if (database_.ok()) return true;
+        database_.clear_error();
+        if (!queue_.sleep(time)) return false;
+    }
+}
+
+void SqliteLedger::close() {
+    database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
+    database_.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+    if (!database_.ok())
+        spdlog::error("the store was not closed in order: {}", database_.error_text());
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/store/folder_lock.h"
+#include "server/store/group_commit.h"
+#include "server/store/ledger.h"
+#include "server/store/opening.h"
+#include "server/store/request_queue.h"
+#include "server/store/waiting_index.h"
+
+namespace pulsegate {
+
+/// The ledger in a folder: one SQLite database and one thread, which is the only one that uses it.
+/// What arrives while a commit runs is the next commit. README.md says what is promised.
+class SqliteLedger : public Ledger {
+public:
+    struct Options {
+        std::string folder{};
+        Fsync fsync = Fsync::always;
+        /// How long the disk may fail before everything is refused.
+        std::chrono::milliseconds patience{10'000};
+        /// Between two attempts; each pause is twice as long as the one before, up to 5 s.
+        std::chrono::milliseconds first_pause{100};
+        /// The WAL is copied into the database when it is larger.
+        std::size_t wal_bytes = 4 * 1024 * 1024;
+        const char* vfs = nullptr;  ///< SQLite's usual one
+    };
+
+    /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
+    /// that says what to do.
+    explicit SqliteLedger(Options options);
+
+    /// Commits what was submitted before.
+    ~SqliteLedger() override;
+
+    Start load(Visitor& visitor, std::int64_t delayed_before) override;
+    void submit(Unit unit) override;
+    void submit_lazily(Unit unit) override;
+    void find_owner(OwnerKind kind, std::string user, std::string client,
+                    OwnerAnswer answer) override;
+    void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override;
+    bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
+
+private:
+    using Clock = RequestQueue::Clock;
+
+    void run();
+    Clock::duration idle_time() const;
+    void commit_some();
+    std::optional<std::size_t> commit_again(std::size_t count);
+    void note_failure();
+    bool pause(Clock::duration time, Clock::time_point patience_ends);
+    void refuse_all();
+    void answer(std::size_t count);
+    void keep_wal_short();
+    void keep_wal_synced();
+    bool renew_wal();
+    void close();
+
+    const Options options_;
+    FolderLock lock_;
+    OpenStore store_;
+    Database& database_;
+    WaitingIndex index_;
+    GroupCommit commits_;
+    RequestQueue queue_;
+    std::deque<Request> taken_;  ///< of the queue, and not answered yet
+    std::atomic<bool> refusing_{false};
+    unsigned sync_failures_ = 0;  ///< since a commit has succeeded
+    bool unsynced_ = false;       ///< Fsync::each_second: there were commits since the last sync
+    Clock::time_point next_sync_{};
+    Clock::time_point next_checkpoint_{};
+    std::thread thread_;
+};
+
+}  // namespace pulsegate

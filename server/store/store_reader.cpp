@@ -1,0 +1,233 @@
+#include "server/store/store_reader.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "server/store/row_codec.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Columns: checksum, topic, properties, payload. Null if they are damaged.
+MessageRef read_body(const Row& row, int first, Stamp stamp = 0) {
+    Message message{.topic = row.text(first + 1),
+                    .payload = row.text(first + 3),
+                    .properties = row.text(first + 2)};
+    message.stamp = stamp;
+    const auto stated = row.as<std::uint32_t>(first);
+    if (checksum({message.topic, message.properties, message.payload}) != stated) return nullptr;
+    return share(std::move(message));
+}
+
+void log_damaged(std::string_view table, std::int64_t key) {
+    spdlog::error("row {} of table {} is damaged and left out", key, table);
+}
+
+PutOwner read_owner(const Row& row) {
+    return {.owner = row.as<OwnerId>(0),
+            .kind = row.as<OwnerKind>(1),
+            .user = row.text(2),
+            .client = row.text(3),
+            .expiry = row.as<std::uint32_t>(4),
+            .protocol = row.as<std::uint8_t>(5)};
+}
+
+/// One pass over all tables.
+class Loading {
+public:
+    Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor)
+        : database_(database), index_(index), visitor_(visitor) {}
+
+    OwnerId next_owner() const { return next_owner_; }
+
+    void owners() {
+        each(
+            "SELECT id, kind, user, client, expiry, protocol, upto, beyond"
+            " FROM owner LEFT JOIN cursor ON owner = id",
+            [&](const Row& row) {
+                note(row.as<OwnerId>(0));
+                index_.add_owner(row.as<OwnerId>(0),
+                                 {.upto = row.bits(6), .beyond = decode_stamps(row.view(7))});
+                visitor_.owner(read_owner(row));
+            });
+    }
+
+    void subscriptions() {
+        each("SELECT owner, filter, options, identifier, owed FROM subscription",
+             [&](const Row& row) {
+                 visitor_.subscription({.owner = row.as<OwnerId>(0),
+                                        .filter = row.text(1),
+                                        .options = row.as<std::uint8_t>(2),
+                                        .identifier = row.as<std::uint32_t>(3),
+                                        .owed = row.number(4) != 0});
+             });
+    }
+
+    void absences() {
+        each("SELECT owner, ends FROM absence", [&](const Row& row) {
+            visitor_.absence({.owner = row.as<OwnerId>(0), .ends = row.number(1)});
+        });
+    }
+
+    void exchanges() {
+        each("SELECT owner, packet_id FROM incoming", [&](const Row& row) {
+            visitor_.incoming({.owner = row.as<OwnerId>(0), .packet_id = row.as<std::uint16_t>(1)});
+        });
+        each("SELECT owner, packet_id, stamp, released FROM exchange", [&](const Row& row) {
+            visitor_.exchange({.owner = row.as<OwnerId>(0),
+                               .packet_id = row.as<std::uint16_t>(1),
+                               .stamp = row.bits(2)},
+                              row.number(3) != 0);
+        });
+    }
+
+    void wills() {
+        each(
+            "SELECT owner, delay, message_expiry, flags, checksum, topic, properties, payload"
+            " FROM will",
+            [&](const Row& row) {
+                PutWill will{.owner = row.as<OwnerId>(0),
+                             .delay = row.as<std::uint32_t>(1),
+                             .flags = row.as<std::uint32_t>(3),
+                             .message = read_body(row, 4)};
+                if (row.number(2) >= 0) will.message_expiry = row.as<std::uint32_t>(2);
+                if (!will.message) return log_damaged("will", row.number(0));
+                visitor_.will(std::move(will));
+            });
+    }
+
+    void messages() {
+        each(
+            "SELECT stamp, expires, flags, receivers, length(properties) + length(payload)"
+            " FROM message ORDER BY stamp",
+            [&](const Row& row) { message(row); });
+    }
+
+    void retained() {
+        each(
+            "SELECT stamp, expires, flags, publisher, checksum, topic, properties, payload"
+            " FROM retained WHERE payload IS NOT NULL",
+            [&](const Row& row) {
+                PutRetained put{.stamp = row.bits(0),
+                                .expires = row.number(1),
+                                .flags = row.as<std::uint32_t>(2),
+                                .publisher = row.bits(3),
+                                .message = read_body(row, 4, row.bits(0))};
+                if (!put.message) return log_damaged("retained", row.number(0));
+                visitor_.retained(std::move(put));
+            });
+    }
+
+    void delayed(std::int64_t before) {
+        each(
+            "SELECT id, flags, user, name, checksum, topic, properties, payload FROM delayed"
+            " WHERE id < ? ORDER BY id",
+            [&](const Row& row) {
+                PutDelayed put{.id = row.bits(0),
+                               .flags = row.as<std::uint32_t>(1),
+                               .user = row.text(2),
+                               .message = read_body(row, 4)};
+                if (!row.is_null(3)) put.name = row.text(3);
+                if (!put.message) return log_damaged("delayed", row.number(0));
+                visitor_.delayed(std::move(put));
+            },
+            delayed_id(before, 0));
+    }
+
+    void users() {
+        each("SELECT name, version, since, last_seen, cause FROM user", [&](const Row& row) {
+            visitor_.user({.name = row.text(0),
+                           .version = row.bits(1),
+                           .since = row.number(2),
+                           .last_seen = row.number(3),
+                           .cause = row.as<std::uint8_t>(4)});
+        });
+    }
+
+private:
+    template <class Visit, class... Values>
+    void each(const char* sql, Visit visit, const Values&... values) {
+        Statement(database_, sql).each(visit, values...);
+    }
+
+    /// No number of an owner is given twice: rows may remain that mention one who has ended.
+    void note(OwnerId owner) { next_owner_ = std::max(next_owner_, owner + 1); }
+
+    void message(const Row& row) {
+        const WaitingMessage message{.stamp = row.bits(0),
+                                     .expires = row.number(1),
+                                     .flags = row.as<std::uint32_t>(2),
+                                     .bytes = row.as<std::size_t>(4)};
+        const auto receivers = decode_receivers(message.stamp, row.view(3));
+        if (!receivers) log_damaged("message", row.number(0));
+        std::vector<Receiver> waiting;
+        for (const Receiver& receiver : receivers.value_or(std::vector<Receiver>())) {
+            note(receiver.owner);
+            const Cursor* cursor = index_.cursor(receiver.owner);
+            if (!cursor || cursor->has_done(message.stamp)) continue;
+            visitor_.waiting(message, receiver);
+            waiting.push_back(receiver);
+        }
+        index_.add_message(message.stamp, waiting);
+    }
+
+    Database& database_;
+    WaitingIndex& index_;
+    Ledger::Visitor& visitor_;
+    OwnerId next_owner_ = 1;
+};
+
+}  // namespace
+
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                 std::int64_t delayed_before) {
+    Loading loading(database, index, visitor);
+    loading.owners();
+    loading.subscriptions();
+    loading.absences();
+    loading.exchanges();
+    loading.wills();
+    loading.messages();
+    loading.retained();
+    loading.delayed(delayed_before);
+    loading.users();
+    return loading.next_owner();
+}
+
+StoreReader::StoreReader(Database& database)
+    : find_owner_(database,
+                  "SELECT id, kind, user, client, expiry, protocol FROM owner"
+                  " WHERE user = ? AND client = ? AND kind = ?"),
+      find_message_(database,
+                    "SELECT stamp, expires, flags, checksum, topic, properties, payload"
+                    " FROM message WHERE stamp = ?") {}
+
+std::optional<PutOwner> StoreReader::find_owner(OwnerKind kind, const std::string& user,
+                                                const std::string& client) {
+    std::optional<PutOwner> found;
+    find_owner_.each([&](const Row& row) { found = read_owner(row); }, user, client,
+                     static_cast<int>(kind));
+    return found;
+}
+
+std::vector<StoredMessage> StoreReader::messages(const std::vector<Stamp>& stamps) {
+    std::vector<StoredMessage> found;
+    for (const Stamp stamp : stamps)
+        find_message_.each(
+            [&](const Row& row) {
+                MessageRef message = read_body(row, 3, stamp);
+                if (!message) return log_damaged("message", row.number(0));
+                found.push_back({.stamp = stamp,
+                                 .expires = row.number(1),
+                                 .flags = row.as<std::uint32_t>(2),
+                                 .message = std::move(message)});
+            },
+            stamp);
+    return found;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,261 @@
+#include "server/store/unit_writer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "server/store/row_codec.h"
+
+namespace pulsegate {
+
+namespace {
+
+Blob blob(std::string_view bytes) { return {bytes}; }
+
+std::uint32_t checksum_of(const Message& message) {
+    return checksum({message.topic, message.properties, message.payload});
+}
+
+}  // namespace
+
+UnitWriter::UnitWriter(Database& database, const WaitingIndex& index)
+    : database_(database),
+      index_(index),
+      message_receivers_(database, "SELECT receivers FROM message WHERE stamp = ?"),
+      receivers_between_(database,
+                         "SELECT stamp, receivers FROM message WHERE stamp > ? AND stamp <= ?"),
+      add_message_(database, "INSERT OR IGNORE INTO message VALUES(?,?,?,?,?,?,?,?)"),
+      add_receivers_(database, "UPDATE message SET receivers = ?2 WHERE stamp = ?1"),
+      remove_message_(database, "DELETE FROM message WHERE stamp = ?"),
+      put_cursor_(database, "INSERT OR REPLACE INTO cursor VALUES(?,?,?)"),
+      put_owner_(database,
+                 "INSERT INTO owner VALUES(?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET"
+                 " kind = excluded.kind, user = excluded.user, client = excluded.client,"
+                 " expiry = excluded.expiry, protocol = excluded.protocol"),
+      put_subscription_(database, "INSERT OR REPLACE INTO subscription VALUES(?,?,?,?,?)"),
+      drop_subscription_(database, "DELETE FROM subscription WHERE owner = ? AND filter = ?"),
+      put_absence_(database, "INSERT OR REPLACE INTO absence VALUES(?,?)"),
+      drop_absence_(database, "DELETE FROM absence WHERE owner = ?"),
+      put_incoming_(database, "INSERT OR REPLACE INTO incoming VALUES(?,?)"),
+      drop_incoming_(database, "DELETE FROM incoming WHERE owner = ? AND packet_id = ?"),
+      put_exchange_(database, "INSERT OR REPLACE INTO exchange VALUES(?,?,?,0)"),
+      release_exchange_(database,
+                        "UPDATE exchange SET released = 1 WHERE owner = ? AND packet_id = ?"),
+      drop_exchange_(database, "DELETE FROM exchange WHERE owner = ? AND packet_id = ?"),
+      put_will_(database, "INSERT OR REPLACE INTO will VALUES(?,?,?,?,?,?,?,?)"),
+      drop_will_(database, "DELETE FROM will WHERE owner = ?"),
+      // A row without payload: it was dropped, and what comes late with an older stamp must know.
+      put_retained_(database,
+                    "INSERT INTO retained VALUES(?,?,?,?,?,?,?,?) ON CONFLICT(topic) DO UPDATE SET"
+                    " stamp = excluded.stamp, expires = excluded.expires, flags = excluded.flags,"
+                    " publisher = excluded.publisher, checksum = excluded.checksum,"
+                    " properties = excluded.properties, payload = excluded.payload"
+                    " WHERE excluded.stamp > retained.stamp"),
+      forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
+      put_delayed_(database, "INSERT OR REPLACE INTO delayed VALUES(?,?,?,?,?,?,?,?)"),
+      find_delayed_(database, "SELECT 1 FROM delayed WHERE id = ?"),
+      take_delayed_(database, "DELETE FROM delayed WHERE id = ?"),
+      put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?)"),
+      drop_user_(database, "DELETE FROM user WHERE name = ?"),
+      put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)") {
+    for (const char* sql :
+         {"DELETE FROM owner WHERE id = ?", "DELETE FROM cursor WHERE owner = ?",
+          "DELETE FROM subscription WHERE owner = ?", "DELETE FROM absence WHERE owner = ?",
+          "DELETE FROM incoming WHERE owner = ?", "DELETE FROM exchange WHERE owner = ?",
+          "DELETE FROM will WHERE owner = ?"})
+        end_owner_.push_back(std::make_unique<Statement>(database, sql));
+}
+
+void UnitWriter::begin() {
+    cursors_.clear();
+    bytes_ = 0;
+}
+
+bool UnitWriter::write(const Unit& unit) {
+    if (is_void(unit)) return false;
+    for (const Operation& operation : unit.operations)
+        std::visit([this](const auto& what) { apply(what); }, operation);
+    return true;
+}
+
+bool UnitWriter::is_void(const Unit& unit) {
+    for (const Operation& operation : unit.operations)
+        if (const auto* take = std::get_if<TakeDelayed>(&operation)) {
+            bool found = false;
+            find_delayed_.each([&](const Row&) { found = true; }, take->id);
+            if (!found && database_.ok()) return true;
+        }
+    return false;
+}
+
+void UnitWriter::finish() {
+    std::vector<OwnerId> changed;
+    for (const auto& [owner, cursor] : cursors_)
+        if (cursor) changed.push_back(owner);
+    std::sort(changed.begin(), changed.end());  // neighbours share pages
+    for (const OwnerId owner : changed) {
+        const Cursor& cursor = *cursors_.at(owner);
+        const Cursor* committed = index_.cursor(owner);
+        if (cursor == (committed ? *committed : Cursor{})) continue;
+        const std::string beyond = encode_stamps(cursor.beyond);
+        put_cursor_.run(owner, cursor.upto, blob(beyond));
+    }
+}
+
+void UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
+    for (const Stamp stamp : stamps) remove_message_.run(stamp);
+}
+
+bool UnitWriter::is_owner(OwnerId owner) {
+    const auto found = cursors_.find(owner);
+    return found == cursors_.end() ? index_.cursor(owner) != nullptr : found->second.has_value();
+}
+
+/// To be changed; null if there is no such owner.
+Cursor* UnitWriter::cursor(OwnerId owner) {
+    if (!is_owner(owner)) return nullptr;
+    const auto found = cursors_.find(owner);
+    if (found != cursors_.end()) return &*found->second;
+    return &*cursors_.emplace(owner, *index_.cursor(owner)).first->second;
+}
+
+// Messages
+
+void UnitWriter::apply(const PutMessage& put) {
+    // Stamps grow, so that there is hardly ever a cursor beyond a new message.
+    for (const Receiver& receiver : put.receivers) {
+        const bool may_be_late =
+            put.stamp <= index_.done_upto() || cursors_.contains(receiver.owner);
+        Cursor* late = may_be_late ? cursor(receiver.owner) : nullptr;
+        if (late && put.stamp <= late->upto) reopen(receiver.owner, *late, put.stamp);
+    }
+    write_message(put, encode_receivers(put.stamp, put.receivers));
+}
+
+void UnitWriter::write_message(const PutMessage& put, const std::string& receivers) {
+    const Message& message = *put.message;
+    const int added =
+        add_message_.run(put.stamp, put.expires, put.flags, blob(receivers), checksum_of(message),
+                         message.topic, blob(message.properties), blob(message.payload));
+    if (added == 0 && database_.ok()) {
+        const std::string all = encode_receivers(put.stamp, with_stored_receivers(put));
+        add_receivers_.run(put.stamp, blob(all));
+    }
+    bytes_ += receivers.size() + message.topic.size() + message.properties.size() +
+              message.payload.size();
+}
+
+std::vector<Receiver> UnitWriter::with_stored_receivers(const PutMessage& put) {
+    std::vector<Receiver> stored;
+    message_receivers_.each(
+        [&](const Row& row) {
+            stored = decode_receivers(put.stamp, row.view(0)).value_or(std::vector<Receiver>());
+        },
+        put.stamp);
+    return merge_receivers(std::move(stored), put.receivers);
+}
+
+/// Puts the cursor back before `stamp`: else the message would be taken for done after a restart.
+void UnitWriter::reopen(OwnerId owner, Cursor& cursor, Stamp stamp) {
+    std::vector<Stamp> done;
+    receivers_between_.each(
+        [&](const Row& row) {
+            const auto receivers = decode_receivers(row.bits(0), row.view(1));
+            if (!receivers) return;
+            const bool received =
+                std::any_of(receivers->begin(), receivers->end(),
+                            [&](const Receiver& each) { return each.owner == owner; });
+            if (received) done.push_back(row.bits(0));
+        },
+        stamp, cursor.upto);
+    cursor.reopen(stamp, done);
+}
+
+void UnitWriter::apply(const Done& done) {
+    if (Cursor* changed = cursor(done.owner)) changed->add(done);
+}
+
+// Owners
+
+void UnitWriter::apply(const PutOwner& put) {
+    if (!is_owner(put.owner)) cursors_[put.owner] = Cursor{};
+    put_owner_.run(put.owner, static_cast<int>(put.kind), put.user, put.client, put.expiry,
+                   put.protocol);
+}
+
+void UnitWriter::apply(const EndOwner& end) {
+    if (!is_owner(end.owner)) return;
+    cursors_[end.owner] = std::nullopt;
+    for (const auto& statement : end_owner_) statement->run(end.owner);
+}
+
+void UnitWriter::apply(const PutSubscription& put) {
+    if (is_owner(put.owner))
+        put_subscription_.run(put.owner, put.filter, put.options, put.identifier, put.owed);
+}
+
+void UnitWriter::apply(const DropSubscription& drop) {
+    drop_subscription_.run(drop.owner, drop.filter);
+}
+
+void UnitWriter::apply(const PutAbsence& put) {
+    if (is_owner(put.owner)) put_absence_.run(put.owner, put.ends);
+}
+
+void UnitWriter::apply(const DropAbsence& drop) { drop_absence_.run(drop.owner); }
+
+void UnitWriter::apply(const PutIncoming& put) {
+    if (is_owner(put.owner)) put_incoming_.run(put.owner, put.packet_id);
+}
+
+void UnitWriter::apply(const DropIncoming& drop) { drop_incoming_.run(drop.owner, drop.packet_id); }
+
+void UnitWriter::apply(const PutExchange& put) {
+    if (is_owner(put.owner)) put_exchange_.run(put.owner, put.packet_id, put.stamp);
+}
+
+void UnitWriter::apply(const ReleaseExchange& release) {
+    release_exchange_.run(release.owner, release.packet_id);
+}
+
+void UnitWriter::apply(const DropExchange& drop) { drop_exchange_.run(drop.owner, drop.packet_id); }
+
+void UnitWriter::apply(const PutWill& put) {
+    if (!is_owner(put.owner)) return;
+    const Message& message = *put.message;
+    constexpr std::int64_t never = -1;
+    put_will_.run(put.owner, put.delay,
+                  put.message_expiry ? std::int64_t{*put.message_expiry} : never, put.flags,
+                  checksum_of(message), message.topic, blob(message.properties),
+                  blob(message.payload));
+}
+
+void UnitWriter::apply(const DropWill& drop) { drop_will_.run(drop.owner); }
+
+// What belongs to no owner
+
+void UnitWriter::apply(const PutRetained& put) {
+    const Message& message = *put.message;
+    put_retained_.run(message.topic, put.stamp, put.expires, put.flags, put.publisher,
+                      checksum_of(message), blob(message.properties), blob(message.payload));
+}
+
+void UnitWriter::apply(const DropRetained& drop) {
+    put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{});
+}
+
+void UnitWriter::apply(const PutDelayed& put) {
+    const Message& message = *put.message;
+    put_delayed_.run(put.id, put.flags, put.user, put.name, checksum_of(message), message.topic,
+                     blob(message.properties), blob(message.payload));
+}
+
+void UnitWriter::apply(const TakeDelayed& take) { take_delayed_.run(take.id); }
+
+void UnitWriter::apply(const PutUser& put) {
+    put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause);
+}
+
+void UnitWriter::apply(const DropUser& drop) { drop_user_.run(drop.name); }
+
+}  // namespace pulsegate

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/store/database.h"
+#include "server/store/unit.h"
+#include "server/store/waiting_index.h"
+
+namespace pulsegate {
+
+/// Writes operations to the tables, within a transaction that the caller has opened. Of the index,
+/// which shows what is committed, it changes nothing: the cursors that the transaction changes are
+/// kept here until it is.
+class UnitWriter {
+public:
+    UnitWriter(Database& database, const WaitingIndex& index);
+
+    /// A transaction begins, also one that is tried again.
+    void begin();
+
+    /// False if the unit is void, and nothing was written. Ask the database for errors.
+    bool write(const Unit& unit);
+
+    /// Writes the cursors: the transaction ends.
+    void finish();
+
+    void remove_messages(const std::vector<Stamp>& stamps);
+    /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
+    void forget_dropped_before(Stamp stamp) { forget_dropped_.run(stamp); }
+    void put_meta(const char* key, std::uint64_t value) { put_meta_.run(key, value); }
+
+    /// Bytes of bodies and receivers that were written since `begin`.
+    std::size_t bytes() const { return bytes_; }
+
+    /// The cursors after the transaction. Nothing: the owner has ended.
+    using Cursors = boost::unordered_flat_map<OwnerId, std::optional<Cursor>>;
+    Cursors& cursors() { return cursors_; }
+
+private:
+    void apply(const PutMessage& put);
+    void apply(const Done& done);
+    void apply(const PutOwner& put);
+    void apply(const EndOwner& end);
+    void apply(const PutSubscription& put);
+    void apply(const DropSubscription& drop);
+    void apply(const PutAbsence& put);
+    void apply(const DropAbsence& drop);
+    void apply(const PutIncoming& put);
+    void apply(const DropIncoming& drop);
+    void apply(const PutExchange& put);
+    void apply(const ReleaseExchange& release);
+    void apply(const DropExchange& drop);
+    void apply(const PutWill& put);
+    void apply(const DropWill& drop);
+    void apply(const PutRetained& put);
+    void apply(const DropRetained& drop);
+    void apply(const PutDelayed& put);
+    void apply(const TakeDelayed& take);
+    void apply(const PutUser& put);
+    void apply(const DropUser& drop);
+
+    bool is_void(const Unit& unit);
+    bool is_owner(OwnerId owner);
+    Cursor* cursor(OwnerId owner);
+    std::vector<Receiver> with_stored_receivers(const PutMessage& put);
+    void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
+    void write_message(const PutMessage& put, const std::string& receivers);
+
+    Database& database_;
+    const WaitingIndex& index_;
+    Cursors cursors_;
+    std::size_t bytes_ = 0;
+
+    Statement message_receivers_;
+    Statement receivers_between_;
+    Statement add_message_;
+    Statement add_receivers_;
+    Statement remove_message_;
+    Statement put_cursor_;
+    Statement put_owner_;
+    std::vector<std::unique_ptr<Statement>> end_owner_;
+    Statement put_subscription_;
+    Statement drop_subscription_;
+    Statement put_absence_;
+    Statement drop_absence_;
+    Statement put_incoming_;
+    Statement drop_incoming_;
+    Statement put_exchange_;
+    Statement release_exchange_;
+    Statement drop_exchange_;
+    Statement put_will_;
+    Statement drop_will_;
+    Statement put_retained_;
+    Statement forget_dropped_;
+    Statement put_delayed_;
+    Statement find_delayed_;
+    Statement take_delayed_;
+    Statement put_user_;
+    Statement drop_user_;
+    Statement put_meta_;
+};
+
+}  // namespace pulsegate
