@@ -1,0 +1,222 @@
+#include "tests/support/ledger_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <future>
+#include <variant>
+
+#include "server/base/hash.h"
+#include "server/base/overloaded.h"
+
+namespace pulsegate {
+
+namespace {
+
+std::string body(const MessageRef& message) {
+    return fmt::format("{}|{}|{}|{:x}", message->topic, message->properties,
+                       message->payload.size(), stable_hash(message->payload));
+}
+
+std::string line(WallMillis expires, std::uint32_t flags, const MessageRef& message) {
+    return fmt::format("{} {} {}", expires, flags, body(message));
+}
+
+template <class Map>
+void end_all(Map& map, OwnerId owner) {
+    std::erase_if(map, [&](const auto& entry) { return entry.first.first == owner; });
+}
+
+}  // namespace
+
+MessageRef message(std::string topic, std::string payload, std::string properties) {
+    return share({.topic = std::move(topic),
+                  .payload = std::move(payload),
+                  .properties = std::move(properties)});
+}
+
+bool StoredState::apply(const Unit& unit) {
+    for (const Operation& operation : unit.operations)
+        if (const auto* take = std::get_if<TakeDelayed>(&operation))
+            if (!delayed_.contains(take->id)) return false;
+    for (const Operation& operation : unit.operations) apply_one(operation);
+    return true;
+}
+
+void StoredState::apply_one(const Operation& operation) {
+    std::visit(Overloaded{
+                   [&](const PutMessage& what) { put(what); },
+                   [&](const Done& what) { done(what); },
+                   [&](const PutOwner& what) { owner(what); },
+                   [&](const EndOwner& what) { end(what.owner); },
+                   [&](const PutSubscription& what) { subscription(what); },
+                   [&](const DropSubscription& what) {
+                       subscriptions_.erase({what.owner, what.filter});
+                   },
+                   [&](const PutAbsence& what) { absence(what); },
+                   [&](const DropAbsence& what) { absences_.erase(what.owner); },
+                   [&](const PutIncoming& what) { incoming(what); },
+                   [&](const DropIncoming& what) {
+                       incoming_.erase({what.owner, what.packet_id});
+                   },
+                   [&](const PutExchange& what) { exchange(what, false); },
+                   [&](const ReleaseExchange& what) { release(what); },
+                   [&](const DropExchange& what) {
+                       exchanges_.erase({what.owner, what.packet_id});
+                   },
+                   [&](const PutWill& what) { will(what); },
+                   [&](const DropWill& what) { wills_.erase(what.owner); },
+                   [&](const PutRetained& what) { retained(what); },
+                   [&](const DropRetained& what) { retain(what.stamp, what.topic, ""); },
+                   [&](const PutDelayed& what) { delayed(what); },
+                   [&](const TakeDelayed& what) { delayed_.erase(what.id); },
+                   [&](const PutUser& what) { user(what); },
+                   [&](const DropUser& what) { users_.erase(what.name); },
+               },
+               operation);
+}
+
+void StoredState::put(const PutMessage& put) {
+    const WaitingMessage about{
+        .stamp = put.stamp,
+        .expires = put.expires,
+        .flags = put.flags,
+        .bytes = put.message->properties.size() + put.message->payload.size()};
+    bool first = true;
+    for (const auto& [key, line] : waiting_) first = first && key.first != put.stamp;
+    if (first) bodies_[put.stamp] = line(put.expires, put.flags, put.message);
+    for (const Receiver& receiver : put.receivers)
+        if (known(receiver.owner)) waiting(about, receiver);
+}
+
+void StoredState::done(const Done& done) {
+    std::erase_if(waiting_, [&](const auto& entry) {
+        const auto& [stamp, owner] = entry.first;
+        return owner == done.owner &&
+               (stamp <= done.upto ||
+                std::find(done.beyond.begin(), done.beyond.end(), stamp) != done.beyond.end());
+    });
+}
+
+void StoredState::end(OwnerId owner) {
+    owners_.erase(owner);
+    absences_.erase(owner);
+    wills_.erase(owner);
+    end_all(subscriptions_, owner);
+    end_all(exchanges_, owner);
+    std::erase_if(incoming_, [&](const Packet& packet) { return packet.first == owner; });
+    std::erase_if(waiting_, [&](const auto& entry) { return entry.first.second == owner; });
+}
+
+void StoredState::release(const ReleaseExchange& release) {
+    const auto found = exchanges_.find({release.owner, release.packet_id});
+    if (found != exchanges_.end()) found->second.second = true;
+}
+
+void StoredState::retain(Stamp stamp, const std::string& topic, const Line& line) {
+    auto& kept = retained_[topic];
+    if (stamp > kept.first) kept = {stamp, line};
+}
+
+void StoredState::owner(PutOwner put) {
+    owners_[put.owner] = fmt::format("{} {} {} {} {}", static_cast<int>(put.kind), put.user,
+                                     put.client, put.expiry, put.protocol);
+}
+
+void StoredState::subscription(PutSubscription put) {
+    if (known(put.owner))
+        subscriptions_[{put.owner, put.filter}] =
+            fmt::format("{} {} {}", put.options, put.identifier, put.owed);
+}
+
+void StoredState::absence(PutAbsence put) {
+    if (known(put.owner)) absences_[put.owner] = put.ends;
+}
+
+void StoredState::incoming(PutIncoming put) {
+    if (known(put.owner)) incoming_.insert({put.owner, put.packet_id});
+}
+
+void StoredState::exchange(PutExchange put, bool released) {
+    if (known(put.owner)) exchanges_[{put.owner, put.packet_id}] = {put.stamp, released};
+}
+
+void StoredState::will(PutWill put) {
+    if (known(put.owner))
+        wills_[put.owner] = fmt::format("{} {} {}", put.delay, put.message_expiry.value_or(0),
+                                        line(0, put.flags, put.message));
+}
+
+void StoredState::waiting(const WaitingMessage& message, const Receiver& receiver) {
+    waiting_[{message.stamp, receiver.owner}] =
+        fmt::format("{} {} {}", static_cast<int>(receiver.qos), receiver.retain,
+                    fmt::join(receiver.identifiers, ","));
+}
+
+void StoredState::retained(PutRetained put) {
+    retain(put.stamp, put.message->topic,
+           fmt::format("{} {}", put.publisher, line(put.expires, put.flags, put.message)));
+}
+
+void StoredState::delayed(PutDelayed put) {
+    if (put.name)
+        std::erase_if(delayed_, [&](const auto& entry) {
+            const auto& [user, name, line] = entry.second;
+            return user == put.user && name == put.name;
+        });
+    delayed_[put.id] = {put.user, put.name, line(0, put.flags, put.message)};
+}
+
+void StoredState::user(PutUser put) {
+    users_[put.name] = fmt::format("{} {} {} {}", put.version, put.since, put.last_seen, put.cause);
+}
+
+std::vector<Stamp> StoredState::stamps() const {
+    std::set<Stamp> all;
+    for (const auto& [key, line] : waiting_) all.insert(key.first);
+    return {all.begin(), all.end()};
+}
+
+Ledger::Start StoredState::read(Ledger& ledger) {
+    constexpr std::int64_t end_of_time = (1LL << 32) - 1;
+    const Ledger::Start start = ledger.load(*this, end_of_time);
+    std::promise<std::vector<StoredMessage>> answered;
+    ledger.read_messages(stamps(), [&](Outcome, std::vector<StoredMessage> found) {
+        answered.set_value(std::move(found));
+    });
+    for (const StoredMessage& found : answered.get_future().get())
+        bodies_[found.stamp] = line(found.expires, found.flags, found.message);
+    return start;
+}
+
+std::string StoredState::text() const {
+    std::string out;
+    for (const auto& [id, line] : owners_) out += fmt::format("owner {} {}\n", id, line);
+    for (const auto& [key, line] : subscriptions_)
+        out += fmt::format("subscription {} {} {}\n", key.first, key.second, line);
+    for (const auto& [owner, ends] : absences_) out += fmt::format("absence {} {}\n", owner, ends);
+    for (const auto& [owner, packet] : incoming_)
+        out += fmt::format("incoming {} {}\n", owner, packet);
+    for (const auto& [key, exchange] : exchanges_)
+        out += fmt::format("exchange {} {} {} {}\n", key.first, key.second, exchange.first,
+                           exchange.second);
+    for (const auto& [owner, line] : wills_) out += fmt::format("will {} {}\n", owner, line);
+    for (const auto& [key, line] : waiting_)
+        out += fmt::format("message {} for {}: {}\n", key.first, key.second, line);
+    for (const Stamp stamp : stamps()) {
+        const auto found = bodies_.find(stamp);
+        out += fmt::format("body {} {}\n", stamp,
+                           found == bodies_.end() ? "is missing" : found->second);
+    }
+    for (const auto& [topic, kept] : retained_)
+        if (!kept.second.empty()) out += fmt::format("retained {} {}\n", kept.first, kept.second);
+    for (const auto& [id, delayed] : delayed_) {
+        const auto& [user, name, line] = delayed;
+        out += fmt::format("delayed {} {} {} {}\n", id, user, name.value_or("-"), line);
+    }
+    for (const auto& [name, line] : users_) out += fmt::format("user {} {}\n", name, line);
+    return out;
+}
+
+}  // namespace pulsegate

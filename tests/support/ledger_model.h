@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "server/store/ledger.h"
+
+namespace pulsegate {
+
+/// What a ledger has stored, in the plainest way: the contents of its tables. It is a model when
+/// units are applied to it, and a copy of a real ledger when that loads into it; both are compared
+/// as text.
+class StoredState : public Ledger::Visitor {
+public:
+    /// False if the unit is void, and has changed nothing.
+    bool apply(const Unit& unit);
+
+    /// Fills it from a ledger that was just opened, bodies of messages included.
+    Ledger::Start read(Ledger& ledger);
+
+    /// One line for each thing.
+    std::string text() const;
+
+    bool waits(OwnerId owner, Stamp stamp) const { return waiting_.contains({stamp, owner}); }
+    std::vector<Stamp> stamps() const;
+
+    void owner(PutOwner put) override;
+    void subscription(PutSubscription put) override;
+    void absence(PutAbsence put) override;
+    void incoming(PutIncoming put) override;
+    void exchange(PutExchange put, bool released) override;
+    void will(PutWill put) override;
+    void waiting(const WaitingMessage& message, const Receiver& receiver) override;
+    void retained(PutRetained put) override;
+    void delayed(PutDelayed put) override;
+    void user(PutUser put) override;
+
+private:
+    using Line = std::string;
+    using Packet = std::pair<OwnerId, std::uint16_t>;
+
+    void apply_one(const Operation& operation);
+    void put(const PutMessage& put);
+    void done(const Done& done);
+    void end(OwnerId owner);
+    void release(const ReleaseExchange& release);
+    void retain(Stamp stamp, const std::string& topic, const Line& line);
+    bool known(OwnerId owner) const { return owners_.contains(owner); }
+
+    std::map<OwnerId, Line> owners_;
+    std::map<std::pair<OwnerId, std::string>, Line> subscriptions_;
+    std::map<OwnerId, WallMillis> absences_;
+    std::set<Packet> incoming_;
+    std::map<Packet, std::pair<Stamp, bool>> exchanges_;
+    std::map<OwnerId, Line> wills_;
+    std::map<Stamp, Line> bodies_;
+    std::map<std::pair<Stamp, OwnerId>, Line> waiting_;
+    std::map<std::string, std::pair<Stamp, Line>> retained_;  ///< an empty line: dropped
+    std::map<std::uint64_t, std::tuple<std::string, std::optional<std::string>, Line>> delayed_;
+    std::map<std::string, Line> users_;
+};
+
+/// A message with this content.
+MessageRef message(std::string topic, std::string payload, std::string properties = "");
+
+}  // namespace pulsegate
