@@ -245,13 +245,13 @@ private:
 /// Submits a script, and notes what it is told.
 class Player {
 public:
-    explicit Player(const Script& script) : script_(script) {}
+    Player(const Script& script, const FaultyDisk& disk) : script_(script), disk_(disk) {}
 
-    void play(SqliteLedger& ledger, const FaultyDisk& disk) {
+    void play(SqliteLedger& ledger) {
         for (const std::size_t group : script_.groups) {
             const std::size_t end = submitted_ + group;
             while (submitted_ < end) submit(ledger, end);
-            if (!await(end, disk)) return;
+            if (!await(end)) return;
         }
     }
 
@@ -280,19 +280,23 @@ private:
     void tell(std::size_t number, Outcome outcome) {
         const std::lock_guard lock(mutex_);
         changed_.notify_one();
-        if (outcome == Outcome::refused) return;
+        if (outcome == Outcome::refused) {
+            if (!disk_.dead()) wrong_ = fmt::format("{} was refused", number);
+            return;
+        }
         if (number != told_) wrong_ = fmt::format("{} was told after {} others", number, told_);
         if (outcome != script_.outcomes[number]) wrong_ = fmt::format("{} went wrong", number);
         told_ = number + 1;
     }
 
-    bool await(std::size_t end, const FaultyDisk& disk) {
+    bool await(std::size_t end) {
         std::unique_lock lock(mutex_);
-        while (told_ < end && !disk.dead()) changed_.wait_for(lock, 1ms);
+        while (told_ < end && wrong_.empty() && !disk_.dead()) changed_.wait_for(lock, 1ms);
         return told_ == end;
     }
 
     const Script& script_;
+    const FaultyDisk& disk_;
     std::size_t submitted_ = 0;
     std::mutex mutex_;
     std::condition_variable changed_;
@@ -302,7 +306,7 @@ private:
 
 SqliteLedger::Options options(const TemporaryFolder& folder, const FaultyDisk& disk) {
     return {.folder = folder.path("data"),
-            .patience = 1min,
+            .patience = 5s,  // for a disk that is dead
             .first_pause = 0ms,
             .wal_bytes = 24 * 4096,  // so that there are checkpoints, too
             .vfs = disk.vfs()};
@@ -344,12 +348,12 @@ private:
     bool coin() { return random_() % 2 == 0; }
 
     Told run() {
-        Player player(script_);
+        Player player(script_, disk_);
         try {
             SqliteLedger ledger(options(folder_, disk_));
             StoredState nothing;
             nothing.read(ledger);
-            player.play(ledger, disk_);
+            player.play(ledger);
             if (coin()) disk_.cut_power();
         } catch (const std::runtime_error&) {  // it did not even start
         }

@@ -244,6 +244,20 @@ TEST_CASE("a message that nobody waited for any more can get receivers again") {
     CHECK_FALSE(store.found().waits(1, 5));
 }
 
+TEST_CASE("a message that gets receivers again while many are to be deleted is kept") {
+    constexpr Stamp many = 3000;
+    Store store;
+    std::vector<Operation> operations{session(1), session(2, "bob")};
+    for (Stamp stamp = 1; stamp <= many; ++stamp) operations.push_back(put(stamp, {1}));
+    commit(*store, std::move(operations));
+    commit(*store, {Done{.owner = 1, .upto = many}});
+    commit(*store, {put(many, {2})});  // with the first deletions
+    while (!stored_of(*store, {many - 1}).empty()) commit(*store, {});
+    CHECK(stored_of(*store, {many}).size() == 1);
+    store.restart();
+    CHECK(store.found().stamps() == std::vector{many});
+}
+
 TEST_CASE("a message that is stored late is found at the next start, though later ones are done") {
     Store store;
     commit(*store, {session(1), session(2, "bob"), put(5, {1, 2}), put(9, {1, 2})});

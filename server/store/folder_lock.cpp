@@ -16,7 +16,7 @@ namespace pulsegate {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& folder, std::string_view why) {
+[[noreturn]] void refuse_folder(const std::string& folder, std::string_view why) {
     throw std::runtime_error(
         fmt::format("can't keep data in {}: {}; --data names the folder, --data none keeps nothing",
                     folder, why));
@@ -32,16 +32,17 @@ std::string holder(int file) {
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder) {
-    if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST) refuse(folder, std::strerror(errno));
+    if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST)
+        refuse_folder(folder, std::strerror(errno));
     const std::string path = folder + "/lock";
     file_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640));
-    if (!file_) refuse(folder, std::strerror(errno));
+    if (!file_) refuse_folder(folder, std::strerror(errno));
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
-        refuse(folder, fmt::format("process {} uses it", holder(file_.get())));
+        refuse_folder(folder, fmt::format("process {} uses it", holder(file_.get())));
     const std::string pid = std::to_string(::getpid()) + '\n';
     if (::ftruncate(file_.get(), 0) != 0 ||
         ::pwrite(file_.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
-        refuse(folder, std::strerror(errno));
+        refuse_folder(folder, std::strerror(errno));
 }
 
 }  // namespace pulsegate

@@ -50,22 +50,32 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const Done& what) { done(what); },
                    [&](const PutOwner& what) { owner(what); },
                    [&](const EndOwner& what) { end(what.owner); },
-                   [&](const PutSubscription& what) { subscription(what); },
+                   [&](const PutSubscription& what) {
+                       if (known(what.owner)) subscription(what);
+                   },
                    [&](const DropSubscription& what) {
                        subscriptions_.erase({what.owner, what.filter});
                    },
-                   [&](const PutAbsence& what) { absence(what); },
+                   [&](const PutAbsence& what) {
+                       if (known(what.owner)) absence(what);
+                   },
                    [&](const DropAbsence& what) { absences_.erase(what.owner); },
-                   [&](const PutIncoming& what) { incoming(what); },
+                   [&](const PutIncoming& what) {
+                       if (known(what.owner)) incoming(what);
+                   },
                    [&](const DropIncoming& what) {
                        incoming_.erase({what.owner, what.packet_id});
                    },
-                   [&](const PutExchange& what) { exchange(what, false); },
+                   [&](const PutExchange& what) {
+                       if (known(what.owner)) exchange(what, false);
+                   },
                    [&](const ReleaseExchange& what) { release(what); },
                    [&](const DropExchange& what) {
                        exchanges_.erase({what.owner, what.packet_id});
                    },
-                   [&](const PutWill& what) { will(what); },
+                   [&](const PutWill& what) {
+                       if (known(what.owner)) will(what);
+                   },
                    [&](const DropWill& what) { wills_.erase(what.owner); },
                    [&](const PutRetained& what) { retained(what); },
                    [&](const DropRetained& what) { retain(what.stamp, what.topic, ""); },
@@ -125,27 +135,21 @@ void StoredState::owner(PutOwner put) {
 }
 
 void StoredState::subscription(PutSubscription put) {
-    if (known(put.owner))
-        subscriptions_[{put.owner, put.filter}] =
-            fmt::format("{} {} {}", put.options, put.identifier, put.owed);
+    subscriptions_[{put.owner, put.filter}] =
+        fmt::format("{} {} {}", put.options, put.identifier, put.owed);
 }
 
-void StoredState::absence(PutAbsence put) {
-    if (known(put.owner)) absences_[put.owner] = put.ends;
-}
+void StoredState::absence(PutAbsence put) { absences_[put.owner] = put.ends; }
 
-void StoredState::incoming(PutIncoming put) {
-    if (known(put.owner)) incoming_.insert({put.owner, put.packet_id});
-}
+void StoredState::incoming(PutIncoming put) { incoming_.insert({put.owner, put.packet_id}); }
 
 void StoredState::exchange(PutExchange put, bool released) {
-    if (known(put.owner)) exchanges_[{put.owner, put.packet_id}] = {put.stamp, released};
+    exchanges_[{put.owner, put.packet_id}] = {put.stamp, released};
 }
 
 void StoredState::will(PutWill put) {
-    if (known(put.owner))
-        wills_[put.owner] = fmt::format("{} {} {}", put.delay, put.message_expiry.value_or(0),
-                                        line(0, put.flags, put.message));
+    wills_[put.owner] = fmt::format("{} {} {}", put.delay, put.message_expiry.value_or(0),
+                                    line(0, put.flags, put.message));
 }
 
 void StoredState::waiting(const WaitingMessage& message, const Receiver& receiver) {
