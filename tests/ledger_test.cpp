@@ -250,8 +250,11 @@ TEST_CASE("a message that gets receivers again while many are to be deleted is k
     std::vector<Operation> operations{session(1), session(2, "bob")};
     for (Stamp stamp = 1; stamp <= many; ++stamp) operations.push_back(put(stamp, {1}));
     commit(*store, std::move(operations));
-    commit(*store, {Done{.owner = 1, .upto = many}});
-    commit(*store, {put(many, {2})});  // with the first deletions
+    store.disk().hold_syncs();
+    submit(*store, {Done{.owner = 1, .upto = many}});
+    store.disk().await_sync();
+    submit(*store, {put(many, {2})});  // with the first deletions
+    store.disk().release_syncs();
     while (!stored_of(*store, {many - 1}).empty()) commit(*store, {});
     CHECK(stored_of(*store, {many}).size() == 1);
     store.restart();
