@@ -88,7 +88,7 @@ class InsidersTest(unittest.TestCase):
                 pass
         gateway.wait_for_log("unfinished packets take too much of memory-budget")
         if not SANITIZED:
-            self.assertLess(gateway.rss() - before, 50 * MEBIBYTE)
+            self.assertLess(gateway.rss() - before, 80 * MEBIBYTE)  # of which the allocator keeps some
         self.client(gateway, "honest").ping()
 
     def test_no_session_ends_for_what_another_user_has_queued(self):
