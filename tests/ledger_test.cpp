@@ -287,7 +287,7 @@ TEST_CASE("a unit that takes a delayed message is void if another one has taken 
 TEST_CASE("only delayed messages that are due before the given time are loaded, in their order") {
     struct Delayed : Ledger::Visitor {
         std::vector<std::uint64_t> ids;
-        void delayed(PutDelayed put) override { ids.push_back(put.id); }
+        void delayed(const PutDelayed& put) override { ids.push_back(put.id); }
     };
     RealStore store;
     const auto due = [](std::int64_t seconds) {

@@ -38,18 +38,18 @@ public:
     public:
         virtual ~Visitor() = default;
 
-        virtual void owner(PutOwner) {}
-        virtual void subscription(PutSubscription) {}
+        virtual void owner(const PutOwner&) {}
+        virtual void subscription(const PutSubscription&) {}
         virtual void absence(PutAbsence) {}
         virtual void incoming(PutIncoming) {}
         virtual void exchange(PutExchange, bool /*released*/) {}
-        virtual void will(PutWill) {}
+        virtual void will(const PutWill&) {}
         /// In the order of stamps.
         virtual void waiting(const WaitingMessage&, const Receiver&) {}
-        virtual void retained(PutRetained) {}
+        virtual void retained(const PutRetained&) {}
         /// The next ones to be published first.
-        virtual void delayed(PutDelayed) {}
-        virtual void user(PutUser) {}
+        virtual void delayed(const PutDelayed&) {}
+        virtual void user(const PutUser&) {}
     };
 
     /// Where this process begins to count.

@@ -64,7 +64,7 @@ void salvage_table(Database& damaged, Database& database, const Table& table) {
 std::string set_aside(const std::string& path) {
     std::string time = rfc3339(wall_now());
     std::erase(time, ':');
-    const std::string aside = path + ".bad-" + time;
+    std::string aside = path + ".bad-" + time;
     std::filesystem::rename(path, aside);
     std::error_code none;  // there may be no WAL
     std::filesystem::rename(path + "-wal", aside + "-wal", none);

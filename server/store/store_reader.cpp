@@ -96,7 +96,7 @@ public:
                              .message = read_body(row, 4)};
                 if (row.number(2) >= 0) will.message_expiry = row.as<std::uint32_t>(2);
                 if (!will.message) return log_damaged("will", row.number(0));
-                visitor_.will(std::move(will));
+                visitor_.will(will);
             });
     }
 
@@ -118,7 +118,7 @@ public:
                                 .publisher = row.bits(3),
                                 .message = read_body(row, 4, row.bits(0))};
                 if (!put.message) return log_damaged("retained", row.number(0));
-                visitor_.retained(std::move(put));
+                visitor_.retained(put);
             });
     }
 
@@ -133,7 +133,7 @@ public:
                                .message = read_body(row, 4)};
                 if (!row.is_null(3)) put.name = row.text(3);
                 if (!put.message) return log_damaged("delayed", row.number(0));
-                visitor_.delayed(std::move(put));
+                visitor_.delayed(put);
             },
             delayed_id(before, 0));
     }

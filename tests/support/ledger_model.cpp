@@ -129,12 +129,12 @@ void StoredState::retain(Stamp stamp, const std::string& topic, const Line& line
     if (stamp > kept.first) kept = {stamp, line};
 }
 
-void StoredState::owner(PutOwner put) {
+void StoredState::owner(const PutOwner& put) {
     owners_[put.owner] = fmt::format("{} {} {} {} {}", static_cast<int>(put.kind), put.user,
                                      put.client, put.expiry, put.protocol);
 }
 
-void StoredState::subscription(PutSubscription put) {
+void StoredState::subscription(const PutSubscription& put) {
     subscriptions_[{put.owner, put.filter}] =
         fmt::format("{} {} {}", put.options, put.identifier, put.owed);
 }
@@ -147,7 +147,7 @@ void StoredState::exchange(PutExchange put, bool released) {
     exchanges_[{put.owner, put.packet_id}] = {put.stamp, released};
 }
 
-void StoredState::will(PutWill put) {
+void StoredState::will(const PutWill& put) {
     wills_[put.owner] = fmt::format("{} {} {}", put.delay, put.message_expiry.value_or(0),
                                     line(0, put.flags, put.message));
 }
@@ -158,12 +158,12 @@ void StoredState::waiting(const WaitingMessage& message, const Receiver& receive
                     fmt::join(receiver.identifiers, ","));
 }
 
-void StoredState::retained(PutRetained put) {
+void StoredState::retained(const PutRetained& put) {
     retain(put.stamp, put.message->topic,
            fmt::format("{} {}", put.publisher, line(put.expires, put.flags, put.message)));
 }
 
-void StoredState::delayed(PutDelayed put) {
+void StoredState::delayed(const PutDelayed& put) {
     if (put.name)
         std::erase_if(delayed_, [&](const auto& entry) {
             const auto& [user, name, line] = entry.second;
@@ -172,7 +172,7 @@ void StoredState::delayed(PutDelayed put) {
     delayed_[put.id] = {put.user, put.name, line(0, put.flags, put.message)};
 }
 
-void StoredState::user(PutUser put) {
+void StoredState::user(const PutUser& put) {
     users_[put.name] = fmt::format("{} {} {} {}", put.version, put.since, put.last_seen, put.cause);
 }
 

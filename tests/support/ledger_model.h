@@ -30,16 +30,16 @@ public:
     bool waits(OwnerId owner, Stamp stamp) const { return waiting_.contains({stamp, owner}); }
     std::vector<Stamp> stamps() const;
 
-    void owner(PutOwner put) override;
-    void subscription(PutSubscription put) override;
+    void owner(const PutOwner& put) override;
+    void subscription(const PutSubscription& put) override;
     void absence(PutAbsence put) override;
     void incoming(PutIncoming put) override;
     void exchange(PutExchange put, bool released) override;
-    void will(PutWill put) override;
+    void will(const PutWill& put) override;
     void waiting(const WaitingMessage& message, const Receiver& receiver) override;
-    void retained(PutRetained put) override;
-    void delayed(PutDelayed put) override;
-    void user(PutUser put) override;
+    void retained(const PutRetained& put) override;
+    void delayed(const PutDelayed& put) override;
+    void user(const PutUser& put) override;
 
 private:
     using Line = std::string;
