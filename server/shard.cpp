@@ -128,7 +128,7 @@ void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis n
 }
 
 void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
-    admission_.weigh_if_due(now);
+    admission_.weigh_if_due(now, bytes_of_messages());
     if (connection.session) broker_.handle(*connection.session, packet, now);
 }
 

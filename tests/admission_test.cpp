@@ -295,8 +295,17 @@ TEST_CASE("beyond the memory budget there is no room, and below there is") {
     CHECK(admission.reached() == Limit::memory_budget);
 
     Admission busy({.max_connections = 0, .memory_budget = 1}, 10);
-    busy.weigh_if_due(1000);  // at its first packet
+    busy.weigh_if_due(1000, 0);  // at its first packet
     CHECK(busy.reached() == Limit::memory_budget);
+
+    Admission fast({}, 10);
+    fast.weigh_if_due(1000, 0);
+    const auto before = fast.memory();
+    const std::string large(32 * 1024 * 1024, 'x');
+    fast.weigh_if_due(1001, 4 * 1024 * 1024);
+    CHECK(fast.memory() == before);
+    fast.weigh_if_due(1001, 4 * 1024 * 1024 + 1);  // messages have grown
+    CHECK(fast.memory() > before + large.size() / 2);
 
     Admission roomy({}, 10);
     roomy.weigh();

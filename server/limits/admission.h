@@ -38,11 +38,15 @@ public:
 
     /// Measures the resident memory of the process.
     void weigh();
-    /// The same, unless it was measured less than 50 ms ago: for each packet, since packets are
-    /// what makes memory grow.
-    void weigh_if_due(Millis now) {
-        if (now < next_weighing_.load(std::memory_order_relaxed)) return;
+    /// The same, unless it was measured less than 50 ms ago, and messages have hardly grown since:
+    /// for each packet, since packets are what makes memory grow. `message_bytes` is what all
+    /// messages take.
+    void weigh_if_due(Millis now, std::size_t message_bytes) {
+        const bool in_time = now < next_weighing_.load(std::memory_order_relaxed);
+        const auto weighed = message_bytes_.load(std::memory_order_relaxed);
+        if (in_time && message_bytes <= weighed + message_growth) return;
         next_weighing_.store(now + weighing_interval, std::memory_order_relaxed);
+        message_bytes_.store(message_bytes, std::memory_order_relaxed);
         weigh();
     }
 
@@ -60,6 +64,7 @@ public:
 private:
     static constexpr std::size_t courtesy = 64;
     static constexpr Millis weighing_interval = 50;
+    static constexpr std::size_t message_growth = 4 * 1024 * 1024;
 
     std::size_t file_limit_;
     std::size_t capacity_;
@@ -68,6 +73,7 @@ private:
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<Millis> next_weighing_{0};
+    std::atomic<std::size_t> message_bytes_{0};  ///< when it was measured last
 };
 
 }  // namespace pulsegate
