@@ -270,7 +270,7 @@ private:
     void submit(SqliteLedger& ledger, std::size_t end) {
         const std::size_t number = submitted_++;
         Unit unit{script_.units[number],
-                  [this, number](Outcome outcome) { tell(number, outcome); }};
+                  [this, number](Outcome outcome, auto&) { tell(number, outcome); }};
         if (submitted_ < end)
             ledger.submit_lazily(std::move(unit));
         else

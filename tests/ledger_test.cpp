@@ -28,7 +28,7 @@ namespace {
 
 std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations) {
     auto told = std::make_shared<std::promise<Outcome>>();
-    ledger.submit({std::move(operations), [told](Outcome outcome) { told->set_value(outcome); }});
+    ledger.submit({std::move(operations), [told](Outcome outcome, auto&) { told->set_value(outcome); }});
     return told->get_future();
 }
 
@@ -167,7 +167,7 @@ void answers_in_order(Ledger& ledger) {
     nothing.read(ledger);
     std::vector<int> order;
     const auto note = [&](int number) {
-        return [&order, number](Outcome) { order.push_back(number); };
+        return [&order, number](Outcome, auto&) { order.push_back(number); };
     };
     ledger.submit({{session(1)}, note(1)});
     ledger.submit_lazily({{put(5, {1})}, note(2)});
@@ -343,7 +343,7 @@ TEST_CASE("lazy units wait for the next commit") {
 TEST_CASE("lazy units wait no longer than a second") {
     Store store;
     std::promise<Outcome> told;
-    store->submit_lazily({{session(1)}, [&](Outcome outcome) { told.set_value(outcome); }});
+    store->submit_lazily({{session(1)}, [&](Outcome outcome, auto&) { told.set_value(outcome); }});
     CHECK(told.get_future().get() == Outcome::committed);
 }
 

@@ -5,7 +5,7 @@
 namespace pulsegate {
 
 void MemoryLedger::submit(Unit unit) {
-    if (unit.completion) unit.completion(Outcome::committed);
+    if (unit.completion) unit.completion(Outcome::committed, unit.operations);
 }
 
 void MemoryLedger::find_owner(OwnerKind, std::string, std::string, OwnerAnswer answer) {

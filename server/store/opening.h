@@ -5,17 +5,10 @@
 #include <string>
 
 #include "server/store/database.h"
+#include "server/store/fsync.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
-
-/// How much of what is committed survives a power cut. A crash of the process loses nothing of it
-/// in any case.
-enum class Fsync : std::uint8_t {
-    always,       ///< all of it
-    each_second,  ///< all but the last second
-    never,        ///< whatever the system has written by then
-};
 
 /// A database that is ready for use, and what its `meta` table said.
 struct OpenStore {

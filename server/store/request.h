@@ -31,7 +31,7 @@ struct Request {
     /// Once.
     void answer() {
         if (auto* unit = std::get_if<Unit>(&what)) {
-            if (unit->completion) unit->completion(outcome);
+            if (unit->completion) unit->completion(outcome, unit->operations);
         } else if (auto* find = std::get_if<FindOwner>(&what)) {
             find->answer(outcome, std::move(find->found));
         } else if (auto* read = std::get_if<ReadMessages>(&what)) {

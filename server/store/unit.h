@@ -186,8 +186,9 @@ enum class Outcome : std::uint8_t {
     refused,    ///< nothing is promised: the disk did not take it in time, or the ledger has ended
 };
 
-/// Called once, on the ledger's thread. It must neither wait nor throw.
-using Completion = std::function<void(Outcome)>;
+/// Called once, on the ledger's thread, with the unit's operations, which it may take. It must
+/// neither wait nor throw.
+using Completion = std::function<void(Outcome, std::vector<Operation>& operations)>;
 
 /// Operations that are applied together or not at all, in their order.
 struct Unit {
