@@ -285,6 +285,13 @@ private:
     const char* group_ = "Options";
 };
 
+Fsync parse_fsync(const std::string& name, const std::string& text) {
+    if (text == "always") return Fsync::always;
+    if (text == "1s") return Fsync::each_second;
+    if (text == "never") return Fsync::never;
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose always, 1s or never", name, text));
+}
+
 /// Listeners, admin API, event loops and logs.
 void add_general(Settings& settings, Config& config) {
     settings.each("listen", "URL",
@@ -303,6 +310,14 @@ void add_general(Settings& settings, Config& config) {
         "events", "FILE", "",
         "Append every presence change to this file as a line of JSON; - is standard output",
         [&](auto&, auto& text) { config.events = text; });
+    settings.any("data", "DIR", "none",
+                 "Folder for all that outlives the process; none: a restart forgets everything",
+                 [&](auto&, auto& text) { config.data = text == "none" ? "" : text; });
+    settings.any(
+        "fsync", "always|1s|never", "always",
+        "When what is stored is forced to the disk: always before it is acknowledged; once "
+        "a second, and a power cut may take that second; or when the system likes",
+        [&](auto& name, auto& text) { config.fsync = parse_fsync(name, text); });
     settings.any("log-level", "LEVEL", "info",
                  "What to log to standard error: debug, info, warn or error",
                  [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });

@@ -14,6 +14,7 @@
 #include "server/login/authenticator.h"
 #include "server/login/login_queue.h"
 #include "server/session/settings.h"
+#include "server/store/fsync.h"
 #include "server/transport/tls.h"
 
 namespace pulsegate {
@@ -54,6 +55,8 @@ struct Config : BrokerSettings {
     Tls::Settings tls;
     std::string admin_token_file;
     std::string events;
+    std::string data;  ///< the folder; "": nothing is stored
+    Fsync fsync = Fsync::always;
     spdlog::level::level_enum log_level = spdlog::level::info;
 };
 

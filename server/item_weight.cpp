@@ -10,6 +10,9 @@ struct ShardMessageWeight {
     std::size_t operator()(const GroupDelivery& assigned) const {
         return weight_of(assigned.delivery.message);
     }
+    std::size_t operator()(const TrackedMessage& tracked) const {
+        return weight_of(tracked.message);
+    }
     std::size_t operator()(const GroupReturn& returned) const {
         return weight_of(returned.delivery.message);
     }

@@ -1,5 +1,6 @@
 #include "server/message.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -8,6 +9,9 @@ namespace pulsegate {
 namespace {
 
 std::atomic<std::size_t> shared_bytes{0};
+
+std::atomic<std::uint64_t> last_stamp{0};
+constexpr int clock_shift = 20;  ///< a million stamps a millisecond
 
 struct SharedMessage : Message {
     explicit SharedMessage(Message&& message) : Message(std::move(message)) {
@@ -50,8 +54,19 @@ Message make_message(std::string_view topic, std::string_view payload, const Pro
 }
 
 std::uint64_t next_stamp() {
-    static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+    const auto by_clock = static_cast<std::uint64_t>(wall_now()) << clock_shift;
+    auto last = last_stamp.load(std::memory_order_relaxed);
+    std::uint64_t next = 0;
+    do next = std::max(last + 1, by_clock);
+    while (!last_stamp.compare_exchange_weak(last, next, std::memory_order_relaxed));
+    return next;
+}
+
+void set_stamp_floor(std::uint64_t floor) {
+    auto last = last_stamp.load(std::memory_order_relaxed);
+    while (last < floor &&
+           !last_stamp.compare_exchange_weak(last, floor, std::memory_order_relaxed)) {
+    }
 }
 
 }  // namespace pulsegate

@@ -20,7 +20,8 @@ struct Message {
     QoS qos = QoS::at_most_once;
     bool retain = false;
     Millis expires = 0;           ///< when its Message Expiry Interval ends; 0: never
-    std::uint64_t stamp = 0;      ///< of a retained message: the latest stamp wins, on every shard
+    std::uint64_t stamp = 0;      ///< its number; later messages have larger ones; 0: it needs none
+    bool retained = false;        ///< every shard keeps it; of two, the one with the later stamp
     std::uint64_t publisher = 0;  ///< of a retained message: the client's fingerprint
     std::uint64_t sender = 0;     ///< fingerprint of the user who published it; 0: the gateway
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
@@ -49,6 +50,7 @@ struct Delivery {
     MessageRef message;
     QoS qos = QoS::at_most_once;
     bool retain = false;
+    std::uint32_t owner = 0;                     ///< for whom it is in the store, or 0
     std::vector<std::uint32_t> identifiers{};    ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
     std::shared_ptr<const std::string> share{};  ///< its `$share/group/filter`, or null
 
@@ -62,7 +64,11 @@ struct Delivery {
 Message make_message(std::string_view topic, std::string_view payload, const Properties& properties,
                      QoS qos, bool retain, Millis now);
 
-/// Larger than all earlier stamps of the process. From any thread.
+/// Larger than all earlier stamps, those before a restart included: in its upper bits is the wall
+/// clock, unless that was put back. From any thread.
 std::uint64_t next_stamp();
+
+/// Stamps are larger than this one from now on.
+void set_stamp_floor(std::uint64_t floor);
 
 }  // namespace pulsegate

@@ -14,6 +14,7 @@
 
 #include "server/auth/secret_file.h"
 #include "server/base/log.h"
+#include "server/data_store.h"
 #include "server/shard.h"
 
 namespace pulsegate {
@@ -89,12 +90,14 @@ Server::Server(const Config& config) try
                 fmt::format("events: {}; name a file that can be written, or -", error.what()));
         }
     }
+    if (!config_.data.empty())
+        store_ = std::make_unique<DataStore>(DataStore::Settings{config_.data, config_.fsync});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(
             shards_
                 .emplace_back(std::make_unique<Shard>(config_, i, admission_, address_limits_,
-                                                      authenticator_, events_.get()))
+                                                      authenticator_, events_.get(), store_.get()))
                 .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_,
@@ -105,6 +108,7 @@ Server::Server(const Config& config) try
         shard->use(authenticator_.rules());
         shard->use(authenticator_.password_lines());
     }
+    if (store_) restore();
     for (const ListenUrl& url : config_.listen) listen(url);
 } catch (const ConfigError&) {
     throw;
@@ -115,6 +119,13 @@ Server::Server(const Config& config) try
 }
 
 Server::~Server() { stop(); }
+
+/// In a thread that ends, for then the shards may have threads of their own.
+void Server::restore() {
+    std::vector<Broker*> brokers;
+    for (auto& shard : shards_) brokers.push_back(&shard->broker());
+    std::async(std::launch::async, [&] { store_->restore(brokers); }).get();
+}
 
 bool Server::authenticates_clients(const ListenUrl& url) const {
     if (!url.for_clients()) return !config_.admin_token_file.empty();
@@ -239,6 +250,9 @@ void Server::stop() {
     for (auto& thread : threads_) thread.join();
     threads_.clear();
     admin_->stop();
+    if (!store_) return;
+    for (auto& shard : shards_) shard->broker().flush_store();
+    store_->close();
 }
 
 }  // namespace pulsegate

@@ -15,6 +15,7 @@
 
 namespace pulsegate {
 
+class DataStore;
 class Shard;
 class Tls;
 
@@ -55,6 +56,7 @@ private:
     void listen(const ListenUrl& url);
     std::shared_ptr<const Tls> read_certificates() const;
     void await_presence_sent();
+    void restore();
 
     const Config config_;
     const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
@@ -64,6 +66,7 @@ private:
     Authenticator authenticator_;
     std::unique_ptr<Admin> admin_;  // outlives the shards: their mailboxes may hold its requests
     std::vector<std::unique_ptr<Shard>> shards_;
+    std::unique_ptr<DataStore> store_;  // its thread sends to the shards
     std::vector<Listening> listening_;
     std::vector<std::thread> threads_;
 };

@@ -62,10 +62,11 @@ LoginSettings login_settings(const Config& config) {
 }  // namespace
 
 Shard::Shard(const Config& config, unsigned index, Admission& admission,
-             AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events)
+             AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events,
+             DataStore* store)
     : index_(index),
       admission_(admission),
-      peers_(index, admission, events),
+      peers_(index, admission, events, store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
       transport_(io_, transport_settings(config, admission), {admission, address_limits}, counters_,
                  *this),
@@ -199,6 +200,15 @@ std::uint64_t Shard::receive_next() {
 }
 
 // -- time --
+
+void Shard::call_store_overdue(Millis when) {
+    store_timer_.expires_after(std::chrono::milliseconds(when - monotonic_now()));
+    store_timer_.async_wait([this](boost::system::error_code error) {
+        if (error) return;
+        broker_.store_overdue(monotonic_now());
+        transport_.end_turn();
+    });
+}
 
 void Shard::wait_for_tick() {
     const Millis now = monotonic_now();

@@ -38,7 +38,7 @@ public:
 
     /// `config` must outlive it.
     Shard(const Config& config, unsigned index, Admission& admission, AddressLimits& address_limits,
-          Authenticator& authenticator, LineWriter* events);
+          Authenticator& authenticator, LineWriter* events, DataStore* store);
     ~Shard();
 
     // Before `run`, from the thread that made it:
@@ -72,6 +72,8 @@ public:
     ShardStatus status() const;
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
+    /// Calls `Broker::store_overdue` then, unless it is called earlier anyway.
+    void call_store_overdue(Millis when);
     /// Does what is due by now, as at every tick.
     void advance();
     /// Sends what the task has brought about so far, rather than at the end of the turn.
@@ -89,7 +91,9 @@ private:
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
     std::uint64_t work() const override { return broker_.work(); }
-    bool congested() override { return broker_.unfinished() || peers_.congested(); }
+    bool congested() override {
+        return broker_.unfinished() || peers_.congested() || broker_.store_lags();
+    }
 
     void move_login(unsigned shard, WaitingLogin login) override;
     void begin_check(CheckTurn turn) override;
@@ -113,6 +117,7 @@ private:
     Admission& admission_;
     boost::asio::io_context io_{1};
     boost::asio::steady_timer timer_{io_};
+    boost::asio::steady_timer store_timer_{io_};
     Mailbox<Item> mailbox_{io_};
     Counters counters_;
     Interest interest_;

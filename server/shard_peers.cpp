@@ -2,20 +2,24 @@
 
 #include <algorithm>
 
+#include "server/data_store.h"
 #include "server/item_weight.h"
 #include "server/shard.h"
 
 namespace pulsegate {
 
-void ShardPeers::forward(const MessageRef& message, std::optional<unsigned> inbox) {
+void ShardPeers::forward(const MessageRef& message, std::optional<unsigned> inbox,
+                         PendingReceipt* receipt) {
     thread_.assert_here();
-    const bool for_all = message->stamp != 0;  // retained: every shard keeps it
+    const bool for_all = message->retained;
     const Interest::Topic topic(message->topic);
     for (unsigned shard = 0; shard < shards_.size(); ++shard) {
         if (shard == index_) continue;
         Shard& peer = *shards_[shard];
-        const bool wanted = for_all || shard == inbox || peer.interest().wants(topic);
-        if (wanted && peer.send(message) > most_weight_waiting) congested_ = true;
+        if (!for_all && shard != inbox && !peer.interest().wants(topic)) continue;
+        Shard::Item item = message;
+        if (receipt) item = ShardMessage(TrackedMessage{message, index_, receipt->add_part()});
+        if (peer.send(std::move(item)) > most_weight_waiting) congested_ = true;
     }
 }
 
@@ -35,6 +39,16 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
     if (shards_[shard]->send(std::move(message)) > most_weight_waiting && shard != index_)
         congested_ = true;
 }
+
+OwnerId ShardPeers::next_owner() { return store_->next_owner(); }
+
+void ShardPeers::submit(std::vector<Operation> operations, bool urgent) {
+    Shard& shard = *shards_[index_];
+    store_->submit(std::move(operations), urgent,
+                   [&shard](UnitDone done) { shard.send(ShardMessage(std::move(done))); });
+}
+
+void ShardPeers::call_store_overdue(Millis when) { shards_[index_]->call_store_overdue(when); }
 
 void ShardPeers::record(PresenceChange change) {
     thread_.assert_here();

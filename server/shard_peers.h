@@ -15,13 +15,14 @@
 namespace pulsegate {
 
 class Shard;
+class DataStore;
 
 /// The other shards, and the event log, as the broker of one shard sees them. It owns nothing but
 /// the knowledge whether any of them lags behind, and lives on its shard's thread.
 class ShardPeers final : public BrokerHost {
 public:
-    ShardPeers(unsigned index, const Admission& admission, LineWriter* events)
-        : index_(index), admission_(admission), events_(events) {}
+    ShardPeers(unsigned index, const Admission& admission, LineWriter* events, DataStore* store)
+        : index_(index), admission_(admission), events_(events), store_(store) {}
 
     /// All shards, its own included, by index; before they run.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
@@ -31,16 +32,22 @@ public:
     /// Does too much wait for a shard that messages were sent to?
     bool congested();
 
-    void forward(const MessageRef& message, std::optional<unsigned> inbox) override;
+    void forward(const MessageRef& message, std::optional<unsigned> inbox,
+                 PendingReceipt* receipt) override;
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;
     void record(PresenceChange change) override;
     MemoryState memory() const override;
+    bool stores() const override { return store_ != nullptr; }
+    OwnerId next_owner() override;
+    void submit(std::vector<Operation> operations, bool urgent) override;
+    void call_store_overdue(Millis when) override;
 
 private:
     const unsigned index_;
     const Admission& admission_;
     LineWriter* const events_;  ///< null: none
+    DataStore* const store_;    ///< null: none
     std::vector<Shard*> shards_;
     bool congested_ = false;
     [[no_unique_address]] OwnerThread thread_;

@@ -11,24 +11,30 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
                Counters& counters, BrokerHost& host)
     : settings_(settings),
       place_{shard, shards},
+      receipts_(place_, host),
+      journal_(place_, host),
       router_(interest),
       retained_({settings.max_retained_messages, settings.max_retained_bytes,
                  settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user}),
       sessions_(settings, place_),
       memory_(settings, host),
-      sender_(settings, host, counters),
+      sender_(settings, host, journal_, receipts_, counters),
       shared_(place_, interest, router_, sender_, counters, host),
       replay_(settings, place_, retained_, presence_, sender_, host),
-      fan_out_(settings, place_, router_, retained_, presence_, shared_, replay_, sender_, counters,
-               host),
-      announcer_(presence_, fan_out_, host),
-      publishing_(settings, authorizations_, memory_, fan_out_, sender_, counters),
+      fan_out_(settings, place_, router_, retained_, presence_, shared_, replay_, sender_, journal_,
+               receipts_, counters, host),
+      announcer_(presence_, fan_out_, journal_, host),
+      publishing_(settings, authorizations_, memory_, fan_out_, sender_, journal_, receipts_,
+                  counters),
       subscriptions_(settings, authorizations_, presence_, memory_, router_, shared_, replay_,
-                     sender_, counters),
+                     sender_, journal_, receipts_, counters),
       lifecycle_(settings, place_, sessions_, presence_, authorizations_, memory_, retained_,
-                 shared_, subscriptions_, replay_, fan_out_, announcer_, sender_, counters) {}
+                 shared_, subscriptions_, replay_, fan_out_, announcer_, sender_, journal_,
+                 receipts_, counters),
+      restore_(sessions_, presence_, subscriptions_, shared_, sender_, journal_) {}
 
 Broker::~Broker() {
+    receipts_.close();
     sessions_.for_each([this](Session& session) { session.state.unsubscribe_all(router_); });
 }
 
@@ -86,19 +92,24 @@ void Broker::drained(Session& session, Millis now) {
 
 void Broker::receive(ShardMessage& message, Millis now) {
     thread_.assert_here();
-    std::visit(Overloaded{
-                   [&](PresenceQuery& query) { replay_.receive(query, now); },
-                   [&](PresencePage& page) { replay_.receive(page, now); },
-                   [&](ReplayTurn& turn) { replay_.receive(turn, now); },
-                   // A shard has done it by now, and was only woken.
-                   [&](DeliveryTurn&) {
-                       while (unfinished()) go_on(now);
-                   },
-                   [&](GroupMembership& membership) { shared_.receive(membership); },
-                   [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
-                   [&](GroupReturn& returned) { shared_.receive(returned, now); },
-               },
-               message);
+    std::visit(
+        Overloaded{
+            [&](PresenceQuery& query) { replay_.receive(query, now); },
+            [&](PresencePage& page) { replay_.receive(page, now); },
+            [&](ReplayTurn& turn) { replay_.receive(turn, now); },
+            // A shard has done it by now, and was only woken.
+            [&](DeliveryTurn&) {
+                while (unfinished()) go_on(now);
+            },
+            [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
+            [&](ReceiptPart& part) { receipts_.settle(place_.index, part.receipt, part.refused); },
+            [&](JournalTurn&) { journal_.flush(); },
+            [&](UnitDone& done) { journal_.receive(done); },
+            [&](GroupMembership& membership) { shared_.receive(membership); },
+            [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
+            [&](GroupReturn& returned) { shared_.receive(returned, now); },
+        },
+        message);
 }
 
 // -- time --
@@ -106,12 +117,22 @@ void Broker::receive(ShardMessage& message, Millis now) {
 bool Broker::tick(Millis now) {
     thread_.assert_here();
     if (tick_at(now) != sessions_.now()) {
-        presence_.forget_some(wall_now(), settings_.forget_after);
+        presence_.forget_some(wall_now(), settings_.forget_after, [&](const User& user) {
+            if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
+        });
+        journal_.tick();
         retained_.forget_some(now);
     }
     authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
     return lifecycle_.expire(now) || more_to_judge;
+}
+
+bool Broker::store_lags() const {
+    // Half a second of a disk that takes what a shard can receive.
+    constexpr std::size_t most_bytes = 32 * 1024 * 1024;
+    constexpr std::size_t most_answers = 20'000;
+    return journal_.bytes() > most_bytes || receipts_.size() > most_answers;
 }
 
 // -- state, for the admin API and metrics --

@@ -15,6 +15,7 @@
 #include "server/session/authorizations.h"
 #include "server/session/broker_host.h"
 #include "server/session/fan_out.h"
+#include "server/session/journal.h"
 #include "server/session/lifecycle.h"
 #include "server/session/link.h"
 #include "server/session/memory_limits.h"
@@ -22,7 +23,9 @@
 #include "server/session/presence.h"
 #include "server/session/presence_announcer.h"
 #include "server/session/publishing.h"
+#include "server/session/receipts.h"
 #include "server/session/replay.h"
+#include "server/session/restore.h"
 #include "server/session/session_table.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
@@ -92,6 +95,16 @@ public:
 
     /// A message that was published on another shard.
     void receive(const MessageRef& message, Millis now) { fan_out_.receive(message, now); }
+    /// Hands in what is to be stored; so does each turn that brought something.
+    void flush_store() { journal_.flush(); }
+    /// Stores what clients take too long to acknowledge; to be called when the host was asked to.
+    void store_overdue(Millis now) { sender_.store_overdue(now); }
+    /// Does so much wait for the store that clients should be kept from publishing?
+    bool store_lags() const;
+    /// Before the shard runs.
+    Restore& restore() { return restore_; }
+    void restore_retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
+    void restore_presence(const PutUser& user) { presence_.restore(user, wall_now()); }
     void receive(ShardMessage& message, Millis now);
 
     /// Are there recipients left of messages that have very many? Call `go_on` in each turn until
@@ -129,6 +142,8 @@ private:
     const BrokerSettings& settings_;
     const ShardPlace place_;
 
+    Receipts receipts_;  // outlives all that refers to one
+    Journal journal_;
     Presence presence_;
     Router router_;
     Retained retained_;
@@ -144,6 +159,7 @@ private:
     Publishing publishing_;
     Subscriptions subscriptions_;
     Lifecycle lifecycle_;
+    Restore restore_;
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "server/message.h"
 #include "server/routing/interest.h"
@@ -9,6 +10,8 @@
 #include "server/session/shard_messages.h"
 
 namespace pulsegate {
+
+class PendingReceipt;
 
 /// How much of memory-budget is left: at `scarce` nothing should grow that need not.
 enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
@@ -18,8 +21,10 @@ enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
 class BrokerHost {
 public:
     /// Sends the message to all other shards that may have subscribers for it or must retain it,
-    /// and to the shard `inbox`, the home of the user whose inbox it is for.
-    virtual void forward(const MessageRef& message, std::optional<unsigned> inbox) = 0;
+    /// and to the shard `inbox`, the home of the user whose inbox it is for. Those that have
+    /// sessions in the store get a part of the receipt, if there is one.
+    virtual void forward(const MessageRef& message, std::optional<unsigned> inbox,
+                         PendingReceipt* receipt) = 0;
 
     /// The Interest of a shard, this one or another.
     virtual Interest& interest(unsigned shard) = 0;
@@ -31,6 +36,16 @@ public:
     virtual void record(PresenceChange change) = 0;
 
     virtual MemoryState memory() const = 0;
+
+    // The store.
+
+    /// Does anything outlive the process?
+    virtual bool stores() const = 0;
+    virtual OwnerId next_owner() = 0;
+    /// Hands in a unit. A UnitDone follows for each, in their order.
+    virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
+    /// Calls `Broker::store_overdue` at that time, unless it is to be called earlier.
+    virtual void call_store_overdue(Millis when) = 0;
 
 protected:
     ~BrokerHost() = default;

@@ -1,6 +1,7 @@
 #include "server/session/exchanges.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pulsegate {
 
@@ -10,18 +11,24 @@ Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
 }
 
 void Exchanges::forget_if_idle() {
-    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty() && flow_->released.empty())
+    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty() && flow_->released.empty() &&
+        flow_->held.empty())
         flow_.reset();
 }
 
 // -- messages to the client --
 
-const Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
+Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
     // The identifier is used up even if nothing is sent: the outbox counts the free ones from here
     // on.
-    const auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
+    auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
     last_packet_id_ = sent.packet_id;
     return sent;
+}
+
+void Exchanges::restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id,
+                        bool released) {
+    flowing(totals).outbox.restore(std::move(delivery), packet_id, released);
 }
 
 void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/session/outbox.h"
+#include "server/session/receipts.h"
 
 namespace pulsegate {
 
@@ -22,7 +23,10 @@ public:
     // Messages to the client; see Outbox.
 
     bool must_wait(std::uint16_t window) const { return flow_ && flow_->outbox.must_wait(window); }
-    const Outbox::InFlight& send(Outbox::Totals& totals, const Delivery& delivery);
+    Outbox::InFlight& send(Outbox::Totals& totals, const Delivery& delivery);
+    void restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id, bool released);
+    /// Identifiers begin after this one: another one than before a restart.
+    void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery);
     const Outbox::InFlight* send_next(std::uint16_t window);
     void discard(std::uint16_t packet_id);
@@ -33,6 +37,10 @@ public:
     std::optional<Delivery> take_surplus(const Delivery& next);
     template <class Wanted>
     std::vector<Delivery> take_if(Wanted wanted);
+    template <class Store>
+    void for_each_unstored(Store store) {
+        if (flow_) flow_->outbox.for_each_unstored(store);
+    }
     std::size_t count_lost() { return flow_->outbox.count_lost(); }
     std::size_t take_lost();
 
@@ -52,6 +60,13 @@ public:
     /// connection before the PUBCOMP releases it again (MQTT 5.0, 4.4).
     bool release(std::uint16_t packet_id);
 
+    // Answers to the client that wait; see Receipts.
+
+    /// Null if none waits.
+    HeldAnswers* held() { return flow_ && !flow_->held.empty() ? &flow_->held : nullptr; }
+    HeldAnswers& held(Outbox::Totals& totals) { return flowing(totals).held; }
+    void forget_held_if_empty() { forget_if_idle(); }
+
     /// Drops everything: the session ends, or the client starts a clean one.
     void clear();
 
@@ -60,6 +75,7 @@ private:
         explicit Flow(Outbox::Totals& totals) : outbox(totals) {}
 
         Outbox outbox;
+        HeldAnswers held;
         boost::container::flat_set<std::uint16_t> unreleased;
         std::vector<std::uint16_t> released;  ///< the last ones, in any order
         std::size_t oldest = 0;               ///< the place of the next one, once there are enough

@@ -12,7 +12,8 @@ namespace pulsegate {
 
 FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
                Presence& presence, SharedSubscriptions& shared, Replay& replay,
-               PacketSender& sender, Counters& counters, BrokerHost& host)
+               PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters,
+               BrokerHost& host)
     : settings_(settings),
       place_(place),
       router_(router),
@@ -21,24 +22,46 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router,
       shared_(shared),
       replay_(replay),
       sender_(sender),
+      journal_(journal),
+      receipts_(receipts),
       counters_(counters),
       host_(host) {}
 
-void FanOut::publish(Message message, const Session* publisher, Millis now) {
+void FanOut::publish(Message message, const Session* publisher, Millis now,
+                     PendingReceipt* receipt) {
     const bool retained = message.retain && settings_.retain_available;
     if (message.retain && !retained)
         log_limited(spdlog::level::warn,
                     "message to {} delivered, but not retained: retain-available is off",
                     quoted(message.topic));
+    const bool is_stored = journal_.is_on() && message.qos != QoS::at_most_once;
+    if (retained || is_stored) message.stamp = next_stamp();
     if (retained) {
-        message.stamp = next_stamp();
+        message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
     if (publisher) message.sender = keyed_hash(publisher->user.name);
     if (retained) judge_retained(message);
     const auto shared = share(std::move(message));
     if (retained) retained_.keep(shared, now);
-    route(shared, publisher, now);
+    if (retained && journal_.is_on()) store_retained(shared, receipt, now);
+    route(shared, publisher, now, receipt);
+}
+
+/// The publisher's shard does it for all. Who published it is not stored: fingerprints are the
+/// process's own.
+void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now) {
+    const bool is_deletion = message->payload.empty() || message->not_kept;
+    Operation operation = DropRetained{message->stamp, message->topic};
+    if (!is_deletion)
+        operation = PutRetained{.stamp = message->stamp,
+                                .expires = as_wall_time(message->expires, now),
+                                .flags = static_cast<std::uint32_t>(message->qos),
+                                .message = message};
+    if (receipt)
+        journal_.add(std::move(operation), receipt->debt());
+    else
+        journal_.add_lazily(std::move(operation));
 }
 
 /// Whether there is room to retain the message.
@@ -55,22 +78,28 @@ void FanOut::judge_retained(Message& message) {
                     : "max-retained-messages, max-retained-bytes, or what a user may have of it");
 }
 
-void FanOut::route(const MessageRef& message, const Session* publisher, Millis now) {
+void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
+                   PendingReceipt* receipt) {
     const auto owner = inbox_owner(message->topic);
-    fan_out(message, publisher, owner, now);
+    fan_out(message, publisher, owner, receipt ? DebtSource(receipt) : DebtSource(), now);
     std::optional<unsigned> inbox;
     if (owner) inbox = place_.home_of(*owner);
-    host_.forward(message, inbox);
+    host_.forward(message, inbox, receipt);
 }
 
-void FanOut::receive(const MessageRef& message, Millis now) {
-    if (message->stamp != 0) retained_.keep(message, now);
-    fan_out(message, nullptr, inbox_owner(message->topic), now);
+void FanOut::receive(const TrackedMessage& tracked, Millis now) {
+    receive(tracked.message,
+            DebtSource(DebtRef(new Debt(receipts_, tracked.publisher, tracked.receipt))), now);
+}
+
+void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {
+    if (message->retained) retained_.keep(message, now);
+    fan_out(message, nullptr, inbox_owner(message->topic), std::move(debts), now);
 }
 
 /// Delivers to the first recipients at once, and leaves the others to later turns.
 void FanOut::fan_out(const MessageRef& message, const Session* publisher,
-                     const std::optional<std::string>& owner, Millis now) {
+                     const std::optional<std::string>& owner, DebtSource debts, Millis now) {
     PublishEncoder encoder(*message, now);
     Delivery delivery{.message = message};
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
@@ -82,11 +111,11 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         if (is_away && recipient.qos == QoS::at_most_once) return;
         if (room == 0) return later.push_back(recipient);
         --room;
-        deliver(recipient, delivery, encoder, now);
+        deliver(recipient, delivery, encoder, debts, now);
     });
-    if (later.empty() && !unfinished()) return shared_.fan_out(message, now);
+    if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
-    unfinished_.add(message, std::move(later));
+    unfinished_.add(message, std::move(later), message->stamp == 0 ? DebtRef() : debts.debt());
 }
 
 void FanOut::go_on(Millis now) {
@@ -94,26 +123,30 @@ void FanOut::go_on(Millis now) {
     Delivery delivery;
     unfinished_.advance(
         settings_.recipients_a_turn,
-        [&](const MessageRef& message, const Recipient& recipient) {
+        [&](const MessageRef& message, const Recipient& recipient, const DebtRef& debt) {
             if (delivery.message != message) {
                 delivery.message = message;
                 encoder.emplace(*message, now);
             }
             ++visited_;
-            deliver(recipient, delivery, *encoder, now);
+            DebtSource debts(debt);
+            deliver(recipient, delivery, *encoder, debts, now);
         },
-        [&](const MessageRef& message) { shared_.fan_out(message, now); });
+        [&](const MessageRef& message, const DebtRef& debt) {
+            DebtSource debts(debt);
+            shared_.fan_out(message, debts, now);
+        });
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
-                     Millis now) {
+                     DebtSource& debts, Millis now) {
     Session& session = *recipient.session;
     const auto presence = delivery.message->presence_version;
     if (presence != 0 && !sender_.keeps_up(session)) return replay_.fall_behind(session, presence);
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    sender_.enqueue(session, delivery, encoder, now);
+    sender_.enqueue(session, delivery, encoder, now, debts);
 }
 
 /// Calls `visit(const Recipient&)` once for each session that is to get the message.

@@ -25,17 +25,21 @@ class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
            Presence& presence, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-           Counters& counters, BrokerHost& host);
+           Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
 
-    /// Retains a client's message or will, if it has the retain flag, and routes it.
-    void publish(Message message, const Session* publisher, Millis now);
+    /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
+    /// if there is one, is settled when the message is safe for all who are to get it.
+    void publish(Message message, const Session* publisher, Millis now,
+                 PendingReceipt* receipt = nullptr);
 
     /// Sends the message to all recipients on all shards, but not to subscriptions of `publisher`
     /// with no-local. Null: the publisher is not on this shard.
-    void route(const MessageRef& message, const Session* publisher, Millis now);
+    void route(const MessageRef& message, const Session* publisher, Millis now,
+               PendingReceipt* receipt = nullptr);
 
     /// A message that another shard has routed to this one.
-    void receive(const MessageRef& message, Millis now);
+    void receive(const MessageRef& message, Millis now) { receive(message, DebtSource(), now); }
+    void receive(const TrackedMessage& tracked, Millis now);
 
     /// Has a message so many recipients here that some of them are still to get it?
     bool unfinished() const { return !unfinished_.empty(); }
@@ -51,15 +55,17 @@ public:
 
 private:
     void judge_retained(Message& message);
+    void store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now);
+    void receive(const MessageRef& message, DebtSource debts, Millis now);
     void fan_out(const MessageRef& message, const Session* publisher,
-                 const std::optional<std::string>& owner, Millis now);
+                 const std::optional<std::string>& owner, DebtSource debts, Millis now);
     template <class Visit>
     void visit_recipients(const Message& message, const Session* publisher,
                           const std::optional<std::string>& owner, Visit visit);
     template <class Visit>
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
-                 Millis now);
+                 DebtSource& debts, Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 
     const BrokerSettings& settings_;
@@ -70,6 +76,8 @@ private:
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
     BrokerHost& host_;
     UnfinishedDeliveries unfinished_;

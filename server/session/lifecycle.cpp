@@ -61,7 +61,8 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
                      Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
                      const Retained& retained, SharedSubscriptions& shared,
                      Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
-                     PresenceAnnouncer& announcer, PacketSender& sender, Counters& counters)
+                     PresenceAnnouncer& announcer, PacketSender& sender, Journal& journal,
+                     Receipts& receipts, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
@@ -75,6 +76,8 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       fan_out_(fan_out),
       announcer_(announcer),
       sender_(sender),
+      journal_(journal),
+      receipts_(receipts),
       counters_(counters) {}
 
 std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
@@ -112,6 +115,11 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
         return refuse(link, connect,
                       {Reason::quota_exceeded, "its user has max-connections-per-user already",
                        Limit::max_connections_per_user});
+
+    if (journal_.is_refused() && agreement.session_expiry > 0)
+        return refuse(link, connect,
+                      {Reason::server_unavailable,
+                       "the disk is in trouble, and its session could not be stored"});
 
     if (connect.will) {
         const auto cost = stored_will(connect, settings_.retain_available, nullptr)->message.cost();
@@ -180,6 +188,7 @@ void Lifecycle::detach(Session& session) {
     ++counters_.takeovers;
     log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
                 quoted(session.client), quoted(session.user.name));
+    receipts_.forget(session);
     session.link->session = nullptr;
     session.link->end({Cause::taken_over, Reason::session_taken_over,
                        "another connection took the session over"});
@@ -191,7 +200,7 @@ void Lifecycle::begin(Session& session, bool resumed, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
     // the session of the will ends here.
     const StoredWill* const will = session.state.will();
-    if (resumed && will && will->delay > 0) session.set_will(nullptr);
+    if (resumed && will && will->delay > 0) set_will(session, nullptr);
     if (resumed)
         interrupt(session, now);
     else
@@ -211,10 +220,42 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
     session.forget_aliases();
     if (agreement.topic_alias_maximum != 0)
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
-    session.state.set_expiry(agreement.session_expiry);
-    session.set_will(stored_will(connect, settings_.retain_available, session.authorization.get()));
+    store_terms(session, connect, agreement);
+    set_will(session,
+             stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
+}
+
+/// A session that outlives its connection outlives the process, too.
+void Lifecycle::store_terms(Session& session, const Connect& connect,
+                            const ConnectAgreement& agreement) {
+    const auto before = session.state.expiry();
+    session.state.set_expiry(agreement.session_expiry);
+    if (!journal_.is_on()) return;
+    const bool is_new = session.state.owner == 0 && agreement.session_expiry > 0;
+    if (is_new) session.state.owner = journal_.next_owner();
+    if (session.state.owner == 0) return;
+    if (is_new || before != agreement.session_expiry)
+        journal_.add(PutOwner{.owner = session.state.owner,
+                              .user = session.user.name,
+                              .client = session.client,
+                              .expiry = agreement.session_expiry,
+                              .protocol = static_cast<std::uint8_t>(connect.version)});
+    if (!is_new) journal_.add_lazily(DropAbsence{session.state.owner});
+}
+
+void Lifecycle::set_will(Session& session, std::unique_ptr<StoredWill> will) {
+    const bool had_one = session.state.will();
+    if (session.state.owner != 0 && will)
+        journal_.add(PutWill{.owner = session.state.owner,
+                             .delay = will->delay,
+                             .message_expiry = will->message_expiry,
+                             .flags = will_flags(will->message),
+                             .message = std::make_shared<const Message>(will->message)});
+    else if (session.state.owner != 0 && had_one)
+        journal_.add(DropWill{session.state.owner});
+    session.set_will(std::move(will));
 }
 
 void Lifecycle::resume(Session& session, Millis now) {
@@ -232,33 +273,44 @@ void Lifecycle::receive(Session& session, const Disconnect& disconnect) {
             return session.disconnect(Reason::protocol_error,
                                       "DISCONNECT sets a session expiry although CONNECT set none");
         session.state.set_expiry(std::min(*asked, most));
+        if (session.state.owner != 0)
+            journal_.add(PutOwner{.owner = session.state.owner,
+                                  .user = session.user.name,
+                                  .client = session.client,
+                                  .expiry = session.state.expiry(),
+                                  .protocol = static_cast<std::uint8_t>(session.terms.version)});
     }
     // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
     // published, the other reasons are errors.
-    if (disconnect.reason == Reason::success) session.set_will(nullptr);
+    if (disconnect.reason == Reason::success) set_will(session, nullptr);
     session.link->end({Cause::logout, Reason::success, "the client disconnected"});
 }
 
 void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
     const Millis last_packet = session.last_packet();
+    receipts_.forget(session);
     session.link->session = nullptr;
     session.link = nullptr;
     session.forget_aliases();
     session.authorization.reset();
 
-    const bool survives = session.state.expiry() > 0 && ending.cause != Cause::shutdown;
+    const bool outlives_process = session.state.owner != 0 || ending.cause != Cause::shutdown;
+    const bool survives = session.state.expiry() > 0 && outlives_process;
     if (survives)
         interrupt(session, now);
     else
         clear(session, now);
     // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
-    if (ending.cause == Cause::shutdown) session.set_will(nullptr);
+    if (ending.cause == Cause::shutdown) set_will(session, nullptr);
     const StoredWill* const will = session.state.will();
     if (will && (!survives || will->delay == 0)) publish_will(session, now);
 
     announcer_.departed(session, ending.cause, last_packet, now);
     if (!survives) return sessions_.destroy(session);
     sessions_.start_expiry(session, now);
+    if (session.state.owner != 0)
+        journal_.add_lazily(PutAbsence{session.state.owner,
+                                       wall_now() + WallMillis{session.state.expiry()} * 1000});
     if (Session* surplus = sessions_.over_quota(session)) {
         ++counters_.sessions_over_quota;
         end_disconnected(*surplus, "persistent-session-quota is exceeded", now);
@@ -273,6 +325,7 @@ void Lifecycle::announce_shutdown(Millis now) {
 
 /// The connection ends and the session continues.
 void Lifecycle::interrupt(Session& session, Millis now) {
+    sender_.store_unstored(session, now);
     session.state.exchanges().interrupt();
     if (!session.expiry_timer) {
         shared_.notify_groups(session, GroupMembership::Change::goes_away);
@@ -292,12 +345,14 @@ void Lifecycle::clear(Session& session, Millis now) {
     replay_.pause(session);
     session.replay.reset();
     session.state.exchanges().clear();
+    if (session.state.owner != 0) journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
 }
 
 /// Publishes the will of the session, if it has one that may still be published.
 void Lifecycle::publish_will(Session& session, Millis now) {
     const auto will = session.take_will();
     if (!will) return;
+    if (session.state.owner != 0) journal_.add(DropWill{session.state.owner});
     if (may_publish(session, *will))
         return fan_out_.publish(take_message(*will, now), &session, now);
     ++counters_.dropped_refused;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -27,7 +28,7 @@ public:
               Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
               const Retained& retained, SharedSubscriptions& shared, Subscriptions& subscriptions,
               Replay& replay, FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
-              Counters& counters);
+              Journal& journal, Receipts& receipts, Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -56,6 +57,8 @@ private:
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const Connect& connect,
                 const ConnectAgreement& agreement);
+    void store_terms(Session& session, const Connect& connect, const ConnectAgreement& agreement);
+    void set_will(Session& session, std::unique_ptr<StoredWill> will);
     void resume(Session& session, Millis now);
     void interrupt(Session& session, Millis now);
     void clear(Session& session, Millis now);
@@ -78,6 +81,8 @@ private:
     FanOut& fan_out_;
     PresenceAnnouncer& announcer_;
     PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
 };
 

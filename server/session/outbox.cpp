@@ -24,11 +24,18 @@ Outbox::~Outbox() {
     totals_.bytes -= queued_bytes_;
 }
 
-const Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
+Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
     shared_ |= delivery.share != nullptr;
     const auto packet_id = next_packet_id(last);
     in_flight_bytes_ += delivery.cost();
     return sent_.emplace_back(InFlight{std::move(delivery), packet_id});
+}
+
+void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) {
+    if (delivery.message) in_flight_bytes_ += delivery.cost();
+    List& list = released ? sent_ : interrupted_;
+    list.push_back({.delivery = std::move(delivery), .packet_id = packet_id, .released = released});
+    free_ahead_ = 0;
 }
 
 void Outbox::enqueue(Delivery delivery) {
@@ -74,7 +81,12 @@ Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
     }
     entry->released = true;
     count_out(entry->delivery);
-    entry->delivery = {};
+    const auto owner = entry->delivery.owner;
+    if (owner != 0 && entry->delivery.message) {
+        totals_.journal->add(ReleaseExchange{owner, packet_id});
+        note_done(entry->delivery);
+    }
+    entry->delivery = {.qos = QoS::exactly_once, .owner = owner};
     return Effect::release;
 }
 
@@ -124,8 +136,16 @@ Outbox::List::iterator Outbox::find(std::uint16_t packet_id) {
 }
 
 void Outbox::erase_sent(List::iterator entry) {
+    const auto owner = entry->delivery.owner;
+    if (entry->delivery.message) note_done(entry->delivery);
+    if (owner != 0 && entry->delivery.qos == QoS::exactly_once)
+        totals_.journal->add_lazily(DropExchange{owner, entry->packet_id});
     count_out(entry->delivery);
     sent_.erase(entry);
+}
+
+void Outbox::note_done(const Delivery& delivery) {
+    if (delivery.owner != 0) totals_.journal->done(delivery.owner, delivery.message->stamp);
 }
 
 void Outbox::count_out(const Delivery& delivery) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -10,9 +11,22 @@
 #include <vector>
 
 #include "server/message.h"
+#include "server/session/journal.h"
 #include "server/session/sender_shares.h"
 
 namespace pulsegate {
+
+/// A message in flight that is not in the store. Its publisher is answered when the client
+/// acknowledges it, which saves the disk; if that takes too long, it is stored.
+struct Unstored
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    Unstored(Session& session, DebtRef debt, Millis due)
+        : session(session), debt(std::move(debt)), due(due) {}
+
+    Session& session;
+    DebtRef debt;
+    Millis due;
+};
 
 /// The QoS 1 and 2 messages to one client: those in flight, those that were in flight when the
 /// connection ended, and those that wait for room in the client's window or for its next connection
@@ -20,17 +34,20 @@ namespace pulsegate {
 /// session without such messages has no outbox.
 class Outbox {
 public:
-    /// The queued messages in all outboxes of a shard.
+    /// The queued messages in all outboxes of a shard, and where it is noted that one in the store
+    /// is done; null: nothing is stored.
     struct Totals {
         std::size_t messages = 0;
         std::size_t bytes = 0;
+        Journal* journal = nullptr;
     };
 
     struct InFlight {
         Delivery delivery;  ///< without its message after the PUBREC
         std::uint16_t packet_id;
-        bool again = false;     ///< sent before, on an earlier connection: DUP
-        bool released = false;  ///< PUBREL was sent, PUBCOMP is awaited
+        bool again = false;                    ///< sent before, on an earlier connection: DUP
+        bool released = false;                 ///< PUBREL was sent, PUBCOMP is awaited
+        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
     };
 
     /// The effect of an acknowledgement.
@@ -50,7 +67,7 @@ public:
     bool must_wait(std::uint16_t window) const { return unsent() || in_flight() >= window; }
 
     /// Puts a new message in flight, with the next free packet identifier after `last`.
-    const InFlight& send(Delivery delivery, std::uint16_t last);
+    InFlight& send(Delivery delivery, std::uint16_t last);
 
     /// Queues a new message.
     void enqueue(Delivery delivery);
@@ -58,6 +75,17 @@ public:
     /// The message to send next: first those to be sent again, then the queue, oldest first. Null
     /// if there is none, or the window is full.
     const InFlight* send_next(std::uint16_t window, std::uint16_t last);
+
+    /// Puts in flight what was so before a restart, in the order of sending.
+    void restore(Delivery delivery, std::uint16_t packet_id, bool released);
+
+    /// Calls `store(InFlight&)` for the messages in flight that are not stored, the oldest first.
+    template <class Store>
+    void for_each_unstored(Store store) {
+        for (List* list : {&interrupted_, &sent_})
+            for (InFlight& entry : *list)
+                if (entry.unstored) store(entry);
+    }
 
     /// Removes the message with this identifier, which was not sent after all.
     void discard(std::uint16_t packet_id);
@@ -109,6 +137,7 @@ private:
 
     List::iterator find(std::uint16_t packet_id);
     void erase_sent(List::iterator entry);
+    void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
     Delivery dequeue(std::list<Delivery>::iterator entry);

@@ -1,13 +1,39 @@
 #include "server/session/packet_sender.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "server/base/log.h"
 
 namespace pulsegate {
 
+namespace {
+
+/// How long an acknowledgement is waited for that would save the disk the message.
+constexpr Millis ack_patience = 100;
+
+}  // namespace
+
+// -- answers --
+
+void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused) {
+    if (accepted.empty()) {
+        if (receipt != 0) receipts_.settle(receipts_.shard(), receipt, false);
+        return session.disconnect(Reason::packet_too_large,
+                                  "an answer is larger than the client's Maximum Packet Size");
+    }
+    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
+    Exchanges& exchanges = session.state.exchanges();
+    if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
+    receipts_.answer(session, exchanges.held(waiting_), receipt, std::move(accepted),
+                     std::move(refused));
+}
+
+// -- messages --
+
 void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
-                           Millis now) {
+                           Millis now, DebtSource& debts) {
     thread_.assert_here();
     if (delivery.qos == QoS::at_most_once) {
         if (session.link) send_publish(session, delivery, 0, false, encoder, now);
@@ -15,9 +41,18 @@ void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     }
     Exchanges& exchanges = session.state.exchanges();
     if (!session.link || exchanges.must_wait(session.terms.receive_maximum))
-        return wait(session, delivery);
-    const auto packet_id = exchanges.send(waiting_, delivery).packet_id;
-    if (!send_publish(session, delivery, packet_id, false, encoder, now))
+        return wait(session, delivery, now, debts);
+    auto& sent = exchanges.send(waiting_, delivery);
+    if (session.state.owner != 0 && delivery.message->stamp != 0 &&
+        delivery.qos == QoS::exactly_once) {
+        store(session, sent.delivery, debts.debt(), now);
+    } else if (session.state.owner != 0 && delivery.owner == 0 && delivery.message->stamp != 0) {
+        sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + ack_patience);
+        if (unstored_.empty()) host_.call_store_overdue(sent.unstored->due);
+        unstored_.push_back(*sent.unstored);
+    }
+    const auto packet_id = sent.packet_id;
+    if (!send_publish(session, sent.delivery, packet_id, false, encoder, now))
         exchanges.discard(packet_id);
 }
 
@@ -40,6 +75,12 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
                            .identifiers = delivery.identifiers,
                            .alias = alias.alias,
                            .alias_known = alias.known};
+    const bool is_noted_first = delivery.qos == QoS::exactly_once && session.state.owner != 0 &&
+                                delivery.owner == session.state.owner && !dup;
+    if (is_noted_first) {  // an alias might be introduced too late for what is sent meanwhile
+        options.alias = 0;
+        options.alias_known = false;
+    }
     auto packet = encoder.packet(options);
     if (!session.terms.takes(packet.size()) && options.alias != 0) {
         // An alias may take more bytes than a short topic.
@@ -60,14 +101,57 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     if (options.alias != 0 && !options.alias_known)
         session.aliases->introduced(message.topic, options.alias);
     ++counters_.messages_out;
+    if (is_noted_first) {
+        // Or the client would get it again after a crash, with another packet identifier.
+        PendingReceipt receipt(receipts_);
+        journal_.add(PutExchange{session.state.owner, packet_id, message.stamp}, receipt.debt());
+        hold(session, receipt.close(), Buffer(packet), {});
+        return true;
+    }
     counters_.count_out(PacketType::publish);
     session.link->send(packet);
     return true;
 }
 
+// -- store --
+
+/// Stores the delivery for the session, behind all that was sent to it before.
+void PacketSender::store(Session& session, Delivery& delivery, DebtRef debt, Millis now) {
+    if (session.state.owner == 0 || delivery.owner == session.state.owner) return;
+    store_unstored(session, now);
+    store_for(session.state.owner, delivery, DebtSource(std::move(debt)), now);
+}
+
+void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now) {
+    const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
+    if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
+    journal_.put(delivery.message, {owner, delivery.qos, delivery.retain, delivery.identifiers},
+                 debts.debt(), now);
+    drop(delivery);  // another member of the group had it
+    delivery.owner = owner;
+}
+
+void PacketSender::store_unstored(Session& session, Millis now) {
+    session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
+        const auto unstored = std::move(entry.unstored);
+        store_for(session.state.owner, entry.delivery, DebtSource(unstored->debt), now);
+    });
+}
+
+void PacketSender::store_overdue(Millis now) {
+    thread_.assert_here();
+    while (!unstored_.empty() && unstored_.front().due <= now)
+        store_unstored(unstored_.front().session, now);
+    if (!unstored_.empty()) host_.call_store_overdue(unstored_.front().due);
+}
+
+void PacketSender::drop(const Delivery& delivery) {
+    if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
+}
+
 // -- queue --
 
-void PacketSender::wait(Session& session, const Delivery& delivery) {
+void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
     Exchanges& exchanges = session.state.exchanges();
     const auto cost = delivery.cost();
     const auto full = [&] {
@@ -82,7 +166,9 @@ void PacketSender::wait(Session& session, const Delivery& delivery) {
     const Outbox* outbox = exchanges.outbox();
     const bool grows = outbox && outbox->queued() > 0;
     if (grows && host_.memory() != MemoryState::plenty && !make_room(session, delivery)) return;
-    exchanges.enqueue(waiting_, delivery);
+    Delivery stored = delivery;
+    if (session.state.owner != 0) store(session, stored, debts.debt(), now);
+    exchanges.enqueue(waiting_, stored);
 }
 
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
@@ -90,6 +176,7 @@ void PacketSender::wait(Session& session, const Delivery& delivery) {
 bool PacketSender::make_room(Session& session, const Delivery& delivery) {
     const auto taken = session.state.exchanges().take_surplus(delivery);
     work_ += session.state.exchanges().outbox()->senders_queued();
+    drop(taken ? *taken : delivery);
     count_lost(session, taken ? *taken->message : *delivery.message);
     return taken.has_value();
 }
@@ -159,8 +246,11 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
     thread_.assert_here();
     const auto effect =
         session.state.exchanges().on_pubrec(pubrec.packet_id, is_error(pubrec.reason));
-    if (effect == Outbox::Effect::release)
-        return send(session, Pubrel{.packet_id = pubrec.packet_id});
+    if (effect == Outbox::Effect::release) {
+        PendingReceipt receipt(receipts_);
+        if (session.state.owner != 0) journal_.await(receipt.debt());
+        return answer(session, Pubrel{.packet_id = pubrec.packet_id}, receipt.close());
+    }
     if (effect == Outbox::Effect::unknown && !is_error(pubrec.reason))
         return send(session, Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
     settle(session, effect, "PUBREC for a message of QoS 1", now);

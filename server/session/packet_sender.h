@@ -19,12 +19,21 @@ namespace pulsegate {
 /// thread.
 class PacketSender {
 public:
-    PacketSender(const BrokerSettings& settings, const BrokerHost& host, Counters& counters)
-        : settings_(settings), host_(host), counters_(counters) {}
+    PacketSender(const BrokerSettings& settings, BrokerHost& host, Journal& journal,
+                 Receipts& receipts, Counters& counters)
+        : settings_(settings),
+          host_(host),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters) {
+        waiting_.journal = &journal;
+    }
 
     /// Sends the delivery, or queues it until the client's window has room or the client
-    /// reconnects. QoS 0 is never queued.
-    void enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now);
+    /// reconnects. QoS 0 is never queued. What is for a stored session is stored, unless the client
+    /// acknowledges it soon; `debts` says who waits for that.
+    void enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
+                 DebtSource& debts);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.
@@ -40,11 +49,28 @@ public:
     /// room.
     void send_waiting(Session& session, Millis now);
 
+    /// Stores a delivery for a session that may be on another shard; 0: it is not in the store.
+    void store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now);
+
+    /// Stores what is in flight and is not stored: the client has gone, or takes its time.
+    void store_unstored(Session& session, Millis now);
+    /// The same for all who take longer than `ack_patience`.
+    void store_overdue(Millis now);
+
+    /// The session will not get this delivery of its queue.
+    void drop(const Delivery& delivery);
+
     /// Is the client connected, with room in its window and its backlog?
     bool keeps_up(const Session& session) const;
 
     template <class AnyPacket>
     void send(Session& session, AnyPacket packet);
+
+    /// Sends an answer when its receipt is settled, and behind the client's earlier answers. If the
+    /// store refuses, the client gets `refused` instead, or is disconnected.
+    template <class AnyPacket>
+    void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
+                const AnyPacket* refused = nullptr);
 
     /// Entries of full queues examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
@@ -53,38 +79,55 @@ public:
     Outbox::Totals& waiting() { return waiting_; }
 
 private:
+    template <class AnyPacket>
+    Buffer encoded(const Session& session, AnyPacket packet) const;
+    void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused);
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
                       PublishEncoder& encoder, Millis now);
-    void wait(Session& session, const Delivery& delivery);
+    void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
+    void wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     bool make_room(Session& session, const Delivery& delivery);
     void count_lost(Session& session, const Message& lost);
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
     void report_lost(Session& session);
 
     const BrokerSettings& settings_;
-    const BrokerHost& host_;
+    BrokerHost& host_;
+    Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
     Outbox::Totals waiting_;
+    boost::intrusive::list<Unstored, boost::intrusive::constant_time_size<false>>
+        unstored_;  ///< in the order in which they are due
     std::uint64_t work_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
 
+/// Empty if the client's Maximum Packet Size leaves no room for it.
 template <class AnyPacket>
-void PacketSender::send(Session& session, AnyPacket packet) {
+Buffer PacketSender::encoded(const Session& session, AnyPacket packet) const {
     Buffer bytes;
     encode(packet, session.terms.version, bytes);
-    if (!session.terms.takes(bytes.size())) {
-        // Reason string and user properties are left out if they exceed the client's Maximum Packet
-        // Size (MQTT 5.0, 3.1.2.11.4).
-        packet.properties = {};
-        bytes.clear();
-        encode(packet, session.terms.version, bytes);
-        if (!session.terms.takes(bytes.size()))
-            return session.disconnect(Reason::packet_too_large,
-                                      "an answer is larger than the client's Maximum Packet Size");
-    }
-    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(bytes[0]) >> 4));
-    session.link->send(bytes);
+    if (session.terms.takes(bytes.size())) return bytes;
+    // Reason string and user properties are left out if they exceed the client's Maximum Packet
+    // Size (MQTT 5.0, 3.1.2.11.4).
+    packet.properties = {};
+    bytes.clear();
+    encode(packet, session.terms.version, bytes);
+    if (!session.terms.takes(bytes.size())) bytes.clear();
+    return bytes;
+}
+
+template <class AnyPacket>
+void PacketSender::send(Session& session, AnyPacket packet) {
+    answer(session, packet, 0);
+}
+
+template <class AnyPacket>
+void PacketSender::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
+                          const AnyPacket* refused) {
+    hold(session, receipt, encoded(session, packet),
+         refused ? encoded(session, *refused) : Buffer());
 }
 
 }  // namespace pulsegate

@@ -72,6 +72,19 @@ User& Presence::find_or_create(std::string_view name) {
     return *created.release();
 }
 
+void Presence::restore(const PutUser& stored, WallMillis now) {
+    User& user = find_or_create(stored.name);
+    const auto cause = static_cast<Cause>(stored.cause);
+    const bool was_online = cause == Cause::login || cause == Cause::taken_over;
+    user.stayed = true;
+    user.set_since(was_online ? now : stored.since, stored.last_seen);
+    user.version = std::max(user.version, stored.version);
+    if (was_online) return change(user, Cause::shutdown, now);
+    by_change_.erase(by_change_.iterator_to(user));
+    by_change_.insert(user);
+    user.cause = cause;
+}
+
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
     thread_.assert_here();
     const bool was_online = user.online();
@@ -135,7 +148,8 @@ std::optional<PresencePosition> Presence::visit(PresencePosition after, std::siz
     return after;
 }
 
-void Presence::forget_some(WallMillis now, Millis kept) {
+void Presence::forget_some(WallMillis now, Millis kept,
+                           const std::function<void(const User&)>& forgotten) {
     thread_.assert_here();
     const bool crowded = users() > most_known_ || name_bytes() > most_name_bytes;
     const auto due = [&](const User& user) {
@@ -143,7 +157,9 @@ void Presence::forget_some(WallMillis now, Millis kept) {
         return user.sessions == 0 && !user.online() && user.since < now - limit;
     };
     const auto rest = visit(sweep_, users() / 60 + 1, [&](User& user) {
-        if (due(user)) forget(user);
+        if (!due(user)) return true;
+        if (forgotten) forgotten(user);
+        forget(user);
         return true;
     });
     sweep_ = rest.value_or(PresencePosition{});
@@ -166,6 +182,14 @@ std::string to_json(const PresenceChange& change) {
         {"client", recorded(change.client)},
         {"silent_ms", change.silent},
     });
+}
+
+PutUser stored_presence(const User& user) {
+    return {.name = user.name,
+            .version = user.version,
+            .since = user.since,
+            .last_seen = user.last_seen(),
+            .cause = static_cast<std::uint8_t>(user.cause)};
 }
 
 std::string to_json(const User& user, Millis now, WallMillis wall) {

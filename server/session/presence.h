@@ -14,6 +14,7 @@
 #include "server/base/owner_thread.h"
 #include "server/message.h"
 #include "server/session/cause.h"
+#include "server/store/unit.h"
 
 namespace pulsegate {
 
@@ -104,6 +105,9 @@ public:
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);
 
+    /// A user of before the restart: whoever was online then is offline since.
+    void restore(const PutUser& stored, WallMillis now);
+
     /// A device has logged in. True if the user is online by that.
     bool arrive(User& user, Device& device, WallMillis now);
 
@@ -122,8 +126,9 @@ public:
 
     /// Examines the next sixtieth of all users and forgets those that have been offline for longer
     /// than `kept`. When very many are known, because clients invent names, those that were never
-    /// online for a minute are forgotten after one.
-    void forget_some(WallMillis now, Millis kept);
+    /// online for a minute are forgotten after one. `forgotten` is called for each.
+    void forget_some(WallMillis now, Millis kept,
+                     const std::function<void(const User&)>& forgotten = {});
 
     std::size_t users() const { return by_name_.size(); }
     std::size_t name_bytes() const { return name_bytes_; }
@@ -160,6 +165,9 @@ private:
     std::uint64_t forgotten_version_ = 0;  ///< the greatest of all forgotten users
     [[no_unique_address]] OwnerThread thread_;
 };
+
+/// A user's presence for the store.
+PutUser stored_presence(const User& user);
 
 /// A user's presence as JSON, for the HTTP API and for `presence/{user}`.
 std::string to_json(const User& user, Millis now, WallMillis wall);

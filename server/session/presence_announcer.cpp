@@ -26,6 +26,7 @@ void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis n
                   .version = user.version,
                   .client = session.client,
                   .silent = silent});
+    if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
     if (const auto message = presence_message(user, now, wall_now()))
         fan_out_.route(message, nullptr, now);
 }

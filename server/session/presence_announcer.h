@@ -7,12 +7,13 @@
 
 namespace pulsegate {
 
-/// Announces presence changes to subscribers of `presence/{user}` and to the record of `--events`.
+/// Announces presence changes to subscribers of `presence/{user}`, to the record of `--events` and
+/// to the store.
 /// It owns nothing; it belongs to the shard's thread.
 class PresenceAnnouncer {
 public:
-    PresenceAnnouncer(Presence& presence, FanOut& fan_out, BrokerHost& host)
-        : presence_(presence), fan_out_(fan_out), host_(host) {}
+    PresenceAnnouncer(Presence& presence, FanOut& fan_out, Journal& journal, BrokerHost& host)
+        : presence_(presence), fan_out_(fan_out), journal_(journal), host_(host) {}
 
     /// The session's client has logged in; or has been `taken_over` by another connection.
     void arrived(Session& session, bool taken_over, Millis now);
@@ -26,6 +27,7 @@ private:
 
     Presence& presence_;
     FanOut& fan_out_;
+    Journal& journal_;
     BrokerHost& host_;
 };
 

@@ -13,8 +13,12 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         return session.disconnect(wrong->reason, wrong->why);
     // Method A of MQTT 5.0, figure 4.3: the message has been delivered already; its identifier is
     // kept until the PUBREL.
-    if (publish.qos == QoS::exactly_once && session.state.exchanges().unreleased(publish.packet_id))
-        return acknowledge(session, publish, std::nullopt);
+    PendingReceipt receipt(receipts_);
+    if (publish.qos == QoS::exactly_once &&
+        session.state.exchanges().unreleased(publish.packet_id)) {
+        if (session.state.owner != 0) journal_.await(receipt.debt());
+        return acknowledge(session, publish, std::nullopt, receipt.close());
+    }
 
     ++counters_.messages_in;
     const auto refusal = objection(session, publish, *topic);
@@ -26,12 +30,18 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
                     refusal->why);
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);
+        // 3.1.1 knows no refusals, and would take the answer for a promise.
+        if (journal_.is_refused() && session.terms.version != Version::v5_0)
+            return session.disconnect(Reason::quota_exceeded, "the disk is in trouble");
     } else {
+        if (publish.qos == QoS::exactly_once && session.state.owner != 0)
+            journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
+        const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
         fan_out_.publish(make_message(*topic, publish.payload, publish.properties, publish.qos,
                                       publish.retain, now),
-                         &session, now);
+                         &session, now, is_answered ? &receipt : nullptr);
     }
-    acknowledge(session, publish, refusal);
+    acknowledge(session, publish, refusal, receipt.close());
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was
@@ -97,6 +107,8 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
                        Limit::max_topic_length};
+    if (publish.qos != QoS::at_most_once && journal_.is_refused())
+        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
     if (says_text && !valid_utf8(publish.payload))
         return Refusal{Reason::payload_format_invalid,
@@ -105,23 +117,33 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
 }
 
 void Publishing::acknowledge(Session& session, const Publish& publish,
-                             const std::optional<Refusal>& refusal) {
+                             const std::optional<Refusal>& refusal, ReceiptId receipt) {
     const auto reason = refusal ? refusal->reason : Reason::success;
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
-    if (publish.qos == QoS::at_least_once)
-        return sender_.send(session, Puback{publish.packet_id, reason, words.view()});
+    const bool can_refuse = session.terms.version == Version::v5_0;
+    if (publish.qos == QoS::at_least_once) {
+        const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
+        return sender_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
+                              can_refuse ? &refused : nullptr);
+    }
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!refusal || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.waiting(), publish.packet_id);
-    sender_.send(session, Pubrec{publish.packet_id, reason, words.view()});
+    // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
+    // message again, and is answered when it is stored.
+    sender_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt);
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {
     const bool known = session.state.exchanges().release(pubrel.packet_id);
     const auto reason = known ? Reason::success : Reason::packet_identifier_not_found;
-    sender_.send(session, Pubcomp{pubrel.packet_id, reason, {}});
+    PendingReceipt receipt(receipts_);
+    // Or the identifier's next message would be taken for this one after a crash.
+    if (session.state.owner != 0)
+        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.debt());
+    sender_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
 }
 
 }  // namespace pulsegate

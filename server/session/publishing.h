@@ -17,13 +17,15 @@ namespace pulsegate {
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
-               const MemoryLimits& memory, FanOut& fan_out, PacketSender& sender,
-               Counters& counters)
+               const MemoryLimits& memory, FanOut& fan_out, PacketSender& sender, Journal& journal,
+               Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           memory_(memory),
           fan_out_(fan_out),
           sender_(sender),
+          journal_(journal),
+          receipts_(receipts),
           counters_(counters) {}
 
     void receive(Session& session, const Publish& publish, Millis now);
@@ -36,13 +38,15 @@ private:
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
                                      std::string_view topic) const;
     void acknowledge(Session& session, const Publish& publish,
-                     const std::optional<Refusal>& refusal);
+                     const std::optional<Refusal>& refusal, ReceiptId receipt);
 
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
     const MemoryLimits& memory_;
     FanOut& fan_out_;
     PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
 };
 

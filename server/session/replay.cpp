@@ -186,7 +186,8 @@ void Replay::send(Session& session, const MessageRef& message, Millis now) {
                       .retain = true};
     if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
     PublishEncoder encoder(*message, now);
-    sender_.enqueue(session, delivery, encoder, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 
 // -- presence --
@@ -274,7 +275,8 @@ void Replay::send_presence(Session& session, const MessageRef& message, Millis n
     if (!wanted) return;
     delivery.qos = std::min(delivery.qos, message->qos);
     PublishEncoder encoder(*message, now);
-    sender_.enqueue(session, delivery, encoder, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 
 // -- ends --

@@ -8,6 +8,7 @@
 #include "server/routing/router.h"
 #include "server/session/exchanges.h"
 #include "server/session/stored_will.h"
+#include "server/store/unit.h"
 
 namespace pulsegate {
 
@@ -31,7 +32,8 @@ public:
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
     /// Number of shared subscriptions.
-    std::uint32_t shared_count() const { return shared_count_; }
+    std::uint16_t shared_count() const { return shared_count_; }
+    static constexpr std::uint16_t most_shared = 65'535;
 
     Exchanges& exchanges() { return exchanges_; }
     const Exchanges& exchanges() const { return exchanges_; }
@@ -48,10 +50,13 @@ public:
 private:
     SubscriptionList subscriptions_;
     [[no_unique_address]] Exchanges exchanges_;  // what follows lies in its padding
+    std::uint16_t shared_count_ = 0;
     std::uint32_t expiry_ = 0;
     std::unique_ptr<StoredWill> will_;
     std::uint32_t subscription_count_ = 0;
-    std::uint32_t shared_count_ = 0;
+
+public:
+    OwnerId owner = 0;  ///< in the store; 0: the session is not stored
 };
 
 }  // namespace pulsegate

@@ -12,8 +12,12 @@
 #include "server/routing/interest.h"
 #include "server/session/presence.h"
 #include "server/session/session_id.h"
+#include "server/store/unit.h"
 
 namespace pulsegate {
+
+/// The number of an answer that waits, see Receipts; 0: none.
+using ReceiptId = std::uint64_t;
 
 /// Asks a shard for the next presence messages that `filter` selects there. It answers with a
 /// PresencePage. Pages keep subscribers to all presence within their output budget.
@@ -38,6 +42,28 @@ struct ReplayTurn {
 /// To the shard itself: there are recipients left; see FanOut::go_on.
 struct DeliveryTurn {};
 
+/// A message whose publisher is answered when it is safe: this shard answers with a ReceiptPart.
+struct TrackedMessage {
+    MessageRef message;
+    unsigned publisher;  ///< its shard
+    ReceiptId receipt;   ///< there
+};
+
+/// To the shard of a publisher: a part of the receipt is settled.
+struct ReceiptPart {
+    ReceiptId receipt;
+    bool refused;
+};
+
+/// To the shard itself: hand in what is to be stored; see Journal.
+struct JournalTurn {};
+
+/// To the shard itself: the oldest unit that waits is committed, or refused and given back.
+struct UnitDone {
+    bool refused;
+    std::vector<Operation> operations;
+};
+
 /// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
 struct GroupMembership {
     enum class Change : std::uint8_t { joins, leaves, goes_away, comes_back };
@@ -47,6 +73,7 @@ struct GroupMembership {
     SubscribeOptions options{};
     std::uint32_t identifier = 0;
     Interest::Table table = 0;  ///< of its filter, in the Interest of that shard
+    OwnerId owner = 0;          ///< of the member, in the store
 };
 
 /// To the home shard of a session: a message to the group that this member is to receive.
@@ -62,7 +89,8 @@ struct GroupReturn {
 };
 
 /// What the brokers of different shards send to each other, besides published messages.
-using ShardMessage = std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn,
-                                  GroupMembership, GroupDelivery, GroupReturn>;
+using ShardMessage =
+    std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
+                 JournalTurn, UnitDone, GroupMembership, GroupDelivery, GroupReturn>;
 
 }  // namespace pulsegate

@@ -38,8 +38,9 @@ void ShareGroups::apply(const GroupMembership& change) {
     if (change.change == Change::joins) {
         Group& group = find_or_create(change.share);
         const auto [place, is_new] = group.places.emplace(change.member, group.members.size());
-        if (is_new) group.members.push_back({change.member, {}, 0});
-        group.members[place->second] = {change.member, change.options, change.identifier};
+        if (is_new) group.members.push_back({change.member, {}, 0, 0});
+        group.members[place->second] = {change.member, change.options, change.identifier,
+                                        change.owner};
         return group.set_connected(place->second, true);
     }
     const auto found = groups_.find(change.share);
@@ -67,7 +68,8 @@ ShareGroups::Choice ShareGroups::choose(Group& group) {
     const auto chosen = group.next % (any_connected ? group.connected : group.members.size());
     group.next = chosen + 1;
     const Member& member = group.members[chosen];
-    return {group.share, member.session, any_connected, member.options, member.identifier};
+    return {group.share,    member.session,    any_connected,
+            member.options, member.identifier, member.owner};
 }
 
 ShareGroups::Group& ShareGroups::find_or_create(const std::string& share) {

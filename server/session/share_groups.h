@@ -28,6 +28,7 @@ public:
         bool connected;
         SubscribeOptions options;
         std::uint32_t identifier;
+        OwnerId owner;  ///< in the store, or 0
     };
 
     explicit ShareGroups(Interest& interest) : router_(interest) {}
@@ -55,6 +56,7 @@ private:
         SessionId session;
         SubscribeOptions options;
         std::uint32_t identifier;
+        OwnerId owner;
     };
     struct Group : Subscriber {
         void swap(std::size_t a, std::size_t b);

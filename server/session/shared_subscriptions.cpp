@@ -30,7 +30,7 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     // home, even while the GroupMembership still waits in its mailbox.
     const auto table = host_.interest(group).add(shared_filter(share)->filter);
     send(group, GroupMembership{GroupMembership::Change::joins, std::string(share), session.id,
-                                options, identifier, table});
+                                options, identifier, table, session.state.owner});
 }
 
 void SharedSubscriptions::leave(Session& session, std::string_view share) {
@@ -71,19 +71,23 @@ void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now
 
 // -- groups --
 
-void SharedSubscriptions::fan_out(const MessageRef& message, Millis now) {
+void SharedSubscriptions::fan_out(const MessageRef& message, DebtSource& debts, Millis now) {
     thread_.assert_here();
-    groups_.match(message->topic,
-                  [&](const ShareGroups::Choice& choice) { assign(message, choice, now); });
+    groups_.match(message->topic, [&](const ShareGroups::Choice& choice) {
+        assign(message, choice, 0, debts, now);
+    });
 }
 
+/// `owner`: for whom the message is in the store so far.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
-                                 Millis now) {
+                                 OwnerId owner, DebtSource& debts, Millis now) {
     Delivery delivery{.message = message,
                       .qos = std::min(message->qos, choice.options.qos),
                       .retain = message->retain && choice.options.retain_as_published,
                       .share = choice.share};
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
+    delivery.owner = owner;
+    sender_.store_for(choice.owner, delivery, debts, now);
     send(place_.home_of(choice.member),
          GroupDelivery{choice.member, std::move(delivery), !choice.connected}, now);
 }
@@ -126,14 +130,17 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
         return send(group, GroupReturn{std::move(assigned.delivery)}, now);
     }
     PublishEncoder encoder(*assigned.delivery.message, now);
-    sender_.enqueue(*found->second, assigned.delivery, encoder, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }
 
 void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     thread_.assert_here();
     const Delivery& delivery = returned.delivery;
+    DebtSource nobody_waits;
     if (const auto choice = groups_.choose(*delivery.share))
-        return assign(delivery.message, *choice, now);
+        return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
+    sender_.drop(delivery);
     ++counters_.dropped_no_member;
     log_limited(spdlog::level::warn,
                 "message to {} dropped: the shared subscription {} has no members",

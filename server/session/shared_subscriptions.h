@@ -47,7 +47,7 @@ public:
     void give_back(std::vector<Delivery> deliveries, Millis now);
 
     /// Sends the message to one member of each group on this shard whose filter selects it.
-    void fan_out(const MessageRef& message, Millis now);
+    void fan_out(const MessageRef& message, DebtSource& debts, Millis now);
 
     void receive(GroupMembership& membership);
     void receive(GroupDelivery& assigned, Millis now);
@@ -57,7 +57,8 @@ public:
     std::uint64_t work() const { return groups_.work(); }
 
 private:
-    void assign(const MessageRef& message, const ShareGroups::Choice& choice, Millis now);
+    void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
+                DebtSource& debts, Millis now);
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);

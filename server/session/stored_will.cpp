@@ -23,6 +23,15 @@ std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_avai
     return stored;
 }
 
+std::uint32_t will_flags(const Message& will) {
+    return static_cast<std::uint32_t>(will.qos) | (will.retain ? 4u : 0u);
+}
+
+void set_will_flags(Message& will, std::uint32_t flags) {
+    will.qos = static_cast<QoS>(flags & 3);
+    will.retain = (flags & 4) != 0;
+}
+
 Message take_message(StoredWill& will, Millis now) {
     if (will.message_expiry) will.message.expires = now + Millis{*will.message_expiry} * 1000;
     return std::move(will.message);

@@ -25,6 +25,10 @@ struct Authorization;
 std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available,
                                         const Authorization* authorization);
 
+/// What the store keeps of the will's message besides its bytes, and back.
+std::uint32_t will_flags(const Message& will);
+void set_will_flags(Message& will, std::uint32_t flags);
+
 /// The will as a message that is published `now`.
 Message take_message(StoredWill& will, Millis now);
 

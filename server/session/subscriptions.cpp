@@ -24,6 +24,23 @@ Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusa
     return static_cast<Reason>(wanted.options.qos);
 }
 
+/// As in SUBSCRIBE (MQTT 5.0, 3.8.3.1).
+std::uint8_t option_bits(const SubscribeOptions& options) {
+    return static_cast<std::uint8_t>(static_cast<unsigned>(options.qos) |
+                                     static_cast<unsigned>(options.no_local) << 2 |
+                                     static_cast<unsigned>(options.retain_as_published) << 3 |
+                                     static_cast<unsigned>(options.retain_handling) << 4);
+}
+
+SubscribeOptions options_of(std::uint8_t bits) {
+    SubscribeOptions options;
+    options.qos = static_cast<QoS>(bits & 3);
+    options.no_local = (bits & 4) != 0;
+    options.retain_as_published = (bits & 8) != 0;
+    options.retain_handling = static_cast<std::uint8_t>(bits >> 4 & 3);
+    return options;
+}
+
 }  // namespace
 
 void Subscriptions::receive(Session& session, const Subscribe& request, Millis now) {
@@ -32,6 +49,7 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
     Suback suback{.packet_id = request.packet_id};
     std::vector<const SubscribeFilter*> to_replay;
     PropertyList words;
+    PendingReceipt receipt(receipts_);
     const auto most = std::max<std::size_t>(settings_.max_subscriptions, 1000);
     for (const SubscribeFilter& wanted : request.filters) {
         const auto refusal = suback.reasons.size() < most
@@ -40,7 +58,7 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
                                            "more filters in one SUBSCRIBE than max-subscriptions",
                                            Limit::max_subscriptions};
         if (!refusal) {
-            suback.reasons.push_back(subscribe(session, wanted, identifier, to_replay));
+            suback.reasons.push_back(subscribe(session, wanted, identifier, to_replay, receipt));
             continue;
         }
         count_refused(session, wanted.filter, *refusal);
@@ -49,7 +67,7 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
         suback.reasons.push_back(told(session, wanted, refusal->reason));
     }
     suback.properties = words.view();
-    sender_.send(session, suback);
+    sender_.answer(session, suback, receipt.close());
     // Retained messages follow the SUBACK.
     for (const SubscribeFilter* wanted : to_replay) replay_.request(session, *wanted, identifier);
     if (!to_replay.empty() && session.replay) replay_.go_on(session, now);
@@ -66,12 +84,19 @@ void Subscriptions::count_refused(const Session& session, std::string_view filte
 /// sent.
 Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
                                 std::uint32_t identifier,
-                                std::vector<const SubscribeFilter*>& to_replay) {
+                                std::vector<const SubscribeFilter*>& to_replay,
+                                PendingReceipt& receipt) {
     SubscribeOptions granted = wanted.options;
     granted.qos = std::min(granted.qos, settings_.max_qos);
     const bool is_new =
         session.state.subscribe(router_, session, wanted.filter, granted, identifier);
     if (is_new) session.keep(cost_of_subscription(wanted.filter));
+    if (session.state.owner != 0)
+        journal_.add(PutSubscription{.owner = session.state.owner,
+                                     .filter = std::string(wanted.filter),
+                                     .options = option_bits(granted),
+                                     .identifier = identifier},
+                     receipt.debt());
     const bool wants_retained =
         granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new);
     if (shared_filter(wanted.filter))
@@ -104,6 +129,8 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (session.state.subscription_count() >= settings_.max_subscriptions)
         return Refusal{Reason::quota_exceeded, "the client has max-subscriptions already",
                        Limit::max_subscriptions};
+    if (shared && session.state.shared_count() == SessionState::most_shared)
+        return Refusal{Reason::quota_exceeded, "the client has 65,535 shared subscriptions"};
     return memory_.objection_if_scarce(session, cost_of_subscription(filter));
 }
 
@@ -113,12 +140,28 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
         const bool existed = unsubscribe(session, filter);
         unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }
-    sender_.send(session, unsuback);
+    PendingReceipt receipt(receipts_);
+    if (session.state.owner != 0) journal_.await(receipt.debt());
+    sender_.answer(session, unsuback, receipt.close());
+}
+
+void Subscriptions::restore(Session& session, const PutSubscription& subscription) {
+    const auto options = options_of(subscription.options);
+    if (!session.state.subscribe(router_, session, subscription.filter, options,
+                                 subscription.identifier))
+        return;
+    session.keep(cost_of_subscription(subscription.filter));
+    if (shared_filter(subscription.filter))
+        shared_.join(session, subscription.filter, options, subscription.identifier);
+    else if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
+        replay_.fall_behind(session, 1);  // who was online when the gateway stopped is offline now
 }
 
 /// False if there was no such subscription.
 bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
     if (!session.state.unsubscribe(router_, filter)) return false;
+    if (session.state.owner != 0)
+        journal_.add(DropSubscription{session.state.owner, std::string(filter)});
     session.release(cost_of_subscription(filter));
     if (shared_filter(filter)) shared_.leave(session, filter);
     replay_.cancel(session, filter);
@@ -144,22 +187,19 @@ void Subscriptions::judge(Session& session, Millis now) {
         return delivery.share && !is_out(sent) && contains(refused, *delivery.share);
     }),
                       now);
-    const auto dropped = exchanges
-                             .take_if([&](const Delivery& delivery, bool sent) {
-                                 if (!delivery.message || delivery.share || is_out(sent))
-                                     return false;
-                                 const auto& topic = delivery.message->topic;
-                                 const bool own_inbox =
-                                     settings_.inbox && inbox_user(topic) == session.user.name;
-                                 return !own_inbox && !rules->may_subscribe(who, topic);
-                             })
-                             .size();
-    counters_.dropped_refused += dropped;
-    if (refused.empty() && dropped == 0) return;
+    const auto dropped = exchanges.take_if([&](const Delivery& delivery, bool sent) {
+        if (!delivery.message || delivery.share || is_out(sent)) return false;
+        const auto& topic = delivery.message->topic;
+        const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
+        return !own_inbox && !rules->may_subscribe(who, topic);
+    });
+    for (const Delivery& delivery : dropped) sender_.drop(delivery);
+    counters_.dropped_refused += dropped.size();
+    if (refused.empty() && dropped.empty()) return;
     log_limited(spdlog::level::warn,
                 "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
                 "rules don't allow them any more",
-                quoted(session.client), quoted(session.user.name), refused.size(), dropped);
+                quoted(session.client), quoted(session.user.name), refused.size(), dropped.size());
 }
 
 void Subscriptions::end_all(Session& session) {

@@ -23,7 +23,7 @@ public:
     Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
                   const Presence& presence, const MemoryLimits& memory, Router& router,
                   SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-                  Counters& counters)
+                  Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           presence_(presence),
@@ -32,10 +32,15 @@ public:
           shared_(shared),
           replay_(replay),
           sender_(sender),
+          journal_(journal),
+          receipts_(receipts),
           counters_(counters) {}
 
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);
+
+    /// The session had this subscription before a restart.
+    void restore(Session& session, const PutSubscription& subscription);
 
     /// The session ends, or begins anew.
     void end_all(Session& session);
@@ -53,7 +58,7 @@ public:
 private:
     std::optional<Refusal> objection(Session& session, std::string_view filter) const;
     Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
-                     std::vector<const SubscribeFilter*>& to_replay);
+                     std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
     bool unsubscribe(Session& session, std::string_view filter);
     void count_refused(const Session& session, std::string_view filter, const Refusal& refusal);
 
@@ -65,6 +70,8 @@ private:
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
     std::optional<PresencePosition> judged_;  ///< how far; nothing: nobody is to be judged
 };

@@ -30,8 +30,9 @@ class UnfinishedDeliveries {
 public:
     bool empty() const { return entries_.empty(); }
 
-    void add(MessageRef message, std::vector<Recipient> recipients) {
-        entries_.push_back({++last_, std::move(message), std::move(recipients)});
+    /// `debt` is referred to until all have got it.
+    void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt = {}) {
+        entries_.push_back({++last_, std::move(message), std::move(recipients), std::move(debt)});
     }
 
     /// The session has ended, or begins anew: it gets nothing of what was added so far.
@@ -40,8 +41,8 @@ public:
         if (!empty()) ended_[&session] = last_;
     }
 
-    /// Calls `deliver(message, recipient)` for up to `most` recipients, and `finish(message)`
-    /// behind the last one of each message. Neither may add or forget.
+    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients, and `finish(message,
+    /// debt)` behind the last one of each message. Neither may add or forget.
     template <class Deliver, class Finish>
     void advance(std::size_t most, Deliver deliver, Finish finish);
 
@@ -50,6 +51,7 @@ private:
         std::uint64_t number;
         MessageRef message;
         std::vector<Recipient> recipients;
+        DebtRef debt;
         std::size_t next = 0;
     };
 
@@ -74,9 +76,10 @@ void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Finish fin
         for (; entry.next < entry.recipients.size(); ++entry.next) {
             if (most-- == 0) return;
             const Recipient& recipient = entry.recipients[entry.next];
-            if (!has_ended(recipient.session, entry.number)) deliver(entry.message, recipient);
+            if (!has_ended(recipient.session, entry.number))
+                deliver(entry.message, recipient, entry.debt);
         }
-        finish(entry.message);
+        finish(entry.message, entry.debt);
         entries_.pop_front();
     }
     ended_.clear();

@@ -65,19 +65,31 @@ void BrokerCluster::end_turn() {
     }
 }
 
-void BrokerCluster::forward(unsigned from, const MessageRef& message,
-                            std::optional<unsigned> inbox) {
+void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
+                            PendingReceipt* receipt) {
     Forwarded forwarded{message, {}};
-    const bool for_all = message->stamp != 0;
+    const bool for_all = message->retained;
     for (const auto& node : nodes_) {
         if (node->index == from) continue;
         if (for_all || node->index == inbox ||
             node->own_interest.wants(std::string_view(message->topic)))
-            in_transit_[{from, node->index}].push_back(message);
+            in_transit_[{from, node->index}].push_back(
+                receipt
+                    ? InTransit(ShardMessage(TrackedMessage{message, from, receipt->add_part()}))
+                    : InTransit(message));
         else
             forwarded.spared.push_back(node->index);
     }
     forwarded_.push_back(std::move(forwarded));
+}
+
+/// A unit is on its way to the disk, until the test delivers its UnitDone.
+void BrokerCluster::submit(unsigned from, std::vector<Operation> operations) {
+    store->submit({std::move(operations), [&](Outcome outcome, auto& given_back) {
+                       const bool refused = outcome == Outcome::refused;
+                       in_transit_[{from, from}].push_back(ShardMessage(UnitDone{
+                           refused, refused ? std::move(given_back) : std::vector<Operation>()}));
+                   }});
 }
 
 std::vector<BrokerCluster::Pair> BrokerCluster::pairs_with_messages() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/session/broker.h"
+#include "server/store/ledger.h"
 
 namespace pulsegate {
 
@@ -88,7 +89,8 @@ public:
 
     Millis now = 1'000'500;
     MemoryState memory = MemoryState::plenty;
-    bool in_slices = false;  ///< the test calls `Broker::go_on`
+    bool in_slices = false;   ///< the test calls `Broker::go_on`
+    Ledger* store = nullptr;  ///< null: nothing is stored
 
 private:
     struct Node final : BrokerHost {
@@ -97,8 +99,9 @@ private:
               index(shard),
               broker(settings, shard, count, own_interest, counters, *this) {}
 
-        void forward(const MessageRef& message, std::optional<unsigned> inbox) override {
-            cluster.forward(index, message, inbox);
+        void forward(const MessageRef& message, std::optional<unsigned> inbox,
+                     PendingReceipt* receipt) override {
+            cluster.forward(index, message, inbox, receipt);
         }
         void send(unsigned shard, ShardMessage message) override {
             cluster.in_transit_[{index, shard}].push_back(std::move(message));
@@ -106,6 +109,12 @@ private:
         Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
         void record(PresenceChange) override {}
         MemoryState memory() const override { return cluster.memory; }
+        bool stores() const override { return cluster.store != nullptr; }
+        OwnerId next_owner() override { return ++cluster.last_owner_; }
+        void submit(std::vector<Operation> operations, bool) override {
+            cluster.submit(index, std::move(operations));
+        }
+        void call_store_overdue(Millis when) override { cluster.overdue_[index] = when; }
 
         BrokerCluster& cluster;
         const unsigned index;
@@ -114,13 +123,17 @@ private:
         Broker broker;
     };
 
-    void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox);
+    void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
+                 PendingReceipt* receipt);
+    void submit(unsigned from, std::vector<Operation> operations);
 
     const BrokerSettings settings_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::map<Pair, std::deque<InTransit>> in_transit_;
     std::list<KeptLink*> links_;
     std::vector<Forwarded> forwarded_;
+    OwnerId last_owner_ = 0;
+    std::map<unsigned, Millis> overdue_;  ///< by shard, when what is not acknowledged is stored
 };
 
 }  // namespace pulsegate

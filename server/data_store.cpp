@@ -1,0 +1,147 @@
+#include "server/data_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <future>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "server/base/hash.h"
+#include "server/store/sqlite_ledger.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Messages that are read at once, so that few are in memory twice.
+constexpr std::size_t messages_a_read = 4096;
+
+MessageRef message_of(const Message& stored, QoS qos, bool retained, Stamp stamp,
+                      WallMillis expires, Millis now) {
+    Message message = stored;
+    message.qos = qos;
+    message.retain = retained;
+    message.retained = retained;
+    message.stamp = stamp;
+    message.expires = as_monotonic_time(expires, now);
+    return share(std::move(message));
+}
+
+/// Gives each broker what belongs to its shard.
+class Restoration final : public Ledger::Visitor {
+public:
+    explicit Restoration(const std::vector<Broker*>& brokers) : brokers_(brokers) {}
+
+    void owner(const PutOwner& stored) override {
+        const auto home = home_of(stored.user);
+        homes_[stored.owner] = home;
+        brokers_[home]->restore().owner(stored);
+    }
+    void subscription(const PutSubscription& stored) override {
+        at(stored.owner).subscription(stored);
+    }
+    void absence(PutAbsence stored) override { at(stored.owner).absence(stored); }
+    void incoming(PutIncoming stored) override { at(stored.owner).incoming(stored); }
+    void exchange(PutExchange stored, bool released) override {
+        at(stored.owner).exchange(stored, released);
+    }
+    void will(const PutWill& stored) override { at(stored.owner).will(stored); }
+    void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
+        waiting_.emplace_back(stored.stamp, receiver);
+    }
+    void retained(const PutRetained& stored) override {
+        const auto message = message_of(*stored.message, static_cast<QoS>(stored.flags & 3), true,
+                                        stored.stamp, stored.expires, now_);
+        for (Broker* broker : brokers_) broker->restore_retained(message, now_);
+        ++retained_;
+    }
+    void user(const PutUser& stored) override {
+        brokers_[home_of(stored.name)]->restore_presence(stored);
+        ++users_;
+    }
+
+    /// Reads the messages that wait, and ends.
+    void finish(Ledger& ledger) {
+        for (std::size_t begin = 0; begin < waiting_.size();) begin = read_some(ledger, begin);
+        for (Broker* broker : brokers_) broker->restore().finish(now_);
+        spdlog::info("restored: {} sessions, {} waiting messages, {} retained messages, {} users",
+                     homes_.size(), waiting_.size(), retained_, users_);
+    }
+
+private:
+    unsigned home_of(std::string_view user) const {
+        return ShardPlace{0, static_cast<unsigned>(brokers_.size())}.home_of(user);
+    }
+    Restore& at(OwnerId owner) { return brokers_[homes_.at(owner)]->restore(); }
+
+    /// Returns where to go on: behind all receivers of the last message.
+    std::size_t read_some(Ledger& ledger, std::size_t begin) {
+        std::vector<Stamp> stamps;
+        std::size_t end = begin;
+        for (; end < waiting_.size(); ++end) {
+            const Stamp stamp = waiting_[end].first;
+            if (!stamps.empty() && stamps.back() == stamp) continue;
+            if (stamps.size() == messages_a_read) break;
+            stamps.push_back(stamp);
+        }
+        std::promise<std::vector<StoredMessage>> answer;
+        ledger.read_messages(std::move(stamps), [&](Outcome, std::vector<StoredMessage> found) {
+            answer.set_value(std::move(found));
+        });
+        const auto found = answer.get_future().get();
+        auto next = found.begin();
+        MessageRef message;
+        for (; begin < end; ++begin) {
+            const auto& [stamp, receiver] = waiting_[begin];
+            if (!message || message->stamp != stamp) {
+                while (next != found.end() && next->stamp < stamp) ++next;
+                if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
+                message = message_of(*next->message, static_cast<QoS>(next->flags & 3), false,
+                                     stamp, next->expires, now_);
+            }
+            at(receiver.owner).message(message, receiver);
+        }
+        return end;
+    }
+
+    const std::vector<Broker*>& brokers_;
+    const Millis now_ = monotonic_now();
+    boost::unordered_flat_map<OwnerId, unsigned> homes_;
+    std::vector<std::pair<Stamp, Receiver>> waiting_;
+    std::size_t retained_ = 0;
+    std::size_t users_ = 0;
+};
+
+}  // namespace
+
+DataStore::DataStore(const Settings& settings)
+    : ledger_(std::make_unique<SqliteLedger>(
+          SqliteLedger::Options{.folder = settings.folder, .fsync = settings.fsync})) {}
+
+DataStore::~DataStore() = default;
+
+void DataStore::restore(const std::vector<Broker*>& brokers) {
+    Restoration restoration(brokers);
+    const auto start = ledger_->load(restoration, 0);
+    set_stamp_floor(start.floor);
+    next_owner_ = start.next_owner;
+    restoration.finish(*ledger_);
+}
+
+void DataStore::submit(std::vector<Operation> operations, bool urgent,
+                       std::function<void(UnitDone)> done) {
+    Unit unit{std::move(operations),
+              [done = std::move(done)](Outcome outcome, std::vector<Operation>& given_back) {
+                  const bool refused = outcome == Outcome::refused;
+                  done({refused, refused ? std::move(given_back) : std::vector<Operation>()});
+              }};
+    if (urgent)
+        ledger_->submit(std::move(unit));
+    else
+        ledger_->submit_lazily(std::move(unit));
+}
+
+}  // namespace pulsegate

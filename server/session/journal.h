@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/base/owner_thread.h"
+#include "server/session/broker_host.h"
+#include "server/session/receipts.h"
+#include "server/session/shard_place.h"
+#include "server/store/unit.h"
+
+namespace pulsegate {
+
+/// What one shard wants stored. The operations of one turn of the loop are one unit. When the store
+/// refuses, because the disk is in trouble, those who wait are told so; the operations are kept
+/// here and handed in again, in order, until the store takes them, for what they say is so in
+/// memory. It belongs to the shard's thread.
+class Journal {
+public:
+    Journal(ShardPlace place, BrokerHost& host) : place_(place), host_(host) {}
+
+    /// Is anything stored?
+    bool is_on() const { return host_.stores(); }
+    /// Does the store refuse?
+    bool is_refused() const { return retrying_ || !refused_.empty(); }
+
+    /// For the next owner.
+    OwnerId next_owner() { return host_.next_owner(); }
+
+    /// Whoever refers to `debt` waits until the operation is committed.
+    void add(Operation operation, DebtRef debt = {});
+    /// Whoever refers to `debt` waits until all that was added so far is committed.
+    void await(DebtRef debt);
+    /// For what may be lost: it waits for others, or for a second.
+    void add_lazily(Operation operation);
+
+    /// Stores the message for one receiver. For those of one turn it is stored once.
+    void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
+    /// The owner has got the message, or will never get it.
+    void done(OwnerId owner, Stamp stamp);
+
+    /// Hands in what was added.
+    void flush();
+
+    void receive(UnitDone& done);
+
+    /// Once a second: hands in again what was refused.
+    void tick();
+
+    /// Bytes of messages that are not committed yet.
+    std::size_t bytes() const { return bytes_; }
+
+private:
+    struct Waiting {
+        std::vector<DebtRef> debts;
+        std::size_t bytes;
+    };
+
+    void begin_turn();
+    void hand_in_again();
+
+    const ShardPlace place_;
+    BrokerHost& host_;
+    std::vector<Operation> operations_;
+    std::vector<DebtRef> debts_;
+    std::size_t turn_bytes_ = 0;
+    bool urgent_ = false;
+    bool in_turn_ = false;         ///< `flush` is to be called
+    std::deque<Waiting> waiting_;  ///< for each unit that is handed in
+    std::size_t bytes_ = 0;
+    std::vector<Operation> refused_;
+    std::size_t given_back_ = 0;  ///< of `refused_`, since the last attempt
+    bool retrying_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+/// A time on the monotonic clock as one on the wall clock; 0 stays 0, "never".
+WallMillis as_wall_time(Millis when, Millis now);
+/// The other way round.
+Millis as_monotonic_time(WallMillis when, Millis now);
+
+}  // namespace pulsegate

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "protocol/encode.h"
+#include "server/base/owner_thread.h"
+#include "server/session/broker_host.h"
+#include "server/session/shard_messages.h"
+#include "server/session/shard_place.h"
+
+namespace pulsegate {
+
+class Session;
+
+/// An answer to a client that waits until all parts of its receipt are settled.
+struct Receipt
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    explicit Receipt(ReceiptId id) : id(id) {}
+
+    const ReceiptId id;
+    Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
+    std::uint32_t open = 1;      ///< parts; one of them is the answer itself
+    bool is_refused = false;     ///< a part was: the store does not take it
+    Buffer accepted{};
+    Buffer refused{};  ///< empty: the client is disconnected instead
+};
+
+using HeldAnswers = boost::intrusive::list<Receipt, boost::intrusive::constant_time_size<false>>;
+
+/// The answers of one shard that wait for a store or for other clients: a PUBACK says that the
+/// message is stored, or acknowledged, for everyone who is to get it. A client is answered in the
+/// order of its packets (MQTT 5.0, 4.6). It owns the receipts; it belongs to the shard's thread.
+class Receipts {
+public:
+    Receipts(ShardPlace place, BrokerHost& host) : place_(place), host_(host) {}
+
+    /// Opens a receipt, which `answer` closes.
+    ReceiptId open();
+    /// Adds a part, which must be settled, to a receipt; 0: to a new one.
+    ReceiptId add_part(ReceiptId receipt);
+
+    /// Sends the answer when all parts of the receipt are settled (0: it has none) and the client's
+    /// earlier `answers` are sent. An empty `refused` disconnects the client if a part was refused.
+    void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
+                Buffer refused);
+
+    /// One part is settled, of a receipt of this shard or of another.
+    void settle(unsigned shard, ReceiptId receipt, bool refused);
+
+    /// The session's connection has ended: nobody waits for its answers.
+    void forget(Session& session);
+
+    /// The shard ends: what is settled from now on does not matter.
+    void close() { closed_ = true; }
+
+    unsigned shard() const { return place_.index; }
+    std::size_t size() const { return receipts_.size(); }
+
+private:
+    void send_ready(Session& session);
+
+    const ShardPlace place_;
+    BrokerHost& host_;
+    boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
+    ReceiptId last_ = 0;
+    bool closed_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+/// One part of a receipt on one shard: it is settled when nobody refers to it any more. Whoever may
+/// lose what the publisher was promised refers to it. It belongs to the shard's thread.
+class Debt : public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
+public:
+    /// Of a receipt of any shard; `here` are this shard's.
+    Debt(Receipts& here, unsigned shard, ReceiptId receipt)
+        : here_(here), shard_(shard), receipt_(receipt) {}
+    ~Debt() { here_.settle(shard_, receipt_, refused_); }
+    Debt(const Debt&) = delete;
+    Debt& operator=(const Debt&) = delete;
+
+    /// The store does not take it.
+    void refuse() { refused_ = true; }
+
+private:
+    Receipts& here_;
+    const unsigned shard_;
+    const ReceiptId receipt_;
+    bool refused_ = false;
+};
+
+using DebtRef = boost::intrusive_ptr<Debt>;
+
+/// The receipt of a packet that is being handled: it is opened when something is to be waited for.
+class PendingReceipt {
+public:
+    explicit PendingReceipt(Receipts& receipts) : receipts_(receipts) {}
+
+    /// A part on this shard; always the same.
+    DebtRef debt();
+    /// Adds a part for another shard.
+    ReceiptId add_part() { return id_ = receipts_.add_part(id_); }
+    /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
+    ReceiptId close();
+
+private:
+    Receipts& receipts_;
+    ReceiptId id_ = 0;
+    DebtRef debt_;
+};
+
+/// Who is told that a message is safe, if anybody is.
+class DebtSource {
+public:
+    DebtSource() = default;
+    explicit DebtSource(PendingReceipt* pending) : pending_(pending) {}
+    explicit DebtSource(DebtRef debt) : debt_(std::move(debt)) {}
+
+    /// May be null.
+    DebtRef debt() { return pending_ ? pending_->debt() : debt_; }
+
+private:
+    PendingReceipt* pending_ = nullptr;
+    DebtRef debt_;
+};
+
+}  // namespace pulsegate

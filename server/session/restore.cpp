@@ -1,0 +1,102 @@
+#include "server/session/restore.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+namespace pulsegate {
+
+namespace {
+
+/// Not the one before the restart: an acknowledgement that is still under way must not be taken for
+/// that of another message.
+std::uint16_t some_packet_id() {
+    static std::random_device random;
+    return static_cast<std::uint16_t>(random() | 1);
+}
+
+}  // namespace
+
+Session* Restore::find(OwnerId owner) const {
+    const auto found = owners_.find(owner);
+    return found == owners_.end() ? nullptr : found->second;
+}
+
+void Restore::owner(const PutOwner& stored) {
+    if (stored.kind != OwnerKind::session) return;
+    if (stored.expiry == 0) return journal_.add(EndOwner{stored.owner});  // ended by the crash
+    User& user = presence_.find_or_create(stored.user);
+    Session& session = sessions_.find_or_create(user, stored.client, wall_now());
+    session.state.owner = stored.owner;
+    session.state.set_expiry(stored.expiry);
+    session.state.exchanges().begin_after(some_packet_id());
+    session.terms.version = static_cast<Version>(stored.protocol);
+    user.devices.push_back(session);
+    owners_.emplace(stored.owner, &session);
+}
+
+void Restore::subscription(const PutSubscription& stored) {
+    if (Session* session = find(stored.owner)) subscriptions_.restore(*session, stored);
+}
+
+void Restore::absence(PutAbsence stored) { absences_[stored.owner] = stored.ends; }
+
+void Restore::incoming(PutIncoming stored) {
+    if (Session* session = find(stored.owner))
+        session->state.exchanges().received(sender_.waiting(), stored.packet_id);
+}
+
+void Restore::exchange(PutExchange stored, bool released) {
+    Session* const session = find(stored.owner);
+    if (!session) return;
+    if (!released) {
+        exchanges_[{stored.owner, stored.stamp}] = stored.packet_id;
+        return;
+    }
+    const Delivery done{.qos = QoS::exactly_once, .owner = stored.owner};
+    session->state.exchanges().restore(sender_.waiting(), done, stored.packet_id, true);
+}
+
+void Restore::will(const PutWill& stored) {
+    Session* const session = find(stored.owner);
+    if (!session) return;
+    auto will = std::make_unique<StoredWill>();
+    will->message = *stored.message;
+    set_will_flags(will->message, stored.flags);
+    will->message_expiry = stored.message_expiry;
+    will->delay = stored.delay;
+    session->set_will(std::move(will));
+}
+
+void Restore::message(const MessageRef& message, const Receiver& receiver) {
+    Session* const session = find(receiver.owner);
+    if (!session) return;
+    const Delivery delivery{.message = message,
+                            .qos = receiver.qos,
+                            .retain = receiver.retain,
+                            .owner = receiver.owner,
+                            .identifiers = receiver.identifiers};
+    Exchanges& exchanges = session->state.exchanges();
+    const auto sent = exchanges_.find({receiver.owner, message->stamp});
+    if (sent == exchanges_.end()) return exchanges.enqueue(sender_.waiting(), delivery);
+    exchanges.restore(sender_.waiting(), delivery, sent->second, false);
+}
+
+void Restore::finish(Millis now) {
+    for (const auto& [owner, session] : owners_) {
+        const auto absence = absences_.find(owner);
+        const auto longest = Millis{session->state.expiry()} * 1000;
+        auto left = longest;
+        if (absence == absences_.end())
+            journal_.add_lazily(PutAbsence{owner, wall_now() + longest});
+        else
+            left = std::clamp<Millis>(absence->second - wall_now(), 0, longest);
+        sessions_.start_expiry(*session, now - (longest - left));
+        shared_.notify_groups(*session, GroupMembership::Change::goes_away);
+    }
+    owners_ = {};
+    absences_ = {};
+    exchanges_ = {};
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstdint>
+#include <utility>
+
+#include "server/session/journal.h"
+#include "server/session/packet_sender.h"
+#include "server/session/presence.h"
+#include "server/session/session_table.h"
+#include "server/session/shared_subscriptions.h"
+#include "server/session/subscriptions.h"
+
+namespace pulsegate {
+
+/// Puts the sessions of one shard back as the store has kept them, before the shard runs: owners
+/// first, then what they have, at last `finish`. It owns what is needed until then.
+class Restore {
+public:
+    Restore(SessionTable& sessions, Presence& presence, Subscriptions& subscriptions,
+            SharedSubscriptions& shared, PacketSender& sender, Journal& journal)
+        : sessions_(sessions),
+          presence_(presence),
+          subscriptions_(subscriptions),
+          shared_(shared),
+          sender_(sender),
+          journal_(journal) {}
+
+    void owner(const PutOwner& stored);
+    void subscription(const PutSubscription& stored);
+    void absence(PutAbsence stored);
+    void incoming(PutIncoming stored);
+    void exchange(PutExchange stored, bool released);
+    void will(const PutWill& stored);
+    /// A message that waits; the older ones first.
+    void message(const MessageRef& message, const Receiver& receiver);
+
+    /// Nobody is connected yet: the sessions' expiry goes on, or begins if it had not.
+    void finish(Millis now);
+
+private:
+    Session* find(OwnerId owner) const;
+
+    SessionTable& sessions_;
+    Presence& presence_;
+    Subscriptions& subscriptions_;
+    SharedSubscriptions& shared_;
+    PacketSender& sender_;
+    Journal& journal_;
+    boost::unordered_flat_map<OwnerId, Session*> owners_;
+    boost::unordered_flat_map<OwnerId, WallMillis> absences_;
+    boost::unordered_flat_map<std::pair<OwnerId, Stamp>, std::uint16_t> exchanges_;
+};
+
+}  // namespace pulsegate
