@@ -53,6 +53,10 @@ public:
         waiting_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
+        if (stored.expires != 0 && stored.expires < wall_now()) {
+            expired_.push_back(DropRetained{stored.stamp + 1, stored.message->topic});
+            return;
+        }
         const auto message = message_of(*stored.message, static_cast<QoS>(stored.flags & 3), true,
                                         stored.stamp, stored.expires, now_);
         for (Broker* broker : brokers_) broker->restore_retained(message, now_);
@@ -67,6 +71,7 @@ public:
     void finish(Ledger& ledger) {
         for (std::size_t begin = 0; begin < waiting_.size();) begin = read_some(ledger, begin);
         for (Broker* broker : brokers_) broker->restore().finish(now_);
+        if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         spdlog::info("restored: {} sessions, {} waiting messages, {} retained messages, {} users",
                      homes_.size(), waiting_.size(), retained_, users_);
     }
@@ -111,6 +116,7 @@ private:
     const Millis now_ = monotonic_now();
     boost::unordered_flat_map<OwnerId, unsigned> homes_;
     std::vector<std::pair<Stamp, Receiver>> waiting_;
+    std::vector<Operation> expired_;
     std::size_t retained_ = 0;
     std::size_t users_ = 0;
 };

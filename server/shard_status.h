@@ -21,6 +21,9 @@ struct ShardStatus {
     std::size_t online;
     std::size_t retained;
     std::size_t retained_bytes;
+    std::uint64_t stored;  ///< messages, since the start
+    std::uint64_t spared;  ///< that were acknowledged before they had to be stored
+    bool store_refuses;
     std::size_t logins_waiting;
     std::size_t backlog;
     Tick tick;

@@ -98,6 +98,8 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-topic-length", "18"},
     {"max-topic-levels", "19"},
     {"events", "changes.jsonl"},
+    {"data", "state"},
+    {"fsync", "1s"},
     {"log-level", "debug"},
 };
 
@@ -116,6 +118,8 @@ void check_unusual(const Config& config) {
     CHECK(hook.connections == 20);
     CHECK(hook.ca_file == "ca.pem");
     CHECK(hook.token_file == "token");
+    CHECK(config.data == "state");
+    CHECK(config.fsync == Fsync::each_second);
     CHECK(config.shards == 3);
     CHECK(config.idle_timeout == 90'000);
     CHECK(config.strict_idle_timeout);

@@ -266,13 +266,15 @@ struct Admin::Impl {
                                                                      : "GET, HEAD");
             co_return refusal;
         }
-        if (path != "/healthz" && !admits(request)) {
+        const bool is_probe = path == "/healthz" || path == "/readyz";
+        if (!is_probe && !admits(request)) {
             auto refusal = failure(request, http::status::unauthorized,
                                    "token missing or wrong: send Authorization: Bearer TOKEN");
             refusal.set(http::field::www_authenticate, "Bearer");
             co_return refusal;
         }
         if (path == "/healthz") co_return co_await health(request);
+        if (path == "/readyz") co_return co_await readiness(request);
         if (const auto objection = objection_to_page(request); !objection.empty())
             co_return failure(request, http::status::forbidden, objection);
         if (path == "/metrics") co_return co_await metrics(request);
@@ -293,6 +295,22 @@ struct Admin::Impl {
             if (!answers[i]) stalled.push_back(i);
         const auto status = stalled.empty() ? http::status::ok : http::status::service_unavailable;
         co_return reply(request, status, health_json(shards.size(), std::move(stalled)));
+    }
+
+    /// Does the gateway do all that it should? It may serve what needs no disk, and not be ready.
+    asio::awaitable<Response> readiness(const Request& request) {
+        const auto answers =
+            co_await ask(shards, [](Shard& shard) { return shard.broker().store_refuses(); });
+        std::string why;
+        for (const auto& refuses : answers) {
+            if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
+            if (!refuses && why.empty()) why = "an event loop is stalled";
+        }
+        if (why.empty())
+            co_return reply(request, http::status::ok,
+                            json::serialize(json::object{{"status", "ready"}}));
+        co_return reply(request, http::status::service_unavailable,
+                        json::serialize(json::object{{"status", "not ready"}, {"why", why}}));
     }
 
     asio::awaitable<Response> metrics(const Request& request) {

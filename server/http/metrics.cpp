@@ -208,6 +208,15 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                    state(&ShardStatus::retained));
     families.gauge("pulsegate_retained_bytes", "Approximate memory of the retained messages.",
                    state(&ShardStatus::retained_bytes));
+    families.counter("pulsegate_store_messages_total",
+                     "Messages of QoS 1 and 2 that were stored for a session.",
+                     [](const ShardStatus& shard) { return shard.stored; });
+    families.counter("pulsegate_store_spared_total",
+                     "Messages of QoS 1 that stored sessions acknowledged before they had to be "
+                     "stored.",
+                     [](const ShardStatus& shard) { return shard.spared; });
+    families.gauge("pulsegate_store_refuses", "1: the disk is in trouble, and nothing is stored.",
+                   [](const ShardStatus& shard) { return shard.store_refuses ? 1u : 0u; });
     families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));
     families.gauge("pulsegate_users_known", "Users known, online or offline.",
                    state(&ShardStatus::users));

@@ -114,7 +114,8 @@ Retained::Topics::iterator Retained::forget(Topics::iterator entry) {
     return topics_.erase(entry);
 }
 
-void Retained::erase(Erasure& erasure, Millis now) {
+void Retained::erase(Erasure& erasure, Millis now,
+                     const std::function<void(std::string_view)>& erased) {
     thread_.assert_here();
     constexpr std::size_t page = 2000;
     std::size_t left = page;
@@ -126,6 +127,7 @@ void Retained::erase(Erasure& erasure, Millis now) {
     erasure.done = erasure.after.empty();
     for (const MessageRef& message : found) {
         if (message->stamp > erasure.stamp) continue;
+        if (erased) erased(message->topic);
         forget(topics_.find(message->topic));
         Message deletion{.topic = message->topic, .payload = {}, .properties = {}};
         deletion.stamp = erasure.stamp;

@@ -3,6 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,8 +65,10 @@ public:
         bool done = false;
     };
 
-    /// Deletes messages, a page of them; to be called until `done`.
-    void erase(Erasure& erasure, Millis now);
+    /// Deletes messages, a page of them, and calls `erased` with the topic of each; to be called
+    /// until `done`.
+    void erase(Erasure& erasure, Millis now,
+               const std::function<void(std::string_view)>& erased = {});
 
     /// Deletes expired messages among the next sixtieth of all.
     void forget_some(Millis now);

@@ -135,6 +135,15 @@ bool Broker::store_lags() const {
     return journal_.bytes() > most_bytes || receipts_.size() > most_answers;
 }
 
+/// All shards erase the same, and one of them in the store.
+void Broker::erase(Retained::Erasure& erasure, Millis now) {
+    thread_.assert_here();
+    const bool stores = journal_.is_on() && place_.index == 0;
+    retained_.erase(erasure, now, [&](std::string_view topic) {
+        if (stores) journal_.add(DropRetained{erasure.stamp, std::string(topic)});
+    });
+}
+
 // -- state, for the admin API and metrics --
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

@@ -127,8 +127,13 @@ public:
     const Presence& presence() const { return presence_; }
     const Retained& retained() const { return retained_; }
     /// Deletes retained messages of this shard, a page of them.
-    void erase(Retained::Erasure& erasure, Millis now) { retained_.erase(erasure, now); }
+    void erase(Retained::Erasure& erasure, Millis now);
     const SessionTable& sessions() const { return sessions_; }
+    /// Messages of QoS 1 and 2 that were stored for somebody, and those that were acknowledged in
+    /// time to spare the disk, since the start.
+    std::uint64_t stored() const { return journal_.messages(); }
+    std::uint64_t spared() const { return sender_.waiting().spared; }
+    bool store_refuses() const { return journal_.is_refused(); }
     /// Messages in all queues.
     std::size_t waiting() const { return sender_.waiting().messages; }
     std::size_t subscriptions() const { return router_.subscriptions(); }

@@ -39,6 +39,7 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
                                          .message = message});
         last = std::get_if<PutMessage>(&operations_.back());
         turn_bytes_ += message->cost();
+        ++messages_;
     }
     last->receivers.push_back(std::move(receiver));
     await(std::move(debt));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -49,6 +50,8 @@ public:
     /// Once a second: hands in again what was refused.
     void tick();
 
+    /// Messages that were stored, since the start.
+    std::uint64_t messages() const { return messages_; }
     /// Bytes of messages that are not committed yet.
     std::size_t bytes() const { return bytes_; }
 
@@ -66,6 +69,7 @@ private:
     std::vector<Operation> operations_;
     std::vector<DebtRef> debts_;
     std::size_t turn_bytes_ = 0;
+    std::uint64_t messages_ = 0;
     bool urgent_ = false;
     bool in_turn_ = false;         ///< `flush` is to be called
     std::deque<Waiting> waiting_;  ///< for each unit that is handed in

@@ -67,6 +67,7 @@ Outbox::Effect Outbox::on_puback(std::uint16_t packet_id) {
     const auto entry = find(packet_id);
     if (entry == sent_.end()) return Effect::unknown;
     if (entry->released || entry->delivery.qos != QoS::at_least_once) return Effect::misplaced;
+    if (entry->unstored) ++totals_.spared;
     erase_sent(entry);
     return Effect::settled;
 }

@@ -39,6 +39,7 @@ public:
     struct Totals {
         std::size_t messages = 0;
         std::size_t bytes = 0;
+        std::uint64_t spared = 0;  ///< acknowledged before they had to be stored, since the start
         Journal* journal = nullptr;
     };
 

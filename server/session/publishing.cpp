@@ -16,7 +16,8 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     PendingReceipt receipt(receipts_);
     if (publish.qos == QoS::exactly_once &&
         session.state.exchanges().unreleased(publish.packet_id)) {
-        if (session.state.owner != 0) journal_.await(receipt.debt());
+        if (session.state.owner != 0)
+            journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
         return acknowledge(session, publish, std::nullopt, receipt.close());
     }
 
@@ -34,14 +35,26 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         if (journal_.is_refused() && session.terms.version != Version::v5_0)
             return session.disconnect(Reason::quota_exceeded, "the disk is in trouble");
     } else {
-        if (publish.qos == QoS::exactly_once && session.state.owner != 0)
-            journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
         const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
         fan_out_.publish(make_message(*topic, publish.payload, publish.properties, publish.qos,
                                       publish.retain, now),
                          &session, now, is_answered ? &receipt : nullptr);
     }
+    if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
+        note_received({session.state.owner, publish.packet_id}, receipt);
     acknowledge(session, publish, refusal, receipt.close());
+}
+
+/// What has its identifier in the store is taken for delivered when it is sent again: so that is
+/// stored with the message, or after it.
+void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt) {
+    const auto store = [this, incoming](DebtRef debt) {
+        journal_.add(incoming, std::move(debt));
+    };
+    if (receipt.is_elsewhere() || fan_out_.unfinished())
+        receipts_.then(receipt.id(), store);
+    else
+        store(receipt.debt());
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was

@@ -37,6 +37,7 @@ private:
     std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
                                      std::string_view topic) const;
+    void note_received(PutIncoming incoming, PendingReceipt& receipt);
     void acknowledge(Session& session, const Publish& publish,
                      const std::optional<Refusal>& refusal, ReceiptId receipt);
 

@@ -31,6 +31,10 @@ void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt,
     settle(place_.index, receipt, false);
 }
 
+void Receipts::then(ReceiptId receipt, std::function<void(DebtRef)> last_step) {
+    receipts_.at(receipt)->last_step = std::move(last_step);
+}
+
 void Receipts::settle(unsigned shard, ReceiptId receipt, bool refused) {
     if (closed_) return;
     thread_.assert_here();
@@ -39,6 +43,10 @@ void Receipts::settle(unsigned shard, ReceiptId receipt, bool refused) {
     Receipt& settled = *found->second;
     settled.is_refused |= refused;
     if (--settled.open > 0) return;
+    if (settled.last_step && !settled.is_refused) {
+        ++settled.open;
+        return std::exchange(settled.last_step, {})(new Debt(*this, shard, receipt));
+    }
     Session* const session = settled.session;
     if (session) return send_ready(*session);
     receipts_.erase(found);
@@ -75,7 +83,7 @@ void Receipts::forget(Session& session) {
 
 DebtRef PendingReceipt::debt() {
     if (!debt_) {
-        add_part();
+        id_ = receipts_.add_part(id_);
         debt_ = new Debt(receipts_, receipts_.shard(), id_);
     }
     return debt_;

@@ -5,6 +5,7 @@
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -16,7 +17,10 @@
 
 namespace pulsegate {
 
+class Debt;
 class Session;
+
+using DebtRef = boost::intrusive_ptr<Debt>;
 
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
@@ -27,6 +31,7 @@ struct Receipt
     Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
     bool is_refused = false;     ///< a part was: the store does not take it
+    std::function<void(DebtRef)> last_step{};  ///< when all other parts are settled
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
@@ -49,6 +54,10 @@ public:
     /// earlier `answers` are sent. An empty `refused` disconnects the client if a part was refused.
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused);
+
+    /// What is to be done when all parts that the receipt has now are settled, and none is refused.
+    /// It gets a part of its own.
+    void then(ReceiptId receipt, std::function<void(DebtRef)> last_step);
 
     /// One part is settled, of a receipt of this shard or of another.
     void settle(unsigned shard, ReceiptId receipt, bool refused);
@@ -94,8 +103,6 @@ private:
     bool refused_ = false;
 };
 
-using DebtRef = boost::intrusive_ptr<Debt>;
-
 /// The receipt of a packet that is being handled: it is opened when something is to be waited for.
 class PendingReceipt {
 public:
@@ -104,13 +111,21 @@ public:
     /// A part on this shard; always the same.
     DebtRef debt();
     /// Adds a part for another shard.
-    ReceiptId add_part() { return id_ = receipts_.add_part(id_); }
+    ReceiptId add_part() {
+        is_elsewhere_ = true;
+        return id_ = receipts_.add_part(id_);
+    }
+    /// 0: it has no parts.
+    ReceiptId id() const { return id_; }
+    /// Has another shard a part?
+    bool is_elsewhere() const { return is_elsewhere_; }
     /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
     ReceiptId close();
 
 private:
     Receipts& receipts_;
     ReceiptId id_ = 0;
+    bool is_elsewhere_ = false;
     DebtRef debt_;
 };
 

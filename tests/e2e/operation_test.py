@@ -26,7 +26,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
             "max-retained-bytes-per-user", "inbox", "max-subscriptions", "max-client-memory",
             "max-user-memory", "wildcard-subscriptions",
-            "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "log-level"]
+            "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "data", "fsync", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
 

@@ -1,0 +1,179 @@
+#include "server/session/journal.h"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+/// A shard without a broker: units wait until the test has them committed or refused.
+class Host final : public BrokerHost {
+public:
+    void forward(const MessageRef&, std::optional<unsigned>, PendingReceipt*) override {}
+    Interest& interest(unsigned) override { return interest_; }
+    void send(unsigned shard, ShardMessage message) override {
+        if (const auto* part = std::get_if<ReceiptPart>(&message))
+            parts.push_back({shard, part->receipt, part->refused});
+    }
+    void record(PresenceChange) override {}
+    MemoryState memory() const override { return MemoryState::plenty; }
+    bool stores() const override { return true; }
+    OwnerId next_owner() override { return 1; }
+    void submit(std::vector<Operation> operations, bool urgent) override {
+        units.push_back({std::move(operations), urgent});
+    }
+    void call_store_overdue(Millis) override {}
+
+    struct Unit {
+        std::vector<Operation> operations;
+        bool urgent;
+    };
+    struct Part {
+        unsigned shard;
+        ReceiptId receipt;
+        bool refused;
+
+        bool operator==(const Part&) const = default;
+    };
+    std::deque<Unit> units;
+    std::vector<Part> parts;
+
+private:
+    Interest interest_;
+};
+
+struct Journals {
+    Host host;
+    Receipts receipts{{0, 2}, host};
+    Journal journal{{0, 2}, host};
+
+    /// A part of a receipt of shard 1.
+    DebtRef debt(ReceiptId receipt) { return new Debt(receipts, 1, receipt); }
+
+    void commit() {
+        host.units.pop_front();
+        UnitDone done{false, {}};
+        journal.receive(done);
+    }
+    void refuse() {
+        UnitDone done{true, std::move(host.units.front().operations)};
+        host.units.pop_front();
+        journal.receive(done);
+    }
+};
+
+std::vector<OwnerId> owners(const Host::Unit& unit) {
+    std::vector<OwnerId> found;
+    for (const Operation& operation : unit.operations)
+        found.push_back(std::get<EndOwner>(operation).owner);
+    return found;
+}
+
+MessageRef message(Stamp stamp) {
+    return std::make_shared<Message>(
+        Message{.topic = "x", .payload = "hello", .properties = {}, .stamp = stamp});
+}
+
+}  // namespace
+
+TEST_CASE("what one turn brings is one unit, and lazy if all of it is") {
+    Journals all;
+    all.journal.add_lazily(EndOwner{1});
+    all.journal.add_lazily(EndOwner{2});
+    all.journal.flush();
+    REQUIRE(all.host.units.size() == 1);
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{1, 2});
+    CHECK_FALSE(all.host.units[0].urgent);
+
+    all.journal.add_lazily(EndOwner{3});
+    all.journal.add(EndOwner{4});
+    all.journal.flush();
+    all.journal.flush();  // there is nothing more
+    REQUIRE(all.host.units.size() == 2);
+    CHECK(owners(all.host.units[1]) == std::vector<OwnerId>{3, 4});
+    CHECK(all.host.units[1].urgent);
+}
+
+TEST_CASE("a message is stored once for all its receivers of a turn") {
+    Journals all;
+    const auto first = message(7);
+    all.journal.put(first, {.owner = 1}, {}, 0);
+    all.journal.put(first, {.owner = 2}, {}, 0);
+    all.journal.put(message(8), {.owner = 1}, {}, 0);
+    CHECK(all.journal.messages() == 2);
+    all.journal.flush();
+    REQUIRE(all.host.units[0].operations.size() == 2);
+    const auto& put = std::get<PutMessage>(all.host.units[0].operations[0]);
+    CHECK(put.stamp == 7);
+    CHECK(put.receivers == std::vector<Receiver>{{.owner = 1}, {.owner = 2}});
+    CHECK(all.journal.bytes() == 2 * first->cost());
+    all.commit();
+    CHECK(all.journal.bytes() == 0);
+}
+
+TEST_CASE("a debt is settled when its unit is committed and nobody else refers to it") {
+    Journals all;
+    DebtRef kept = all.debt(5);
+    all.journal.add(EndOwner{1}, all.debt(3));
+    all.journal.await(kept);
+    all.journal.flush();
+    CHECK(all.host.parts.empty());
+    all.commit();
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 3, false}});
+    kept.reset();
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 3, false}, {1, 5, false}});
+}
+
+TEST_CASE("what is refused is handed in again, in order, until it is committed") {
+    Journals all;
+    for (const OwnerId owner : {1u, 2u}) {
+        all.journal.add(EndOwner{owner}, all.debt(owner));
+        all.journal.flush();
+    }
+    all.refuse();
+    CHECK(all.journal.is_refused());
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, true}});
+    all.journal.add(EndOwner{3}, all.debt(3));  // behind the second, which is not refused yet
+    all.journal.flush();
+    CHECK(all.host.parts.back() == Host::Part{1, 3, true});
+    all.refuse();
+    CHECK(all.host.units.empty());
+
+    all.journal.tick();
+    REQUIRE(all.host.units.size() == 1);
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{1, 2, 3});
+    all.journal.add(EndOwner{4});
+    all.journal.flush();
+    all.journal.tick();  // one attempt at a time
+    CHECK(all.host.units.size() == 1);
+    all.refuse();
+    CHECK(all.journal.is_refused());
+
+    all.journal.tick();
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{1, 2, 3, 4});
+    all.journal.add(EndOwner{5});
+    all.journal.flush();
+    all.commit();
+    CHECK_FALSE(all.journal.is_refused());
+    REQUIRE(all.host.units.size() == 1);
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{5});
+    all.journal.add(EndOwner{6}, all.debt(6));
+    all.journal.flush();
+    all.commit();
+    all.commit();
+    CHECK(all.host.parts.back() == Host::Part{1, 6, false});
+}
+
+TEST_CASE("a time on one clock is the same on the other") {
+    CHECK(as_wall_time(0, 5000) == 0);
+    CHECK(as_monotonic_time(0, 5000) == 0);
+    const auto wall = as_wall_time(65'000, 5000);
+    CHECK(wall >= wall_now() + 59'000);
+    CHECK(std::abs(as_monotonic_time(wall, 5000) - 65'000) < 1000);
+    CHECK(as_monotonic_time(1, 5000) == 1);  // long ago, not never
+}
