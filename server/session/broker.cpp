@@ -92,24 +92,27 @@ void Broker::drained(Session& session, Millis now) {
 
 void Broker::receive(ShardMessage& message, Millis now) {
     thread_.assert_here();
-    std::visit(
-        Overloaded{
-            [&](PresenceQuery& query) { replay_.receive(query, now); },
-            [&](PresencePage& page) { replay_.receive(page, now); },
-            [&](ReplayTurn& turn) { replay_.receive(turn, now); },
-            // A shard has done it by now, and was only woken.
-            [&](DeliveryTurn&) {
-                while (unfinished()) go_on(now);
-            },
-            [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
-            [&](ReceiptPart& part) { receipts_.settle(place_.index, part.receipt, part.refused); },
-            [&](JournalTurn&) { journal_.flush(); },
-            [&](UnitDone& done) { journal_.receive(done); },
-            [&](GroupMembership& membership) { shared_.receive(membership); },
-            [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
-            [&](GroupReturn& returned) { shared_.receive(returned, now); },
-        },
-        message);
+    std::visit(Overloaded{
+                   [&](PresenceQuery& query) { replay_.receive(query, now); },
+                   [&](PresencePage& page) { replay_.receive(page, now); },
+                   [&](ReplayTurn& turn) { replay_.receive(turn, now); },
+                   // A shard has done it by now, and was only woken.
+                   [&](DeliveryTurn&) {
+                       while (unfinished()) go_on(now);
+                   },
+                   [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
+                   [&](ReceiptPart& part) { receipts_.settle(place_.index, std::move(part)); },
+                   [&](MessageStored& stored) {
+                       receipts_.stored(stored);
+                       shared_.stored(stored.stamp, now);
+                   },
+                   [&](JournalTurn&) { journal_.flush(); },
+                   [&](UnitDone& done) { journal_.receive(done); },
+                   [&](GroupMembership& membership) { shared_.receive(membership); },
+                   [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
+                   [&](GroupReturn& returned) { shared_.receive(returned, now); },
+               },
+               message);
 }
 
 // -- time --

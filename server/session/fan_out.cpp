@@ -43,6 +43,9 @@ void FanOut::publish(Message message, const Session* publisher, Millis now,
     if (publisher) message.sender = keyed_hash(publisher->user.name);
     if (retained) judge_retained(message);
     const auto shared = share(std::move(message));
+    const bool must_come_once =
+        shared->qos == QoS::exactly_once && publisher && publisher->state.owner != 0;
+    if (receipt && must_come_once) receipt->collect(shared);
     if (retained) retained_.keep(shared, now);
     if (retained && journal_.is_on()) store_retained(shared, receipt, now);
     route(shared, publisher, now, receipt);
@@ -89,7 +92,9 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
 
 void FanOut::receive(const TrackedMessage& tracked, Millis now) {
     receive(tracked.message,
-            DebtSource(DebtRef(new Debt(receipts_, tracked.publisher, tracked.receipt))), now);
+            DebtSource(DebtRef(new Debt(receipts_, tracked.publisher, tracked.receipt,
+                                        tracked.collects ? tracked.message->stamp : 0))),
+            now);
 }
 
 void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {

@@ -19,7 +19,7 @@ constexpr Millis ack_patience = 100;
 
 void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused) {
     if (accepted.empty()) {
-        if (receipt != 0) receipts_.settle(receipts_.shard(), receipt, false);
+        if (receipt != 0) receipts_.settle(receipts_.shard(), {receipt, false, receipts_.shard()});
         return session.disconnect(Reason::packet_too_large,
                                   "an answer is larger than the client's Maximum Packet Size");
     }
@@ -105,6 +105,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         // Or the client would get it again after a crash, with another packet identifier.
         PendingReceipt receipt(receipts_);
         journal_.add(PutExchange{session.state.owner, packet_id, message.stamp}, receipt.debt());
+        receipts_.add_part_if_collected(message.stamp, receipt);
         hold(session, receipt.close(), Buffer(packet), {});
         return true;
     }
@@ -125,8 +126,12 @@ void PacketSender::store(Session& session, Delivery& delivery, DebtRef debt, Mil
 void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now) {
     const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
     if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
-    journal_.put(delivery.message, {owner, delivery.qos, delivery.retain, delivery.identifiers},
-                 debts.debt(), now);
+    Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers};
+    const DebtRef debt = debts.debt();
+    if (debt && debt->collects())
+        debt->collect(std::move(receiver));
+    else
+        journal_.put(delivery.message, std::move(receiver), debt, now);
     drop(delivery);  // another member of the group had it
     delivery.owner = owner;
 }

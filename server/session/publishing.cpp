@@ -17,7 +17,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (publish.qos == QoS::exactly_once &&
         session.state.exchanges().unreleased(publish.packet_id)) {
         if (session.state.owner != 0)
-            journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
+            await_received({session.state.owner, publish.packet_id}, receipt.debt());
         return acknowledge(session, publish, std::nullopt, receipt.close());
     }
 
@@ -41,20 +41,31 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
                          &session, now, is_answered ? &receipt : nullptr);
     }
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
-        note_received({session.state.owner, publish.packet_id}, receipt);
+        note_received({session.state.owner, publish.packet_id}, receipt, now);
     acknowledge(session, publish, refusal, receipt.close());
 }
 
-/// What has its identifier in the store is taken for delivered when it is sent again: so that is
-/// stored with the message, or after it.
-void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt) {
-    const auto store = [this, incoming](DebtRef debt) {
-        journal_.add(incoming, std::move(debt));
-    };
-    if (receipt.is_elsewhere() || fan_out_.unfinished())
-        receipts_.then(receipt.id(), store);
+/// What has its identifier in the store is taken for delivered when it is sent again: so the
+/// message and its identifier are one unit, for the receivers of all shards.
+void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
+    sent_again_[incoming];
+    receipt.then([this, incoming, message = receipt.collected(), now](
+                     const DebtRef& debt, std::vector<Receiver> receivers) {
+        for (Receiver& receiver : receivers) journal_.put(message, std::move(receiver), debt, now);
+        journal_.add(incoming, debt);
+        const auto again = sent_again_.extract(incoming);
+        if (again.empty()) return;
+        for (const DebtRef& each : again.mapped()) journal_.await(each);
+    });
+}
+
+/// The message was sent again: it is answered when the first one would be.
+void Publishing::await_received(PutIncoming incoming, DebtRef debt) {
+    const auto found = sent_again_.find(incoming);
+    if (found != sent_again_.end())
+        found->second.push_back(std::move(debt));
     else
-        store(receipt.debt());
+        journal_.await(std::move(debt));
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was

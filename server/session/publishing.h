@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "server/session/authorizations.h"
 #include "server/session/fan_out.h"
@@ -13,7 +15,7 @@
 namespace pulsegate {
 
 /// Handles PUBLISH, and PUBREL, which ends an exchange of QoS 2 (MQTT 5.0, 3.3 and 4.3). It owns
-/// nothing; it belongs to the shard's thread.
+/// what is sent again too early; it belongs to the shard's thread.
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
@@ -37,7 +39,8 @@ private:
     std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
                                      std::string_view topic) const;
-    void note_received(PutIncoming incoming, PendingReceipt& receipt);
+    void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
+    void await_received(PutIncoming incoming, DebtRef debt);
     void acknowledge(Session& session, const Publish& publish,
                      const std::optional<Refusal>& refusal, ReceiptId receipt);
 
@@ -49,6 +52,8 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
+    /// Messages of QoS 2 that are not in the store yet, and answers to those that were sent again.
+    std::map<PutIncoming, std::vector<DebtRef>> sent_again_;
 };
 
 }  // namespace pulsegate

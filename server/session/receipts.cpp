@@ -1,5 +1,6 @@
 #include "server/session/receipts.h"
 
+#include <iterator>
 #include <utility>
 
 #include "server/session/session.h"
@@ -28,25 +29,32 @@ void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt,
     opened.accepted = std::move(accepted);
     opened.refused = std::move(refused);
     answers.push_back(opened);
-    settle(place_.index, receipt, false);
+    settle(place_.index, {receipt, false, place_.index});
 }
 
-void Receipts::then(ReceiptId receipt, std::function<void(DebtRef)> last_step) {
-    receipts_.at(receipt)->last_step = std::move(last_step);
+void Receipts::then(ReceiptId receipt, Stamp stamp, LastStep last_step) {
+    Receipt& changed = *receipts_.at(receipt);
+    changed.stamp = stamp;
+    changed.last_step = std::move(last_step);
 }
 
-void Receipts::settle(unsigned shard, ReceiptId receipt, bool refused) {
+void Receipts::settle(unsigned shard, ReceiptPart part) {
     if (closed_) return;
     thread_.assert_here();
-    if (shard != place_.index) return host_.send(shard, ReceiptPart{receipt, refused});
-    const auto found = receipts_.find(receipt);
+    if (shard != place_.index) return host_.send(shard, std::move(part));
+    const auto found = receipts_.find(part.receipt);
     Receipt& settled = *found->second;
-    settled.is_refused |= refused;
+    settled.is_refused |= part.refused;
+    if (!part.receivers.empty()) settled.shards.push_back(part.from);
+    std::move(part.receivers.begin(), part.receivers.end(), std::back_inserter(settled.receivers));
     if (--settled.open > 0) return;
-    if (settled.last_step && !settled.is_refused) {
+    if (settled.last_step) {
         ++settled.open;
-        return std::exchange(settled.last_step, {})(new Debt(*this, shard, receipt));
+        const DebtRef debt = new Debt(*this, shard, part.receipt);
+        return std::exchange(settled.last_step, {})(debt, std::move(settled.receivers));
     }
+    for (const unsigned each : settled.shards)
+        host_.send(each, MessageStored{settled.stamp, settled.is_refused});
     Session* const session = settled.session;
     if (session) return send_ready(*session);
     receipts_.erase(found);
@@ -81,10 +89,29 @@ void Receipts::forget(Session& session) {
     session.state.exchanges().forget_held_if_empty();
 }
 
+void Receipts::add_part_if_collected(Stamp stamp, PendingReceipt& receipt) {
+    const auto found = collected_.find(stamp);
+    if (found != collected_.end()) found->second.push_back(receipt.add_part());
+}
+
+void Receipts::stored(const MessageStored& message) {
+    const auto found = collected_.find(message.stamp);
+    if (found == collected_.end()) return;
+    const auto waiting = std::move(found->second);
+    collected_.erase(found);
+    for (const ReceiptId receipt : waiting)
+        settle(place_.index, {receipt, message.refused, place_.index});
+}
+
+void PendingReceipt::then(LastStep last_step) {
+    if (id_ == 0) id_ = receipts_.open();
+    receipts_.then(id_, stamp(), std::move(last_step));
+}
+
 DebtRef PendingReceipt::debt() {
     if (!debt_) {
         id_ = receipts_.add_part(id_);
-        debt_ = new Debt(receipts_, receipts_.shard(), id_);
+        debt_ = new Debt(receipts_, receipts_.shard(), id_, stamp());
     }
     return debt_;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "protocol/encode.h"
 #include "server/base/owner_thread.h"
@@ -18,9 +19,14 @@
 namespace pulsegate {
 
 class Debt;
+class PendingReceipt;
 class Session;
 
 using DebtRef = boost::intrusive_ptr<Debt>;
+
+/// What is to be done when all other parts of a receipt are settled: it gets a part of its own, and
+/// the receivers that were collected.
+using LastStep = std::function<void(const DebtRef&, std::vector<Receiver>)>;
 
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
@@ -31,7 +37,10 @@ struct Receipt
     Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
     bool is_refused = false;     ///< a part was: the store does not take it
-    std::function<void(DebtRef)> last_step{};  ///< when all other parts are settled
+    LastStep last_step{};
+    Stamp stamp = 0;                    ///< of a message whose receivers are collected, or 0
+    std::vector<Receiver> receivers{};  ///< collected, of the shards
+    std::vector<unsigned> shards{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
@@ -55,12 +64,21 @@ public:
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused);
 
-    /// What is to be done when all parts that the receipt has now are settled, and none is refused.
-    /// It gets a part of its own.
-    void then(ReceiptId receipt, std::function<void(DebtRef)> last_step);
+    /// `stamp`: of the message whose receivers are collected, or 0.
+    void then(ReceiptId receipt, Stamp stamp, LastStep last_step);
 
     /// One part is settled, of a receipt of this shard or of another.
-    void settle(unsigned shard, ReceiptId receipt, bool refused);
+    void settle(unsigned shard, ReceiptPart part);
+
+    // Messages whose receivers here are stored by the publisher's shard, with those of all shards
+    // in one unit.
+
+    void begin_collecting(Stamp stamp) { collected_[stamp]; }
+    void stop_collecting(Stamp stamp) { collected_.erase(stamp); }
+    bool is_collected(Stamp stamp) const { return collected_.contains(stamp); }
+    /// If the message is not stored yet, the receipt gets a part that is settled when it is.
+    void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
+    void stored(const MessageStored& message);
 
     /// The session's connection has ended: nobody waits for its answers.
     void forget(Session& session);
@@ -77,6 +95,7 @@ private:
     const ShardPlace place_;
     BrokerHost& host_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
+    boost::unordered_flat_map<Stamp, std::vector<ReceiptId>> collected_;  ///< who waits for it
     ReceiptId last_ = 0;
     bool closed_ = false;
     [[no_unique_address]] OwnerThread thread_;
@@ -86,21 +105,32 @@ private:
 /// lose what the publisher was promised refers to it. It belongs to the shard's thread.
 class Debt : public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
 public:
-    /// Of a receipt of any shard; `here` are this shard's.
-    Debt(Receipts& here, unsigned shard, ReceiptId receipt)
-        : here_(here), shard_(shard), receipt_(receipt) {}
-    ~Debt() { here_.settle(shard_, receipt_, refused_); }
+    /// Of a receipt of any shard; `here` are this shard's. `collected` is the stamp of a message
+    /// whose receivers are collected, or 0.
+    Debt(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0)
+        : here_(here), shard_(shard), receipt_(receipt), collected_(collected) {
+        if (collected_ != 0) here_.begin_collecting(collected_);
+    }
+    ~Debt() {
+        if (collected_ != 0 && receivers_.empty()) here_.stop_collecting(collected_);
+        here_.settle(shard_, {receipt_, refused_, here_.shard(), std::move(receivers_)});
+    }
     Debt(const Debt&) = delete;
     Debt& operator=(const Debt&) = delete;
 
     /// The store does not take it.
     void refuse() { refused_ = true; }
 
+    bool collects() const { return collected_ != 0; }
+    void collect(Receiver receiver) { receivers_.push_back(std::move(receiver)); }
+
 private:
     Receipts& here_;
     const unsigned shard_;
     const ReceiptId receipt_;
+    const Stamp collected_;
     bool refused_ = false;
+    std::vector<Receiver> receivers_;
 };
 
 /// The receipt of a packet that is being handled: it is opened when something is to be waited for.
@@ -110,22 +140,22 @@ public:
 
     /// A part on this shard; always the same.
     DebtRef debt();
-    /// Adds a part for another shard.
-    ReceiptId add_part() {
-        is_elsewhere_ = true;
-        return id_ = receipts_.add_part(id_);
-    }
-    /// 0: it has no parts.
-    ReceiptId id() const { return id_; }
-    /// Has another shard a part?
-    bool is_elsewhere() const { return is_elsewhere_; }
+    /// Adds a part that others settle.
+    ReceiptId add_part() { return id_ = receipts_.add_part(id_); }
+    /// The message is stored when all shards have named its receivers.
+    void collect(MessageRef message) { collected_ = std::move(message); }
+    /// Null: each shard stores it.
+    const MessageRef& collected() const { return collected_; }
+    void then(LastStep last_step);
     /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
     ReceiptId close();
 
 private:
     Receipts& receipts_;
+    Stamp stamp() const { return collected_ ? collected_->stamp : 0; }
+
     ReceiptId id_ = 0;
-    bool is_elsewhere_ = false;
+    MessageRef collected_;
     DebtRef debt_;
 };
 

@@ -80,6 +80,7 @@ void Restore::message(const MessageRef& message, const Receiver& receiver) {
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
     if (sent == exchanges_.end()) return exchanges.enqueue(sender_.waiting(), delivery);
     exchanges.restore(sender_.waiting(), delivery, sent->second, false);
+    exchanges_.erase(sent);
 }
 
 void Restore::finish(Millis now) {
@@ -94,6 +95,9 @@ void Restore::finish(Millis now) {
         sessions_.start_expiry(*session, now - (longest - left));
         shared_.notify_groups(*session, GroupMembership::Change::goes_away);
     }
+    // Of messages that were not stored after all.
+    for (const auto& [key, packet_id] : exchanges_)
+        journal_.add_lazily(DropExchange{key.first, packet_id});
     owners_ = {};
     absences_ = {};
     exchanges_ = {};

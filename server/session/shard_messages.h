@@ -47,11 +47,20 @@ struct TrackedMessage {
     MessageRef message;
     unsigned publisher;  ///< its shard
     ReceiptId receipt;   ///< there
+    bool collects;       ///< receivers are named in the answer, and stored by the publisher's shard
 };
 
 /// To the shard of a publisher: a part of the receipt is settled.
 struct ReceiptPart {
     ReceiptId receipt;
+    bool refused;
+    unsigned from;
+    std::vector<Receiver> receivers{};  ///< for whom the message is to be stored
+};
+
+/// To the shards that have named receivers of a message: it is stored for all of them, or refused.
+struct MessageStored {
+    Stamp stamp;
     bool refused;
 };
 
@@ -91,6 +100,6 @@ struct GroupReturn {
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
     std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
-                 JournalTurn, UnitDone, GroupMembership, GroupDelivery, GroupReturn>;
+                 MessageStored, JournalTurn, UnitDone, GroupMembership, GroupDelivery, GroupReturn>;
 
 }  // namespace pulsegate

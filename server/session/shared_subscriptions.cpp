@@ -88,8 +88,20 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
     delivery.owner = owner;
     sender_.store_for(choice.owner, delivery, debts, now);
-    send(place_.home_of(choice.member),
-         GroupDelivery{choice.member, std::move(delivery), !choice.connected}, now);
+    GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
+    const DebtRef debt = choice.owner != 0 ? debts.debt() : DebtRef();
+    if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
+    send(place_.home_of(choice.member), std::move(assigned), now);
+}
+
+void SharedSubscriptions::stored(Stamp stamp, Millis now) {
+    thread_.assert_here();
+    const auto found = collected_.find(stamp);
+    if (found == collected_.end()) return;
+    auto deliveries = std::move(found->second);
+    collected_.erase(found);
+    for (GroupDelivery& assigned : deliveries)
+        send(place_.home_of(assigned.member), std::move(assigned), now);
 }
 
 // -- messages between shards: to this one at once, to others through their mailboxes --

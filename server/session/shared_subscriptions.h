@@ -49,6 +49,9 @@ public:
     /// Sends the message to one member of each group on this shard whose filter selects it.
     void fan_out(const MessageRef& message, DebtSource& debts, Millis now);
 
+    /// Members get what was collected for them.
+    void stored(Stamp stamp, Millis now);
+
     void receive(GroupMembership& membership);
     void receive(GroupDelivery& assigned, Millis now);
     void receive(GroupReturn& returned, Millis now);
@@ -70,6 +73,7 @@ private:
     BrokerHost& host_;
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
+    boost::unordered_flat_map<Stamp, std::vector<GroupDelivery>> collected_;  ///< not stored yet
     [[no_unique_address]] OwnerThread thread_;
 };
 

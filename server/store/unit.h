@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -95,6 +96,8 @@ struct DropAbsence {
 struct PutIncoming {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
+
+    auto operator<=>(const PutIncoming&) const = default;
 };
 struct DropIncoming {
     OwnerId owner = 0;

@@ -25,6 +25,18 @@ def free_port():
         return listener.getsockname()[1]
 
 
+class Client(paho.Client):
+    """Paho, but a PUBREL that is to be sent again stays one if the next connection fails as well:
+    Paho would send the PUBLISH instead, which is another message then."""
+
+    def _messages_reconnect_reset_out(self):
+        released = [message for message in self._out_messages.values()
+                    if message.state == paho.mqtt_ms_resend_pubrel]
+        super()._messages_reconnect_reset_out()
+        for message in released:
+            message.state = paho.mqtt_ms_resend_pubrel
+
+
 class Publisher:
     """Publishes numbered messages, and remembers which were acknowledged."""
 
@@ -33,7 +45,7 @@ class Publisher:
         self.lock = threading.Lock()
         self.waiting, self.early, self.acknowledged = {}, set(), set()
         self.connected_at = None
-        self.client = paho.Client(f"publisher {number}", clean_session=False)
+        self.client = Client(f"publisher {number}", clean_session=False)
         self.client.on_publish = self.on_publish
         self.client.on_connect = lambda *_: setattr(self, "connected_at", time.monotonic())
         self.client.on_disconnect = lambda *_: setattr(self, "connected_at", None)

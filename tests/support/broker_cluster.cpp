@@ -74,9 +74,9 @@ void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optio
         if (for_all || node->index == inbox ||
             node->own_interest.wants(std::string_view(message->topic)))
             in_transit_[{from, node->index}].push_back(
-                receipt
-                    ? InTransit(ShardMessage(TrackedMessage{message, from, receipt->add_part()}))
-                    : InTransit(message));
+                receipt ? InTransit(ShardMessage(TrackedMessage{message, from, receipt->add_part(),
+                                                                receipt->collected() != nullptr}))
+                        : InTransit(message));
         else
             forwarded.spared.push_back(node->index);
     }
