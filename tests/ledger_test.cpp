@@ -28,7 +28,8 @@ namespace {
 
 std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations) {
     auto told = std::make_shared<std::promise<Outcome>>();
-    ledger.submit({std::move(operations), [told](Outcome outcome, auto&) { told->set_value(outcome); }});
+    ledger.submit(
+        {std::move(operations), [told](Outcome outcome, auto&) { told->set_value(outcome); }});
     return told->get_future();
 }
 

@@ -87,7 +87,7 @@ Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
         totals_.journal->add(ReleaseExchange{owner, packet_id});
         note_done(entry->delivery);
     }
-    entry->delivery = {.qos = QoS::exactly_once, .owner = owner};
+    entry->delivery = {.message = {}, .qos = QoS::exactly_once, .owner = owner};
     return Effect::release;
 }
 

@@ -48,12 +48,13 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
 /// message and its identifier are one unit, for the receivers of all shards.
 void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
-    sent_again_[incoming];
-    receipt.then([this, incoming, message = receipt.collected(), now](
+    const std::pair key(incoming.owner, incoming.packet_id);
+    sent_again_[key];
+    receipt.then([this, incoming, key, message = receipt.collected(), now](
                      const DebtRef& debt, std::vector<Receiver> receivers) {
         for (Receiver& receiver : receivers) journal_.put(message, std::move(receiver), debt, now);
         journal_.add(incoming, debt);
-        const auto again = sent_again_.extract(incoming);
+        const auto again = sent_again_.extract(key);
         if (again.empty()) return;
         for (const DebtRef& each : again.mapped()) journal_.await(each);
     });
@@ -61,7 +62,7 @@ void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Mi
 
 /// The message was sent again: it is answered when the first one would be.
 void Publishing::await_received(PutIncoming incoming, DebtRef debt) {
-    const auto found = sent_again_.find(incoming);
+    const auto found = sent_again_.find({incoming.owner, incoming.packet_id});
     if (found != sent_again_.end())
         found->second.push_back(std::move(debt));
     else

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/session/authorizations.h"
@@ -53,7 +55,7 @@ private:
     Receipts& receipts_;
     Counters& counters_;
     /// Messages of QoS 2 that are not in the store yet, and answers to those that were sent again.
-    std::map<PutIncoming, std::vector<DebtRef>> sent_again_;
+    std::map<std::pair<OwnerId, std::uint16_t>, std::vector<DebtRef>> sent_again_;
 };
 
 }  // namespace pulsegate

@@ -53,7 +53,7 @@ void Restore::exchange(PutExchange stored, bool released) {
         exchanges_[{stored.owner, stored.stamp}] = stored.packet_id;
         return;
     }
-    const Delivery done{.qos = QoS::exactly_once, .owner = stored.owner};
+    const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
     session->state.exchanges().restore(sender_.waiting(), done, stored.packet_id, true);
 }
 

@@ -100,8 +100,10 @@ void SharedSubscriptions::stored(Stamp stamp, Millis now) {
     if (found == collected_.end()) return;
     auto deliveries = std::move(found->second);
     collected_.erase(found);
-    for (GroupDelivery& assigned : deliveries)
-        send(place_.home_of(assigned.member), std::move(assigned), now);
+    for (GroupDelivery& assigned : deliveries) {
+        const unsigned home = place_.home_of(assigned.member);
+        send(home, std::move(assigned), now);
+    }
 }
 
 // -- messages between shards: to this one at once, to others through their mailboxes --

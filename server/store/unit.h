@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -97,7 +96,7 @@ struct PutIncoming {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
 
-    auto operator<=>(const PutIncoming&) const = default;
+    bool operator==(const PutIncoming&) const = default;
 };
 struct DropIncoming {
     OwnerId owner = 0;
