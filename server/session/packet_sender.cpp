@@ -13,6 +13,10 @@ namespace {
 /// How long an acknowledgement is waited for that would save the disk the message.
 constexpr Millis ack_patience = 100;
 
+/// With more answers than this waiting, none waits for acknowledgements: else who publishes to
+/// clients that never acknowledge would use up the room for everybody's answers.
+constexpr std::size_t answers_with_patience = 4096;
+
 }  // namespace
 
 // -- answers --
@@ -43,14 +47,7 @@ void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     if (!session.link || exchanges.must_wait(session.terms.receive_maximum))
         return wait(session, delivery, now, debts);
     auto& sent = exchanges.send(waiting_, delivery);
-    if (session.state.owner != 0 && delivery.message->stamp != 0 &&
-        delivery.qos == QoS::exactly_once) {
-        store(session, sent.delivery, debts.debt(), now);
-    } else if (session.state.owner != 0 && delivery.owner == 0 && delivery.message->stamp != 0) {
-        sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + ack_patience);
-        if (unstored_.empty()) host_.call_store_overdue(sent.unstored->due);
-        unstored_.push_back(*sent.unstored);
-    }
+    if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
     const auto packet_id = sent.packet_id;
     if (!send_publish(session, sent.delivery, packet_id, false, encoder, now))
         exchanges.discard(packet_id);
@@ -115,6 +112,20 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
 }
 
 // -- store --
+
+/// What is sent at QoS 2 is stored, for its identifier is noted with it; at QoS 1 the client may
+/// acknowledge it first.
+void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts,
+                                 Millis now) {
+    const Delivery& delivery = sent.delivery;
+    const bool is_patient = receipts_.size() < answers_with_patience;
+    if (delivery.qos == QoS::exactly_once || !is_patient)
+        return store(session, sent.delivery, debts.debt(), now);
+    if (delivery.owner != 0 || delivery.message->stamp == 0) return;
+    sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + ack_patience);
+    if (unstored_.empty()) host_.call_store_overdue(sent.unstored->due);
+    unstored_.push_back(*sent.unstored);
+}
 
 /// Stores the delivery for the session, behind all that was sent to it before.
 void PacketSender::store(Session& session, Delivery& delivery, DebtRef debt, Millis now) {
