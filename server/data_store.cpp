@@ -59,11 +59,11 @@ public:
         }
         const auto message = message_of(*stored.message, static_cast<QoS>(stored.flags & 3), true,
                                         stored.stamp, stored.expires, now_);
-        for (Broker* broker : brokers_) broker->restore_retained(message, now_);
+        for (Broker* broker : brokers_) broker->restore().retained(message, now_);
         ++retained_;
     }
     void user(const PutUser& stored) override {
-        brokers_[home_of(stored.name)]->restore_presence(stored);
+        brokers_[home_of(stored.name)]->restore().user(stored);
         ++users_;
     }
 

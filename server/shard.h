@@ -72,7 +72,7 @@ public:
     ShardStatus status() const;
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
-    /// Calls `Broker::store_overdue` then, unless it is called earlier anyway.
+    /// Calls `Broker::store_overdue` then.
     void call_store_overdue(Millis when);
     /// Does what is due by now, as at every tick.
     void advance();

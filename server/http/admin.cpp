@@ -299,8 +299,8 @@ struct Admin::Impl {
 
     /// Does the gateway do all that it should? It may serve what needs no disk, and not be ready.
     asio::awaitable<Response> readiness(const Request& request) {
-        const auto answers =
-            co_await ask(shards, [](Shard& shard) { return shard.broker().store_refuses(); });
+        const auto answers = co_await ask(
+            shards, [](Shard& shard) { return shard.broker().journal().is_refused(); });
         std::string why;
         for (const auto& refuses : answers) {
             if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";

@@ -31,7 +31,7 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       lifecycle_(settings, place_, sessions_, presence_, authorizations_, memory_, retained_,
                  shared_, subscriptions_, replay_, fan_out_, announcer_, sender_, journal_,
                  receipts_, counters),
-      restore_(sessions_, presence_, subscriptions_, shared_, sender_, journal_) {}
+      restore_(sessions_, presence_, retained_, subscriptions_, shared_, sender_, journal_) {}
 
 Broker::~Broker() {
     receipts_.close();

@@ -103,8 +103,6 @@ public:
     bool store_lags() const;
     /// Before the shard runs.
     Restore& restore() { return restore_; }
-    void restore_retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
-    void restore_presence(const PutUser& user) { presence_.restore(user, wall_now()); }
     void receive(ShardMessage& message, Millis now);
 
     /// Are there recipients left of messages that have very many? Call `go_on` in each turn until
@@ -129,11 +127,9 @@ public:
     /// Deletes retained messages of this shard, a page of them.
     void erase(Retained::Erasure& erasure, Millis now);
     const SessionTable& sessions() const { return sessions_; }
-    /// Messages of QoS 1 and 2 that were stored for somebody, and those that were acknowledged in
-    /// time to spare the disk, since the start.
-    std::uint64_t stored() const { return journal_.messages(); }
+    const Journal& journal() const { return journal_; }
+    /// Messages that were acknowledged in time to spare the disk, since the start.
     std::uint64_t spared() const { return sender_.waiting().spared; }
-    bool store_refuses() const { return journal_.is_refused(); }
     /// Messages in all queues.
     std::size_t waiting() const { return sender_.waiting().messages; }
     std::size_t subscriptions() const { return router_.subscriptions(); }

@@ -220,7 +220,7 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
     session.forget_aliases();
     if (agreement.topic_alias_maximum != 0)
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
-    store_terms(session, connect, agreement);
+    set_expiry(session, agreement.session_expiry);
     set_will(session,
              stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
@@ -228,21 +228,23 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
 }
 
 /// A session that outlives its connection outlives the process, too.
-void Lifecycle::store_terms(Session& session, const Connect& connect,
-                            const ConnectAgreement& agreement) {
-    const auto before = session.state.expiry();
-    session.state.set_expiry(agreement.session_expiry);
+void Lifecycle::set_expiry(Session& session, std::uint32_t expiry) {
+    const bool changes = session.state.expiry() != expiry;
+    session.state.set_expiry(expiry);
     if (!journal_.is_on()) return;
-    const bool is_new = session.state.owner == 0 && agreement.session_expiry > 0;
+    const bool is_new = session.state.owner == 0 && expiry > 0;
     if (is_new) session.state.owner = journal_.next_owner();
     if (session.state.owner == 0) return;
-    if (is_new || before != agreement.session_expiry)
-        journal_.add(PutOwner{.owner = session.state.owner,
-                              .user = session.user.name,
-                              .client = session.client,
-                              .expiry = agreement.session_expiry,
-                              .protocol = static_cast<std::uint8_t>(connect.version)});
+    if (is_new || changes) store_owner(session);
     if (!is_new) journal_.add_lazily(DropAbsence{session.state.owner});
+}
+
+void Lifecycle::store_owner(const Session& session) {
+    journal_.add(PutOwner{.owner = session.state.owner,
+                          .user = session.user.name,
+                          .client = session.client,
+                          .expiry = session.state.expiry(),
+                          .protocol = static_cast<std::uint8_t>(session.terms.version)});
 }
 
 void Lifecycle::set_will(Session& session, std::unique_ptr<StoredWill> will) {
@@ -273,12 +275,7 @@ void Lifecycle::receive(Session& session, const Disconnect& disconnect) {
             return session.disconnect(Reason::protocol_error,
                                       "DISCONNECT sets a session expiry although CONNECT set none");
         session.state.set_expiry(std::min(*asked, most));
-        if (session.state.owner != 0)
-            journal_.add(PutOwner{.owner = session.state.owner,
-                                  .user = session.user.name,
-                                  .client = session.client,
-                                  .expiry = session.state.expiry(),
-                                  .protocol = static_cast<std::uint8_t>(session.terms.version)});
+        if (session.state.owner != 0) store_owner(session);
     }
     // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
     // published, the other reasons are errors.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,7 +58,8 @@ private:
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const Connect& connect,
                 const ConnectAgreement& agreement);
-    void store_terms(Session& session, const Connect& connect, const ConnectAgreement& agreement);
+    void set_expiry(Session& session, std::uint32_t expiry);
+    void store_owner(const Session& session);
     void set_will(Session& session, std::unique_ptr<StoredWill> will);
     void resume(Session& session, Millis now);
     void interrupt(Session& session, Millis now);

@@ -13,19 +13,23 @@
 
 namespace pulsegate {
 
-/// Puts the sessions of one shard back as the store has kept them, before the shard runs: owners
-/// first, then what they have, at last `finish`. It owns what is needed until then.
+/// Puts back what the store has kept of one shard, before the shard runs: owners before what they
+/// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
-    Restore(SessionTable& sessions, Presence& presence, Subscriptions& subscriptions,
-            SharedSubscriptions& shared, PacketSender& sender, Journal& journal)
+    Restore(SessionTable& sessions, Presence& presence, Retained& retained,
+            Subscriptions& subscriptions, SharedSubscriptions& shared, PacketSender& sender,
+            Journal& journal)
         : sessions_(sessions),
           presence_(presence),
+          retained_(retained),
           subscriptions_(subscriptions),
           shared_(shared),
           sender_(sender),
           journal_(journal) {}
 
+    void user(const PutUser& stored) { presence_.restore(stored, wall_now()); }
+    void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     void owner(const PutOwner& stored);
     void subscription(const PutSubscription& stored);
     void absence(PutAbsence stored);
@@ -43,6 +47,7 @@ private:
 
     SessionTable& sessions_;
     Presence& presence_;
+    Retained& retained_;
     Subscriptions& subscriptions_;
     SharedSubscriptions& shared_;
     PacketSender& sender_;
