@@ -21,8 +21,8 @@ enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
 class BrokerHost {
 public:
     /// Sends the message to all other shards that may have subscribers for it or must retain it,
-    /// and to the shard `inbox`, the home of the user whose inbox it is for. Those that have
-    /// sessions in the store get a part of the receipt, if there is one.
+    /// and to the shard `inbox`, the home of the user whose inbox it is for. Each gets a part of
+    /// the receipt, if there is one.
     virtual void forward(const MessageRef& message, std::optional<unsigned> inbox,
                          PendingReceipt* receipt) = 0;
 
@@ -44,7 +44,7 @@ public:
     virtual OwnerId next_owner() = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order.
     virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
-    /// Calls `Broker::store_overdue` at that time, unless it is to be called earlier.
+    /// Calls `Broker::store_overdue` at that time.
     virtual void call_store_overdue(Millis when) = 0;
 
 protected:

@@ -23,7 +23,7 @@ constexpr std::size_t answers_with_patience = 4096;
 
 void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused) {
     if (accepted.empty()) {
-        if (receipt != 0) receipts_.settle(receipts_.shard(), {receipt, false, receipts_.shard()});
+        if (receipt != 0) receipts_.settle(receipt);
         return session.disconnect(Reason::packet_too_large,
                                   "an answer is larger than the client's Maximum Packet Size");
     }
@@ -123,8 +123,9 @@ void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtS
         return store(session, sent.delivery, debts.debt(), now);
     if (delivery.owner != 0 || delivery.message->stamp == 0) return;
     sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + ack_patience);
-    if (unstored_.empty()) host_.call_store_overdue(sent.unstored->due);
     unstored_.push_back(*sent.unstored);
+    // Not for each message: a call may find that all are acknowledged.
+    if (!std::exchange(overdue_call_waits_, true)) host_.call_store_overdue(sent.unstored->due);
 }
 
 /// Stores the delivery for the session, behind all that was sent to it before.
@@ -158,7 +159,8 @@ void PacketSender::store_overdue(Millis now) {
     thread_.assert_here();
     while (!unstored_.empty() && unstored_.front().due <= now)
         store_unstored(unstored_.front().session, now);
-    if (!unstored_.empty()) host_.call_store_overdue(unstored_.front().due);
+    overdue_call_waits_ = !unstored_.empty();
+    if (overdue_call_waits_) host_.call_store_overdue(unstored_.front().due);
 }
 
 void PacketSender::drop(const Delivery& delivery) {

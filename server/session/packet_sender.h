@@ -99,7 +99,8 @@ private:
     Counters& counters_;
     Outbox::Totals waiting_;
     boost::intrusive::list<Unstored, boost::intrusive::constant_time_size<false>>
-        unstored_;  ///< in the order in which they are due
+        unstored_;                     ///< in the order in which they are due
+    bool overdue_call_waits_ = false;  ///< the host was asked to call `store_overdue`
     std::uint64_t work_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
@@ -127,8 +128,9 @@ void PacketSender::send(Session& session, AnyPacket packet) {
 template <class AnyPacket>
 void PacketSender::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
                           const AnyPacket* refused) {
+    const bool may_be_refused = refused && receipt != 0;
     hold(session, receipt, encoded(session, packet),
-         refused ? encoded(session, *refused) : Buffer());
+         may_be_refused ? encoded(session, *refused) : Buffer());
 }
 
 }  // namespace pulsegate

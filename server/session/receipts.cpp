@@ -29,7 +29,7 @@ void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt,
     opened.accepted = std::move(accepted);
     opened.refused = std::move(refused);
     answers.push_back(opened);
-    settle(place_.index, {receipt, false, place_.index});
+    settle(receipt);
 }
 
 void Receipts::then(ReceiptId receipt, Stamp stamp, LastStep last_step) {
@@ -99,8 +99,7 @@ void Receipts::stored(const MessageStored& message) {
     if (found == collected_.end()) return;
     const auto waiting = std::move(found->second);
     collected_.erase(found);
-    for (const ReceiptId receipt : waiting)
-        settle(place_.index, {receipt, message.refused, place_.index});
+    for (const ReceiptId receipt : waiting) settle(receipt, message.refused);
 }
 
 void PendingReceipt::then(LastStep last_step) {

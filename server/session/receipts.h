@@ -69,13 +69,15 @@ public:
 
     /// One part is settled, of a receipt of this shard or of another.
     void settle(unsigned shard, ReceiptPart part);
+    void settle(ReceiptId receipt, bool refused = false) {
+        settle(place_.index, {receipt, refused, place_.index});
+    }
 
     // Messages whose receivers here are stored by the publisher's shard, with those of all shards
     // in one unit.
 
     void begin_collecting(Stamp stamp) { collected_[stamp]; }
     void stop_collecting(Stamp stamp) { collected_.erase(stamp); }
-    bool is_collected(Stamp stamp) const { return collected_.contains(stamp); }
     /// If the message is not stored yet, the receipt gets a part that is settled when it is.
     void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
     void stored(const MessageStored& message);

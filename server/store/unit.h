@@ -95,8 +95,6 @@ struct DropAbsence {
 struct PutIncoming {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
-
-    bool operator==(const PutIncoming&) const = default;
 };
 struct DropIncoming {
     OwnerId owner = 0;
