@@ -131,7 +131,7 @@ DataStore::~DataStore() = default;
 
 void DataStore::restore(const std::vector<Broker*>& brokers) {
     Restoration restoration(brokers);
-    const auto start = ledger_->load(restoration, 0);
+    const auto start = ledger_->load(restoration);
     set_stamp_floor(start.floor);
     next_owner_ = start.next_owner;
     restoration.finish(*ledger_);

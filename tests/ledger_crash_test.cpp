@@ -37,10 +37,10 @@ constexpr std::pair<Fault, const char*> faults[] = {
 /// Units, and what must be stored after each of them.
 struct Script {
     std::vector<std::vector<Operation>> units;
-    std::vector<std::size_t> groups;  ///< how many units are submitted at a time
-    std::vector<std::string> states;  ///< one more than there are units
-    std::vector<Outcome> outcomes;
-    std::vector<Stamp> highest;  ///< stamp so far, as `states`
+    std::vector<std::size_t> groups;     ///< how many units are submitted at a time
+    std::vector<std::string> states;     ///< one more than there are units
+    std::vector<std::size_t> cancelled;  ///< delayed messages, by each unit
+    std::vector<Stamp> highest;          ///< stamp so far, as `states`
 };
 
 class Writer {
@@ -55,10 +55,9 @@ public:
         for (const Operation& operation : operations)
             if (const auto* put = std::get_if<PutMessage>(&operation))
                 highest = std::max(highest, put->stamp);
-        const bool applied = model_.apply({.operations = operations});
+        script_.cancelled.push_back(model_.apply({.operations = operations}));
         script_.units.push_back(std::move(operations));
         script_.states.push_back(model_.text());
-        script_.outcomes.push_back(applied ? Outcome::committed : Outcome::void_unit);
         script_.highest.push_back(highest);
         ++open_;
     }
@@ -134,10 +133,13 @@ Script written_script() {
     to.add({PutDelayed{.id = 100, .user = "ann", .name = "n", .message = message("d", "one")}});
     to.add({PutDelayed{.id = 101, .user = "ann", .name = "n", .message = message("d", "two")}});
     to.commit();
-    to.add({TakeDelayed{.id = 100}, put(40, {{.owner = 2}})});  // void
-    to.add({TakeDelayed{.id = 101}, put(41, {{.owner = 2}})});
+    to.add({CancelDelayed{.id = 100}, put(40, {{.owner = 2}})});  // it was replaced
+    to.add({DropDelayed{.id = 101}, put(41, {{.owner = 2}})});
     to.commit();
-    to.add({TakeDelayed{.id = 101}, put(42, {{.owner = 2}})});  // void
+    to.add({PutDelayed{.id = 102, .message_expiry = 7, .user = "ann", .message = message("d", "")},
+            PutDelayed{.id = 103, .user = "ann", .name = "n", .message = message("d", "three")}});
+    to.add({CancelDelayed{.id = 102, .user = "bob"}, CancelDelayed{.user = "ann", .name = "n"},
+            CancelDelayed{.user = "ann", .name = "n"}});
     to.add({DropWill{.owner = 1}, DropAbsence{.owner = 1}});
     to.add({DropSubscription{.owner = 1, .filter = "a/#"}});
     to.commit();
@@ -201,9 +203,11 @@ private:
             case 10: return PutRetained{.stamp = near(), .message = message(name(), name())};
             case 11: return DropRetained{.stamp = near(), .topic = name()};
             case 12:
-                return PutDelayed{
-                    .id = below(20), .user = "u", .name = name(), .message = message("d", name())};
-            case 13: return TakeDelayed{.id = below(20)};
+                return PutDelayed{.id = ++last_delayed_,
+                                  .user = "u",
+                                  .name = name(),
+                                  .message = message("d", name())};
+            case 13: return cancel();
             case 14: return PutUser{.name = name(), .version = stamp_};
             case 15: return EndOwner{.owner = owner()};
             case 16:
@@ -214,6 +218,13 @@ private:
 
     std::string name() { return std::string(1, static_cast<char>('a' + below(5))); }
     Stamp near() { return stamp_ - std::min<Stamp>(stamp_, below(10)); }
+
+    Operation cancel() {
+        const auto id = last_delayed_ - std::min<std::uint64_t>(last_delayed_, below(5));
+        if (below(3) == 0) return DropDelayed{.id = id};
+        if (below(2) == 0) return CancelDelayed{.user = "u", .name = name()};
+        return CancelDelayed{.id = id + 1};
+    }
 
     Operation done() {
         Done done{.owner = owner()};
@@ -239,6 +250,7 @@ private:
     Writer to_;
     OwnerId last_owner_ = 0;
     Stamp stamp_ = 0;
+    std::uint64_t last_delayed_ = 0;
     std::set<Stamp> used_{0};
 };
 
@@ -270,14 +282,16 @@ private:
     void submit(SqliteLedger& ledger, std::size_t end) {
         const std::size_t number = submitted_++;
         Unit unit{script_.units[number],
-                  [this, number](Outcome outcome, auto&) { tell(number, outcome); }};
+                  [this, number](Outcome outcome, const std::vector<Operation>& operations) {
+                      tell(number, outcome, operations);
+                  }};
         if (submitted_ < end)
             ledger.submit_lazily(std::move(unit));
         else
             ledger.submit(std::move(unit));
     }
 
-    void tell(std::size_t number, Outcome outcome) {
+    void tell(std::size_t number, Outcome outcome, const std::vector<Operation>& operations) {
         const std::lock_guard lock(mutex_);
         changed_.notify_one();
         if (outcome == Outcome::refused) {
@@ -285,7 +299,12 @@ private:
             return;
         }
         if (number != told_) wrong_ = fmt::format("{} was told after {} others", number, told_);
-        if (outcome != script_.outcomes[number]) wrong_ = fmt::format("{} went wrong", number);
+        const auto cancelled = std::ranges::count_if(operations, [](const Operation& operation) {
+            const auto* cancel = std::get_if<CancelDelayed>(&operation);
+            return cancel && cancel->found;
+        });
+        if (static_cast<std::size_t>(cancelled) != script_.cancelled[number])
+            wrong_ = fmt::format("{} has cancelled {}", number, cancelled);
         told_ = number + 1;
     }
 

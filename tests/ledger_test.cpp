@@ -1,6 +1,7 @@
 #include "server/store/ledger.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -8,13 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "server/store/memory_ledger.h"
+#include "server/store/schema.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"
@@ -25,6 +28,12 @@ using namespace pulsegate;
 using namespace std::chrono_literals;
 
 namespace {
+
+std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    REQUIRE(file);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
 
 std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations) {
     auto told = std::make_shared<std::promise<Outcome>>();
@@ -163,7 +172,37 @@ private:
     TemporaryFolder folder_;
 };
 
-void answers_in_order(Ledger& ledger) {
+/// Ann's, with the number 1 of its second.
+PutDelayed delayed(std::int64_t due, std::optional<std::string> name = std::nullopt) {
+    return {.id = delayed_id(due, 1),
+            .user = "ann",
+            .name = std::move(name),
+            .message = message("d", "later")};
+}
+
+std::vector<std::uint64_t> taken(Ledger& ledger, std::int64_t before, std::size_t most) {
+    std::promise<std::vector<std::uint64_t>> answered;
+    ledger.take_delayed(before, most, [&](Outcome, const std::vector<PutDelayed>& found) {
+        std::vector<std::uint64_t> ids;
+        for (const PutDelayed& put : found) ids.push_back(put.id);
+        answered.set_value(ids);
+    });
+    return answered.get_future().get();
+}
+
+bool cancelled(Ledger& ledger, CancelDelayed cancel) {
+    std::promise<bool> answered;
+    ledger.submit({{std::move(cancel)}, [&](Outcome, const std::vector<Operation>& operations) {
+                       answered.set_value(std::get<CancelDelayed>(operations.front()).found);
+                   }});
+    return answered.get_future().get();
+}
+
+}  // namespace
+
+TEST_CASE("answers come in the order of submission, lazy units and reads included") {
+    const TemporaryFolder folder;
+    SqliteLedger ledger({.folder = folder.path("data")});
     StoredState nothing;
     nothing.read(ledger);
     std::vector<int> order;
@@ -179,23 +218,6 @@ void answers_in_order(Ledger& ledger) {
     CHECK(commit(ledger, {EndOwner{1}}) == Outcome::committed);
     CHECK(order == std::vector{1, 2, 3, 4});
     CHECK_FALSE(ledger.refusing());
-}
-
-}  // namespace
-
-TEST_CASE("ledgers answer in the order of submission, lazy units and reads included") {
-    MemoryLedger memory;
-    answers_in_order(memory);
-    const TemporaryFolder folder;
-    SqliteLedger sqlite({.folder = folder.path("data")});
-    answers_in_order(sqlite);
-}
-
-TEST_CASE("a ledger in memory commits everything and finds nothing") {
-    MemoryLedger ledger;
-    CHECK(commit(ledger, {session(1), TakeDelayed{7}}) == Outcome::committed);
-    CHECK_FALSE(find(ledger, "ann", "phone"));
-    CHECK(stored_of(ledger, {1}).empty());
 }
 
 TEST_CASE("a real folder has at the next start what was stored") {
@@ -274,31 +296,63 @@ TEST_CASE("a message that is stored late is found at the next start, though late
     CHECK(store.found().waits(2, 9));
 }
 
-TEST_CASE("a unit that takes a delayed message is void if another one has taken it") {
+TEST_CASE("delayed messages that are due are taken once, in their order, until they are dropped") {
     Store store;
-    const PutDelayed delayed{.id = 100, .user = "ann", .message = message("d", "later")};
-    CHECK(commit(*store, {session(1), delayed}) == Outcome::committed);
-    auto first = submit(*store, {TakeDelayed{100}, put(5, {1})});
-    auto second = submit(*store, {put(6, {1}), TakeDelayed{100}});
-    CHECK(first.get() == Outcome::committed);
-    CHECK(second.get() == Outcome::void_unit);
-    CHECK(stored_of(*store, {5, 6}) == std::vector<Stamp>{5});
+    commit(*store, {delayed(300), delayed(100), delayed(200)});
+    CHECK(store->next_delayed() == 100);
+    CHECK(taken(*store, 300, 1) == std::vector{delayed_id(100, 1)});
+    CHECK(store->next_delayed() == 200);
+    CHECK(taken(*store, 300, 9) == std::vector{delayed_id(200, 1)});
+    CHECK(taken(*store, 300, 9).empty());
+    CHECK(store->next_delayed() == 300);
+    commit(*store, {DropDelayed{delayed_id(100, 1)}});
+    store.restart();
+    CHECK(store->next_delayed() == 200);
+    CHECK(taken(*store, 999, 9) == std::vector{delayed_id(200, 1), delayed_id(300, 1)});
 }
 
-TEST_CASE("only delayed messages that are due before the given time are loaded, in their order") {
-    struct Delayed : Ledger::Visitor {
-        std::vector<std::uint64_t> ids;
-        void delayed(const PutDelayed& put) override { ids.push_back(put.id); }
-    };
-    RealStore store;
-    const auto due = [](std::int64_t seconds) {
-        return PutDelayed{.id = delayed_id(seconds, 3), .message = message("d", "")};
-    };
-    store.fill({due(300), due(100), due(200)});
-    SqliteLedger ledger({.folder = store.folder()});
-    Delayed found;
-    ledger.load(found, 300);
-    CHECK(found.ids == std::vector{delayed_id(100, 3), delayed_id(200, 3)});
+TEST_CASE("a delayed message that was taken can't be cancelled any more") {
+    Store store;
+    commit(*store, {delayed(100, "n"), delayed(200)});
+    CHECK(taken(*store, 101, 9) == std::vector{delayed_id(100, 1)});
+    CHECK_FALSE(cancelled(*store, {.id = delayed_id(100, 1)}));
+    CHECK_FALSE(cancelled(*store, {.user = "ann", .name = "n"}));
+    CHECK_FALSE(cancelled(*store, {.id = delayed_id(200, 1), .user = "bob"}));
+    CHECK(cancelled(*store, {.id = delayed_id(200, 1), .user = "ann"}));
+    CHECK(store->delayed_total("ann").messages == 1);
+    commit(*store, {DropDelayed{delayed_id(100, 1)}});
+    CHECK(store->delayed_total("ann") == DelayedTotal{});
+}
+
+TEST_CASE("the totals of delayed messages are those of the rows, after a restart too") {
+    Store store;
+    commit(*store, {delayed(100, "n"), delayed(200, "m")});
+    const auto before = store->delayed_total("ann");
+    CHECK(before.messages == 2);
+    CHECK(before.bytes > 2 * std::string("later").size());
+    commit(*store, {delayed(300, "n")});  // replaces the first
+    CHECK(store->delayed_total("ann") == before);
+    store.restart();
+    CHECK(store->delayed_total("ann") == before);
+    CHECK(store->delayed_total(std::nullopt) == before);
+    CHECK(store->delayed_total("bob") == DelayedTotal{});
+}
+
+TEST_CASE("numbers of delayed messages go on above those of the last process") {
+    Store store;
+    CHECK(store.began().next_delayed == 1);
+    commit(*store, {PutDelayed{.id = delayed_id(5, 41), .message = message("d", "")}});
+    store.restart();
+    CHECK(store.began().next_delayed > 41);
+}
+
+TEST_CASE("a store in memory keeps delayed messages until it ends") {
+    SqliteLedger ledger({.folder = ""});
+    StoredState nothing;
+    nothing.read(ledger);
+    commit(ledger, {delayed(100), session(1), put(5, {1})});
+    CHECK(taken(ledger, 101, 9).size() == 1);
+    CHECK(stored_of(ledger, {5}).size() == 1);
 }
 
 TEST_CASE("a unit that breaks a rule of the tables is refused alone") {
@@ -485,8 +539,31 @@ TEST_CASE("a database of a newer version is refused with both versions") {
     RealStore store;
     store.fill({session(1)});
     store.run("PRAGMA user_version = 99");
-    CHECK(store.start_complaint().find(
-              "it has format 99, and this Pulsegate knows formats up to 1") != std::string::npos);
+    CHECK(store.start_complaint().find(fmt::format(
+              "it has format 99, and this Pulsegate knows formats up to {}", newest_schema())) !=
+          std::string::npos);
+}
+
+TEST_CASE("a database of each earlier version is migrated with all that is in it") {
+    // A new version needs the dump of a database that the last one has filled.
+    for (int version = 1; version < newest_schema(); ++version) {
+        RealStore store;
+        std::filesystem::create_directory(store.folder());
+        store.run(
+            text_of(fmt::format("{}/tests/data/store-{}.sql", PULSEGATE_SOURCE_DIR, version)));
+        const StoredState found = store.state();
+        CHECK(found.stamps().size() == 4);
+        CHECK(found.waits(1, 1882600456713142272));  // ann, in room/lobby
+        CHECK(found.waits(2, 1882600456713142272));  // bob
+        CHECK(found.waits(1, 1882600456720482304));  // ann, in the inbox
+        CHECK(found.waits(3, 1882600456728870912));  // carl, a job
+        for (const char* line :
+             {"owner 2 0 bob laptop 604800 5", "subscription 3 $share/workers/jobs/+ 1 0 false",
+              "retained 1882600456737259520", "user eve 1795387703646", "body 1882600456713142272"})
+            CHECK(found.text().find(line) != std::string::npos);
+        CHECK(found.text().find("missing") == std::string::npos);
+        store.fill({delayed(100)});
+    }
 }
 
 TEST_CASE("a database of another program is refused") {

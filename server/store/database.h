@@ -98,17 +98,27 @@ public:
         return each([](const Row&) {}, values...);
     }
 
-    /// Calls `visit` with each row.
+    /// Calls `visit` with each row, until it returns false if it returns a bool.
     template <class Visit, class... Values>
     int each(Visit visit, const Values&... values) {
         if (!database_.ok()) return 0;
         int parameter = 0;
         (bind(++parameter, values), ...);
-        while (step()) visit(Row(statement_));
+        while (step() && goes_on(visit)) {
+        }
         return finish();
     }
 
 private:
+    template <class Visit>
+    bool goes_on(Visit& visit) {
+        if constexpr (std::is_same_v<std::invoke_result_t<Visit&, Row>, bool>) {
+            return visit(Row(statement_));
+        } else {
+            visit(Row(statement_));
+            return true;
+        }
+    }
     template <class Number>
     std::enable_if_t<std::is_integral_v<Number>> bind(int parameter, Number value) {
         database_.note(sqlite3_bind_int64(statement_, parameter, static_cast<std::int64_t>(value)));

@@ -46,10 +46,12 @@ Stamp highest_stamp(const Unit& unit) {
 
 }  // namespace
 
-GroupCommit::GroupCommit(Database& database, WaitingIndex& index, Stamp floor)
+GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed,
+                         Stamp floor)
     : database_(database),
       index_(index),
-      writer_(database, index),
+      delayed_(delayed),
+      writer_(database, index, delayed),
       reader_(database),
       begin_(database, "BEGIN IMMEDIATE"),
       commit_(database, "COMMIT"),
@@ -100,20 +102,24 @@ void GroupCommit::remove_dead() {
 }
 
 void GroupCommit::perform(Request& request) {
-    std::visit(Overloaded{[&](Unit& unit) { perform(unit, request.outcome); },
-                          [&](Request::FindOwner& find) {
-                              find.found = reader_.find_owner(find.kind, find.user, find.client);
-                          },
-                          [&](Request::ReadMessages& read) {
-                              read.found = reader_.messages(read.stamps);
-                          }},
-               request.what);
+    std::visit(
+        Overloaded{
+            [&](Unit& unit) { perform(unit, request.outcome); },
+            [&](Request::FindOwner& find) {
+                find.found = reader_.find_owner(find.kind, find.user, find.client);
+            },
+            [&](Request::ReadMessages& read) { read.found = reader_.messages(read.stamps); },
+            [&](Request::TakeDelayed& take) { take.found = delayed_.take(take.before, take.most); },
+            [&](Request::ListDelayed& list) {
+                list.found = delayed_.list(list.user, list.after, list.most);
+            }},
+        request.what);
     if (!database_.ok() && is_mistake(database_.error())) mistaken_ = &request;
 }
 
-void GroupCommit::perform(Unit& unit, Outcome& outcome) {
+void GroupCommit::perform(Unit& unit, Outcome outcome) {
     if (outcome == Outcome::refused) return;
-    outcome = writer_.write(unit) ? Outcome::committed : Outcome::void_unit;
+    writer_.write(unit);
     highest_ = std::max(highest_, highest_stamp(unit));
 }
 
@@ -132,6 +138,7 @@ void GroupCommit::keep_floor() {
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
+    writer_.committed();
     index_.forget_dead(removed_);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* unit = std::get_if<Unit>(&requests[i].what);

@@ -18,7 +18,7 @@ namespace pulsegate {
 class GroupCommit {
 public:
     /// `floor` is what the next start would find.
-    GroupCommit(Database& database, WaitingIndex& index, Stamp floor);
+    GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, Stamp floor);
 
     /// Does requests from the front, in their order, and commits: exactly `count`, or as many as
     /// 5 ms and 4 MB allow. Returns how many. If the database has an error then, nothing has
@@ -38,7 +38,7 @@ private:
     std::size_t attempt(std::deque<Request>& requests, std::optional<std::size_t> count);
     void remove_dead();
     void perform(Request& request);
-    void perform(Unit& unit, Outcome& outcome);
+    void perform(Unit& unit, Outcome outcome);
     void keep_floor();
     bool floor_is_due() const;
     void committed(const std::deque<Request>& requests, std::size_t count);
@@ -46,6 +46,7 @@ private:
 
     Database& database_;
     WaitingIndex& index_;
+    DelayedTable& delayed_;
     UnitWriter writer_;
     StoreReader reader_;
     Statement begin_;

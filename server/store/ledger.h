@@ -27,6 +27,13 @@ struct StoredMessage {
     MessageRef message;
 };
 
+struct DelayedTotal {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+
+    bool operator==(const DelayedTotal&) const = default;
+};
+
 /// Keeps what has to outlive the process: it takes units of operations, applies each completely or
 /// not at all, in the order in which they were submitted, and tells when they are safe. It knows
 /// neither sessions nor sockets. Any thread may submit; completions and answers are called on the
@@ -47,23 +54,21 @@ public:
         /// In the order of stamps.
         virtual void waiting(const WaitingMessage&, const Receiver&) {}
         virtual void retained(const PutRetained&) {}
-        /// The next ones to be published first.
-        virtual void delayed(const PutDelayed&) {}
         virtual void user(const PutUser&) {}
     };
 
     /// Where this process begins to count.
     struct Start {
-        Stamp floor = 0;         ///< no stamp so far was larger
-        OwnerId next_owner = 1;  ///< the least number that no owner has had
+        Stamp floor = 0;                 ///< no stamp so far was larger
+        OwnerId next_owner = 1;          ///< the least number that no owner has had
+        std::uint32_t next_delayed = 1;  ///< for the next `delayed_id`
     };
 
     virtual ~Ledger() = default;
 
-    /// Visits all that is stored, but only those delayed messages that are due before
-    /// `delayed_before`, in seconds since 1970. Called once, before all else. Throws
-    /// std::runtime_error if the store can't be read.
-    virtual Start load(Visitor& visitor, std::int64_t delayed_before) = 0;
+    /// Visits all that is stored but delayed messages: there may be very many of them. Called once,
+    /// before all else. Throws std::runtime_error if the store can't be read.
+    virtual Start load(Visitor& visitor) = 0;
 
     virtual void submit(Unit unit) = 0;
 
@@ -81,6 +86,22 @@ public:
     using MessagesAnswer = std::function<void(Outcome, std::vector<StoredMessage>)>;
     virtual void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) = 0;
 
+    // Delayed messages, in the order of their numbers: up to `most` of them, and a few MB.
+
+    using DelayedAnswer = std::function<void(Outcome, std::vector<PutDelayed>)>;
+    /// Takes those that are due before `before`, in seconds since 1970: they are not taken again
+    /// and can't be cancelled any more. After a restart, those that were not dropped can be.
+    virtual void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) = 0;
+    /// Those of a user, or of all, with numbers above `after`.
+    virtual void list_delayed(std::optional<std::string> user, std::uint64_t after,
+                              std::size_t most, DelayedAnswer answer) = 0;
+
+    // State, as of the last commit.
+
+    /// When the next delayed message is due that was not taken, in seconds since 1970.
+    virtual std::int64_t next_delayed() const = 0;
+    /// The delayed messages of a user, or of all.
+    virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
     /// Is the disk in trouble, and everything refused?
     virtual bool refusing() const = 0;
 };

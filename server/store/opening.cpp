@@ -93,7 +93,8 @@ void sync_folder(const std::string& folder) {
 }  // namespace
 
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
-    const std::string path = folder + "/pulsegate.db";
+    const bool in_memory = folder.empty();
+    const std::string path = in_memory ? ":memory:" : folder + "/pulsegate.db";
     OpenStore store{.database = open_database(path, vfs)};
     if (store.database->damaged()) {
         store.database.reset();
@@ -113,7 +114,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
     database.run(synchronous(fsync));
     throw_if_failed(database, path);
-    if (!vfs) sync_folder(folder);
+    if (!vfs && !in_memory) sync_folder(folder);
     return store;
 }
 

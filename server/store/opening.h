@@ -17,9 +17,10 @@ struct OpenStore {
     Stamp new_floor = 0;  ///< that the next start will find
 };
 
-/// Opens `folder`/pulsegate.db or makes it, checks it if it was not closed in order, and migrates
-/// it. All that is visible in it afterwards is on disk. A damaged one is set aside, and what is
-/// readable is copied to a new one. Throws std::runtime_error with one line that says what to do.
+/// Opens `folder`/pulsegate.db or makes it ("": a database in memory), checks it if it was not
+/// closed in order, and migrates it. All that is visible in it afterwards is on disk. A damaged one
+/// is set aside, and what is readable is copied to a new one. Throws std::runtime_error with one
+/// line that says what to do.
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 
 /// The floor that is above `highest` for the next minute.

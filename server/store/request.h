@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "server/base/overloaded.h"
 #include "server/store/ledger.h"
 
 namespace pulsegate {
@@ -24,19 +27,30 @@ struct Request {
         Ledger::MessagesAnswer answer;
         std::vector<StoredMessage> found{};
     };
+    struct TakeDelayed {
+        std::int64_t before;
+        std::size_t most;
+        Ledger::DelayedAnswer answer;
+        std::vector<PutDelayed> found{};
+    };
+    struct ListDelayed {
+        std::optional<std::string> user;
+        std::uint64_t after;
+        std::size_t most;
+        Ledger::DelayedAnswer answer;
+        std::vector<PutDelayed> found{};
+    };
 
-    std::variant<Unit, FindOwner, ReadMessages> what;
+    std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed> what;
     Outcome outcome = Outcome::committed;  ///< of the last attempt
 
     /// Once.
     void answer() {
-        if (auto* unit = std::get_if<Unit>(&what)) {
-            if (unit->completion) unit->completion(outcome, unit->operations);
-        } else if (auto* find = std::get_if<FindOwner>(&what)) {
-            find->answer(outcome, std::move(find->found));
-        } else if (auto* read = std::get_if<ReadMessages>(&what)) {
-            read->answer(outcome, std::move(read->found));
-        }
+        std::visit(Overloaded{[&](Unit& unit) {
+                                  if (unit.completion) unit.completion(outcome, unit.operations);
+                              },
+                              [&](auto& read) { read.answer(outcome, std::move(read.found)); }},
+                   what);
     }
 };
 

@@ -84,6 +84,8 @@ void salvage(const std::string& damaged_path, Database& database, const char* vf
             database.run(
                 fmt::format("DELETE FROM {} WHERE owner NOT IN (SELECT id FROM owner)", table.name)
                     .c_str());
+    database.run(
+        "INSERT INTO delayed_sum SELECT user, count(*), sum(bytes) FROM delayed GROUP BY user");
     database.run("COMMIT");
 }
 

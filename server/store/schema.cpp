@@ -34,6 +34,15 @@ constexpr const char* steps[] = {
        CREATE UNIQUE INDEX delayed_name ON delayed(user, name) WHERE name IS NOT NULL;
        CREATE TABLE user(name TEXT PRIMARY KEY, version INTEGER, since INTEGER,
            last_seen INTEGER, cause INTEGER) WITHOUT ROWID;)",
+    // Nobody wrote to the first table of delayed messages.
+    R"(DROP TABLE delayed;
+       CREATE TABLE delayed(id INTEGER PRIMARY KEY, flags INTEGER, message_expiry INTEGER,
+           user TEXT, name TEXT, bytes INTEGER, checksum INTEGER, topic TEXT, properties BLOB,
+           payload BLOB);
+       CREATE UNIQUE INDEX delayed_name ON delayed(user, name) WHERE name IS NOT NULL;
+       CREATE INDEX delayed_user ON delayed(user);
+       CREATE TABLE delayed_sum(user TEXT PRIMARY KEY, messages INTEGER, bytes INTEGER)
+           WITHOUT ROWID;)",
 };
 
 }  // namespace

@@ -26,25 +26,28 @@ constexpr unsigned suspect_after = 3;
 
 SqliteLedger::SqliteLedger(Options options)
     : options_(std::move(options)),
-      lock_(options_.folder),
+      lock_(options_.folder.empty() ? std::nullopt
+                                    : std::make_optional<FolderLock>(options_.folder)),
       store_(open_store(options_.folder, options_.fsync, options_.vfs)),
       database_(*store_.database),
-      commits_(database_, index_, store_.new_floor) {}
+      delayed_(database_),
+      commits_(database_, index_, delayed_, store_.new_floor) {}
 
 SqliteLedger::~SqliteLedger() {
     queue_.stop();
     if (thread_.joinable()) thread_.join();
 }
 
-Ledger::Start SqliteLedger::load(Visitor& visitor, std::int64_t delayed_before) {
-    const OwnerId next_owner = load_all(database_, index_, visitor, delayed_before);
+Ledger::Start SqliteLedger::load(Visitor& visitor) {
+    const OwnerId next_owner = load_all(database_, index_, visitor);
     if (!database_.ok())
         throw std::runtime_error(
             fmt::format("can't read the data in {}: {}; the next start checks "
                         "all of it and goes on with what is readable",
                         options_.folder, database_.error_text()));
     thread_ = std::thread([this] { run(); });
-    return {.floor = store_.floor, .next_owner = next_owner};
+    return {
+        .floor = store_.floor, .next_owner = next_owner, .next_delayed = delayed_.first_number()};
 }
 
 void SqliteLedger::submit(Unit unit) { queue_.add({.what = std::move(unit)}); }
@@ -59,6 +62,15 @@ void SqliteLedger::find_owner(OwnerKind kind, std::string user, std::string clie
 
 void SqliteLedger::read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) {
     queue_.add({.what = Request::ReadMessages{std::move(stamps), std::move(answer)}});
+}
+
+void SqliteLedger::take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) {
+    queue_.add({.what = Request::TakeDelayed{before, most, std::move(answer)}});
+}
+
+void SqliteLedger::list_delayed(std::optional<std::string> user, std::uint64_t after,
+                                std::size_t most, DelayedAnswer answer) {
+    queue_.add({.what = Request::ListDelayed{std::move(user), after, most, std::move(answer)}});
 }
 
 // All below runs on the ledger's thread.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/store/delayed_table.h"
 #include "server/store/folder_lock.h"
 #include "server/store/group_commit.h"
 #include "server/store/ledger.h"
@@ -19,12 +20,13 @@
 
 namespace pulsegate {
 
-/// The ledger in a folder: one SQLite database and one thread, which is the only one that uses it.
+/// The ledger in a folder, or in memory: one SQLite database and one thread, which is the only one
+/// that uses it.
 /// What arrives while a commit runs is the next commit. README.md says what is promised.
 class SqliteLedger : public Ledger {
 public:
     struct Options {
-        std::string folder{};
+        std::string folder{};  ///< "": in memory, until the process ends
         Fsync fsync = Fsync::always;
         /// How long the disk may fail before everything is refused.
         std::chrono::milliseconds patience{10'000};
@@ -42,12 +44,19 @@ public:
     /// Commits what was submitted before.
     ~SqliteLedger() override;
 
-    Start load(Visitor& visitor, std::int64_t delayed_before) override;
+    Start load(Visitor& visitor) override;
     void submit(Unit unit) override;
     void submit_lazily(Unit unit) override;
     void find_owner(OwnerKind kind, std::string user, std::string client,
                     OwnerAnswer answer) override;
     void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override;
+    void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) override;
+    void list_delayed(std::optional<std::string> user, std::uint64_t after, std::size_t most,
+                      DelayedAnswer answer) override;
+    std::int64_t next_delayed() const override { return delayed_.next(); }
+    DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
+        return delayed_.total(user);
+    }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
 
 private:
@@ -67,10 +76,11 @@ private:
     void close();
 
     const Options options_;
-    FolderLock lock_;
+    std::optional<FolderLock> lock_;
     OpenStore store_;
     Database& database_;
     WaitingIndex index_;
+    DelayedTable delayed_;
     GroupCommit commits_;
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< of the queue, and not answered yet

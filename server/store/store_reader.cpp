@@ -1,31 +1,14 @@
 #include "server/store/store_reader.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
+#include "server/store/body.h"
 #include "server/store/row_codec.h"
 
 namespace pulsegate {
 
 namespace {
-
-/// Columns: checksum, topic, properties, payload. Null if they are damaged.
-MessageRef read_body(const Row& row, int first, Stamp stamp = 0) {
-    Message message{.topic = row.text(first + 1),
-                    .payload = row.text(first + 3),
-                    .properties = row.text(first + 2)};
-    message.stamp = stamp;
-    const auto stated = row.as<std::uint32_t>(first);
-    if (checksum({message.topic, message.properties, message.payload}) != stated) return nullptr;
-    return share(std::move(message));
-}
-
-void log_damaged(std::string_view table, std::int64_t key) {
-    spdlog::error("row {} of table {} is damaged and left out", key, table);
-}
 
 PutOwner read_owner(const Row& row) {
     return {.owner = row.as<OwnerId>(0),
@@ -122,22 +105,6 @@ public:
             });
     }
 
-    void delayed(std::int64_t before) {
-        each(
-            "SELECT id, flags, user, name, checksum, topic, properties, payload FROM delayed"
-            " WHERE id < ? ORDER BY id",
-            [&](const Row& row) {
-                PutDelayed put{.id = row.bits(0),
-                               .flags = row.as<std::uint32_t>(1),
-                               .user = row.text(2),
-                               .message = read_body(row, 4)};
-                if (!row.is_null(3)) put.name = row.text(3);
-                if (!put.message) return log_damaged("delayed", row.number(0));
-                visitor_.delayed(put);
-            },
-            delayed_id(before, 0));
-    }
-
     void users() {
         each("SELECT name, version, since, last_seen, cause FROM user", [&](const Row& row) {
             visitor_.user({.name = row.text(0),
@@ -183,8 +150,7 @@ private:
 
 }  // namespace
 
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
-                 std::int64_t delayed_before) {
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor) {
     Loading loading(database, index, visitor);
     loading.owners();
     loading.subscriptions();
@@ -193,7 +159,6 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
     loading.wills();
     loading.messages();
     loading.retained();
-    loading.delayed(delayed_before);
     loading.users();
     return loading.next_owner();
 }

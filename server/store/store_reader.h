@@ -11,11 +11,10 @@
 
 namespace pulsegate {
 
-/// Shows all that is stored to the visitor, and fills the index. Rows that are damaged are logged
-/// and left out. Returns the least owner number that no row mentions. The caller asks the database
-/// for errors.
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
-                 std::int64_t delayed_before);
+/// Shows all that is stored but delayed messages to the visitor, and fills the index. Rows that are
+/// damaged are logged and left out. Returns the least owner number that no row mentions. The caller
+/// asks the database for errors.
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor);
 
 /// Answers single questions. It sees what the open transaction has written.
 class StoreReader {

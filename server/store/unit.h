@@ -145,19 +145,31 @@ struct DropRetained {
 struct PutDelayed {
     std::uint64_t id = 0;  ///< `delayed_id`
     std::uint32_t flags = 0;
+    std::optional<std::uint32_t> message_expiry = {};  ///< seconds, from its publication on
     std::string user{};
     std::optional<std::string> name{};
     MessageRef message{};
 };
-/// It is published now, or cancelled. If it is not there, because the other came first, the unit is
-/// void.
-struct TakeDelayed {
+/// Deletes a delayed message, unless it was taken to be published.
+struct CancelDelayed {
+    std::uint64_t id = 0;               ///< 0: it is named
+    std::optional<std::string> user{};  ///< nothing: anybody's
+    std::string name{};
+    bool found = false;  ///< the answer, when the unit is committed
+};
+/// Deletes a delayed message that was taken: it is published.
+struct DropDelayed {
     std::uint64_t id = 0;
 };
 
-/// Sorts by time, up to the year 2106. `number`, of 31 bits, tells those of one second apart.
+/// The number of a delayed message. It sorts by time, up to the year 2106; `number`, of 31 bits,
+/// tells those of one second apart.
 constexpr std::uint64_t delayed_id(std::int64_t due_seconds, std::uint32_t number) {
     return static_cast<std::uint64_t>(due_seconds) << 31 | number;
+}
+/// When it is due, in seconds since 1970.
+constexpr std::int64_t due_seconds(std::uint64_t delayed_id) {
+    return static_cast<std::int64_t>(delayed_id >> 31);
 }
 
 /// A user's presence.
@@ -178,11 +190,10 @@ using Operation =
     std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
                  PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
                  DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
-                 TakeDelayed, PutUser, DropUser>;
+                 CancelDelayed, DropDelayed, PutUser, DropUser>;
 
 enum class Outcome : std::uint8_t {
     committed,  ///< all of it is on disk, as far as the ledger's `Fsync` promises
-    void_unit,  ///< none of it: a TakeDelayed found nothing
     refused,    ///< nothing is promised: the disk did not take it in time, or the ledger has ended
 };
 

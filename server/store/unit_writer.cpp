@@ -4,23 +4,15 @@
 #include <utility>
 #include <variant>
 
+#include "server/store/body.h"
 #include "server/store/row_codec.h"
 
 namespace pulsegate {
 
-namespace {
-
-Blob blob(std::string_view bytes) { return {bytes}; }
-
-std::uint32_t checksum_of(const Message& message) {
-    return checksum({message.topic, message.properties, message.payload});
-}
-
-}  // namespace
-
-UnitWriter::UnitWriter(Database& database, const WaitingIndex& index)
+UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed)
     : database_(database),
       index_(index),
+      delayed_(delayed),
       message_receivers_(database, "SELECT receivers FROM message WHERE stamp = ?"),
       receivers_between_(database,
                          "SELECT stamp, receivers FROM message WHERE stamp > ? AND stamp <= ?"),
@@ -52,9 +44,6 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index)
                     " properties = excluded.properties, payload = excluded.payload"
                     " WHERE excluded.stamp > retained.stamp"),
       forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
-      put_delayed_(database, "INSERT OR REPLACE INTO delayed VALUES(?,?,?,?,?,?,?,?)"),
-      find_delayed_(database, "SELECT 1 FROM delayed WHERE id = ?"),
-      take_delayed_(database, "DELETE FROM delayed WHERE id = ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
       put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)") {
@@ -68,27 +57,17 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index)
 
 void UnitWriter::begin() {
     cursors_.clear();
+    delayed_.begin();
     bytes_ = 0;
 }
 
-bool UnitWriter::write(const Unit& unit) {
-    if (is_void(unit)) return false;
-    for (const Operation& operation : unit.operations)
-        std::visit([this](const auto& what) { apply(what); }, operation);
-    return true;
-}
-
-bool UnitWriter::is_void(const Unit& unit) {
-    for (const Operation& operation : unit.operations)
-        if (const auto* take = std::get_if<TakeDelayed>(&operation)) {
-            bool found = false;
-            find_delayed_.each([&](const Row&) { found = true; }, take->id);
-            if (!found && database_.ok()) return true;
-        }
-    return false;
+void UnitWriter::write(Unit& unit) {
+    for (Operation& operation : unit.operations)
+        std::visit([this](auto& what) { apply(what); }, operation);
 }
 
 void UnitWriter::finish() {
+    delayed_.finish();
     std::vector<OwnerId> changed;
     for (const auto& [owner, cursor] : cursors_)
         if (cursor) changed.push_back(owner);
@@ -243,14 +222,6 @@ void UnitWriter::apply(const PutRetained& put) {
 void UnitWriter::apply(const DropRetained& drop) {
     put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{});
 }
-
-void UnitWriter::apply(const PutDelayed& put) {
-    const Message& message = *put.message;
-    put_delayed_.run(put.id, put.flags, put.user, put.name, checksum_of(message), message.topic,
-                     blob(message.properties), blob(message.payload));
-}
-
-void UnitWriter::apply(const TakeDelayed& take) { take_delayed_.run(take.id); }
 
 void UnitWriter::apply(const PutUser& put) {
     put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/store/database.h"
+#include "server/store/delayed_table.h"
 #include "server/store/unit.h"
 #include "server/store/waiting_index.h"
 
@@ -19,16 +20,17 @@ namespace pulsegate {
 /// kept here until it is.
 class UnitWriter {
 public:
-    UnitWriter(Database& database, const WaitingIndex& index);
+    UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed);
 
     /// A transaction begins, also one that is tried again.
     void begin();
 
-    /// False if the unit is void, and nothing was written. Ask the database for errors.
-    bool write(const Unit& unit);
+    /// Ask the database for errors.
+    void write(Unit& unit);
 
-    /// Writes the cursors: the transaction ends.
+    /// Writes the cursors and sums: the transaction ends.
     void finish();
+    void committed() { delayed_.committed(); }
 
     void remove_messages(const std::vector<Stamp>& stamps);
     /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
@@ -60,12 +62,12 @@ private:
     void apply(const DropWill& drop);
     void apply(const PutRetained& put);
     void apply(const DropRetained& drop);
-    void apply(const PutDelayed& put);
-    void apply(const TakeDelayed& take);
+    void apply(const PutDelayed& put) { delayed_.put(put); }
+    void apply(CancelDelayed& cancel) { delayed_.cancel(cancel); }
+    void apply(const DropDelayed& drop) { delayed_.drop(drop); }
     void apply(const PutUser& put);
     void apply(const DropUser& drop);
 
-    bool is_void(const Unit& unit);
     bool is_owner(OwnerId owner);
     Cursor* cursor(OwnerId owner);
     std::vector<Receiver> with_stored_receivers(const PutMessage& put);
@@ -74,6 +76,7 @@ private:
 
     Database& database_;
     const WaitingIndex& index_;
+    DelayedTable& delayed_;
     Cursors cursors_;
     std::size_t bytes_ = 0;
 
@@ -98,9 +101,6 @@ private:
     Statement drop_will_;
     Statement put_retained_;
     Statement forget_dropped_;
-    Statement put_delayed_;
-    Statement find_delayed_;
-    Statement take_delayed_;
     Statement put_user_;
     Statement drop_user_;
     Statement put_meta_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <variant>
 
 #include "server/base/hash.h"
@@ -36,12 +37,14 @@ MessageRef message(std::string topic, std::string payload, std::string propertie
                   .properties = std::move(properties)});
 }
 
-bool StoredState::apply(const Unit& unit) {
+std::size_t StoredState::apply(const Unit& unit) {
+    std::size_t cancelled = 0;
     for (const Operation& operation : unit.operations)
-        if (const auto* take = std::get_if<TakeDelayed>(&operation))
-            if (!delayed_.contains(take->id)) return false;
-    for (const Operation& operation : unit.operations) apply_one(operation);
-    return true;
+        if (const auto* what = std::get_if<CancelDelayed>(&operation))
+            cancelled += cancel(*what);
+        else
+            apply_one(operation);
+    return cancelled;
 }
 
 void StoredState::apply_one(const Operation& operation) {
@@ -80,7 +83,8 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const PutRetained& what) { retained(what); },
                    [&](const DropRetained& what) { retain(what.stamp, what.topic, ""); },
                    [&](const PutDelayed& what) { delayed(what); },
-                   [&](const TakeDelayed& what) { delayed_.erase(what.id); },
+                   [&](const CancelDelayed&) {},
+                   [&](const DropDelayed& what) { delayed_.erase(what.id); },
                    [&](const PutUser& what) { user(what); },
                    [&](const DropUser& what) { users_.erase(what.name); },
                },
@@ -169,7 +173,16 @@ void StoredState::delayed(const PutDelayed& put) {
             const auto& [user, name, line] = entry.second;
             return user == put.user && name == put.name;
         });
-    delayed_[put.id] = {put.user, put.name, line(0, put.flags, put.message)};
+    delayed_[put.id] = {put.user, put.name,
+                        line(put.message_expiry.value_or(0), put.flags, put.message)};
+}
+
+std::size_t StoredState::cancel(const CancelDelayed& cancel) {
+    return std::erase_if(delayed_, [&](const auto& entry) {
+        const auto& [user, name, line] = entry.second;
+        if (cancel.user && *cancel.user != user) return false;
+        return cancel.id == 0 ? name == cancel.name : entry.first == cancel.id;
+    });
 }
 
 void StoredState::user(const PutUser& put) {
@@ -183,14 +196,18 @@ std::vector<Stamp> StoredState::stamps() const {
 }
 
 Ledger::Start StoredState::read(Ledger& ledger) {
-    constexpr std::int64_t end_of_time = (1LL << 32) - 1;
-    const Ledger::Start start = ledger.load(*this, end_of_time);
+    const Ledger::Start start = ledger.load(*this);
     std::promise<std::vector<StoredMessage>> answered;
     ledger.read_messages(stamps(), [&](Outcome, std::vector<StoredMessage> found) {
         answered.set_value(std::move(found));
     });
     for (const StoredMessage& found : answered.get_future().get())
         bodies_[found.stamp] = line(found.expires, found.flags, found.message);
+    std::promise<std::vector<PutDelayed>> listed;
+    ledger.list_delayed(
+        std::nullopt, 0, std::numeric_limits<std::size_t>::max(),
+        [&](Outcome, std::vector<PutDelayed> found) { listed.set_value(std::move(found)); });
+    for (const PutDelayed& found : listed.get_future().get()) delayed(found);
     return start;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,8 +19,8 @@ namespace pulsegate {
 /// as text.
 class StoredState : public Ledger::Visitor {
 public:
-    /// False if the unit is void, and has changed nothing.
-    bool apply(const Unit& unit);
+    /// Returns how many delayed messages it has cancelled.
+    std::size_t apply(const Unit& unit);
 
     /// Fills it from a ledger that was just opened, bodies of messages included.
     Ledger::Start read(Ledger& ledger);
@@ -38,7 +39,6 @@ public:
     void will(const PutWill& put) override;
     void waiting(const WaitingMessage& message, const Receiver& receiver) override;
     void retained(const PutRetained& put) override;
-    void delayed(const PutDelayed& put) override;
     void user(const PutUser& put) override;
 
 private:
@@ -50,6 +50,8 @@ private:
     void done(const Done& done);
     void end(OwnerId owner);
     void release(const ReleaseExchange& release);
+    void delayed(const PutDelayed& put);
+    std::size_t cancel(const CancelDelayed& cancel);
     void retain(Stamp stamp, const std::string& topic, const Line& line);
     bool known(OwnerId owner) const { return owners_.contains(owner); }
 

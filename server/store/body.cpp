@@ -1,0 +1,28 @@
+#include "server/store/body.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "server/store/row_codec.h"
+
+namespace pulsegate {
+
+std::uint32_t checksum_of(const Message& message) {
+    return checksum({message.topic, message.properties, message.payload});
+}
+
+MessageRef read_body(const Row& row, int first, Stamp stamp) {
+    Message message{.topic = row.text(first + 1),
+                    .payload = row.text(first + 3),
+                    .properties = row.text(first + 2)};
+    message.stamp = stamp;
+    if (checksum_of(message) != row.as<std::uint32_t>(first)) return nullptr;
+    return share(std::move(message));
+}
+
+void log_damaged(std::string_view table, std::int64_t key) {
+    spdlog::error("row {} of table {} is damaged and left out", key, table);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "server/store/database.h"
+#include "server/store/unit.h"
+
+namespace pulsegate {
+
+// The columns of a message, as they stand side by side in each table that has messages: checksum,
+// topic, properties, payload.
+
+std::uint32_t checksum_of(const Message& message);
+
+/// From the column `first` on. Null if the bytes are damaged.
+MessageRef read_body(const Row& row, int first, Stamp stamp = 0);
+
+void log_damaged(std::string_view table, std::int64_t key);
+
+inline Blob blob(std::string_view bytes) { return {bytes}; }
+
+}  // namespace pulsegate
