@@ -452,6 +452,15 @@ void add_sessions(Settings& settings, Config& config) {
                    1'000'000'000, "100000", "How many of them may be one user's");
     settings.size("max-retained-bytes-per-user", config.max_retained_bytes_per_user, 0, most_bytes,
                   "32MiB", "How much memory those of one user take");
+
+    settings.count("max-delayed-messages", config.max_delayed_messages, 0, 1'000'000'000,
+                   "10000000", "How many messages wait to be published later");
+    settings.size("max-delayed-bytes", config.max_delayed_bytes, 0, most_bytes, "4GiB",
+                  "How much room they take on disk, or in memory without a folder for data");
+    settings.count("max-delayed-messages-per-user", config.max_delayed_messages_per_user, 0,
+                   1'000'000'000, "100000", "How many of them may be one user's");
+    settings.size("max-delayed-bytes-per-user", config.max_delayed_bytes_per_user, 0, most_bytes,
+                  "64MiB", "How much room those of one user take");
 }
 
 /// Packets, messages and topics of one client.

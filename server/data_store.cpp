@@ -72,8 +72,11 @@ public:
         for (std::size_t begin = 0; begin < waiting_.size();) begin = read_some(ledger, begin);
         for (Broker* broker : brokers_) broker->restore().finish(now_);
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
-        spdlog::info("restored: {} sessions, {} waiting messages, {} retained messages, {} users",
-                     homes_.size(), waiting_.size(), retained_, users_);
+        spdlog::info(
+            "restored: {} sessions, {} waiting messages, {} retained messages, {} delayed messages,"
+            " {} users",
+            homes_.size(), waiting_.size(), retained_, ledger.delayed_total(std::nullopt).messages,
+            users_);
     }
 
 private:
@@ -124,7 +127,8 @@ private:
 }  // namespace
 
 DataStore::DataStore(const Settings& settings)
-    : ledger_(std::make_unique<SqliteLedger>(
+    : is_kept_(!settings.folder.empty()),
+      ledger_(std::make_unique<SqliteLedger>(
           SqliteLedger::Options{.folder = settings.folder, .fsync = settings.fsync})) {}
 
 DataStore::~DataStore() = default;
@@ -134,6 +138,7 @@ void DataStore::restore(const std::vector<Broker*>& brokers) {
     const auto start = ledger_->load(restoration);
     set_stamp_floor(start.floor);
     next_owner_ = start.next_owner;
+    next_delayed_ = start.next_delayed;
     restoration.finish(*ledger_);
 }
 

@@ -18,7 +18,7 @@ namespace pulsegate {
 class DataStore {
 public:
     struct Settings {
-        std::string folder{};  ///< "": none
+        std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
     };
 
@@ -30,20 +30,28 @@ public:
     /// Puts back all sessions, retained messages and users. Before the shards run.
     void restore(const std::vector<Broker*>& brokers);
 
+    /// Does it outlive the process? If not, it is for delayed messages only.
+    bool is_kept() const { return is_kept_; }
+
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
 
     /// `done` is called on the ledger's thread.
     void submit(std::vector<Operation> operations, bool urgent, std::function<void(UnitDone)> done);
 
-    /// Is the disk in trouble, and everything refused?
-    bool refusing() const { return ledger_->refusing(); }
+    /// Of 31 bits, for `delayed_id`.
+    std::uint32_t next_delayed_number() {
+        return next_delayed_.fetch_add(1, std::memory_order_relaxed) & 0x7fffffff;
+    }
+    Ledger& ledger() { return *ledger_; }
 
     /// Commits what was submitted, and ends.
     void close() { ledger_.reset(); }
 
 private:
+    const bool is_kept_;
     std::unique_ptr<Ledger> ledger_;
     std::atomic<OwnerId> next_owner_{1};
+    std::atomic<std::uint32_t> next_delayed_{1};
 };
 
 }  // namespace pulsegate

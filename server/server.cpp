@@ -90,14 +90,13 @@ Server::Server(const Config& config) try
                 fmt::format("events: {}; name a file that can be written, or -", error.what()));
         }
     }
-    if (!config_.data.empty())
-        store_ = std::make_unique<DataStore>(DataStore::Settings{config_.data, config_.fsync});
+    store_ = std::make_unique<DataStore>(DataStore::Settings{config_.data, config_.fsync});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(
             shards_
                 .emplace_back(std::make_unique<Shard>(config_, i, admission_, address_limits_,
-                                                      authenticator_, events_.get(), store_.get()))
+                                                      authenticator_, events_.get(), *store_))
                 .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_,
@@ -108,7 +107,7 @@ Server::Server(const Config& config) try
         shard->use(authenticator_.rules());
         shard->use(authenticator_.password_lines());
     }
-    if (store_) restore();
+    restore();
     for (const ListenUrl& url : config_.listen) listen(url);
 } catch (const ConfigError&) {
     throw;
@@ -250,7 +249,6 @@ void Server::stop() {
     for (auto& thread : threads_) thread.join();
     threads_.clear();
     admin_->stop();
-    if (!store_) return;
     for (auto& shard : shards_) shard->broker().flush_store();
     store_->close();
 }

@@ -63,7 +63,7 @@ LoginSettings login_settings(const Config& config) {
 
 Shard::Shard(const Config& config, unsigned index, Admission& admission,
              AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events,
-             DataStore* store)
+             DataStore& store)
     : index_(index),
       admission_(admission),
       peers_(index, admission, events, store),
@@ -116,6 +116,7 @@ ShardStatus Shard::status() const {
                        .retained_bytes = broker_.retained().bytes(),
                        .stored = broker_.journal().messages(),
                        .spared = broker_.spared(),
+                       .delayed = index_ == 0 ? peers_.delayed_total(std::nullopt) : DelayedTotal{},
                        .store_refuses = broker_.journal().is_refused(),
                        .logins_waiting = logins_.waiting(),
                        .backlog = transport_.backlog(),

@@ -1,6 +1,7 @@
 #include "server/shard_peers.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "server/data_store.h"
 #include "server/item_weight.h"
@@ -42,12 +43,40 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
         congested_ = true;
 }
 
-OwnerId ShardPeers::next_owner() { return store_->next_owner(); }
+bool ShardPeers::stores() const { return store_.is_kept(); }
+
+OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
 
 void ShardPeers::submit(std::vector<Operation> operations, bool urgent) {
     Shard& shard = *shards_[index_];
-    store_->submit(std::move(operations), urgent,
-                   [&shard](UnitDone done) { shard.send(ShardMessage(std::move(done))); });
+    store_.submit(std::move(operations), urgent,
+                  [&shard](UnitDone done) { shard.send(ShardMessage(std::move(done))); });
+}
+
+std::uint32_t ShardPeers::next_delayed_number() { return store_.next_delayed_number(); }
+
+std::int64_t ShardPeers::next_delayed() const { return store_.ledger().next_delayed(); }
+
+DelayedTotal ShardPeers::delayed_total(const std::optional<std::string>& user) const {
+    return store_.ledger().delayed_total(user);
+}
+
+void ShardPeers::take_delayed(std::int64_t before, std::size_t most) {
+    Shard& shard = *shards_[index_];
+    store_.ledger().take_delayed(before, most, [&shard](Outcome, std::vector<PutDelayed> taken) {
+        shard.send(ShardMessage(DelayedDue{std::move(taken)}));
+    });
+}
+
+void ShardPeers::cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) {
+    Shard& shard = *shards_[index_];
+    store_.ledger().submit(
+        {{std::move(cancel)}, [&shard, answer](Outcome outcome, std::vector<Operation>& done) {
+             DelayedCancelled completed = answer;
+             completed.found = std::get<CancelDelayed>(done.front()).found;
+             completed.refused = outcome == Outcome::refused;
+             shard.send(ShardMessage(completed));
+         }});
 }
 
 void ShardPeers::call_store_overdue(Millis when) { shards_[index_]->call_store_overdue(when); }

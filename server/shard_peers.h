@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,7 +24,7 @@ class DataStore;
 /// the knowledge whether any of them lags behind, and lives on its shard's thread.
 class ShardPeers final : public BrokerHost {
 public:
-    ShardPeers(unsigned index, const Admission& admission, LineWriter* events, DataStore* store)
+    ShardPeers(unsigned index, const Admission& admission, LineWriter* events, DataStore& store)
         : index_(index), admission_(admission), events_(events), store_(store) {}
 
     /// All shards, its own included, by index; before they run.
@@ -38,16 +41,21 @@ public:
     void send(unsigned shard, ShardMessage message) override;
     void record(PresenceChange change) override;
     MemoryState memory() const override;
-    bool stores() const override { return store_ != nullptr; }
+    bool stores() const override;
     OwnerId next_owner() override;
     void submit(std::vector<Operation> operations, bool urgent) override;
     void call_store_overdue(Millis when) override;
+    std::uint32_t next_delayed_number() override;
+    std::int64_t next_delayed() const override;
+    DelayedTotal delayed_total(const std::optional<std::string>& user) const override;
+    void take_delayed(std::int64_t before, std::size_t most) override;
+    void cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) override;
 
 private:
     const unsigned index_;
     const Admission& admission_;
     LineWriter* const events_;  ///< null: none
-    DataStore* const store_;    ///< null: none
+    DataStore& store_;
     std::vector<Shard*> shards_;
     bool congested_ = false;
     [[no_unique_address]] OwnerThread thread_;

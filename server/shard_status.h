@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "server/base/counters.h"
+#include "server/store/ledger.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
@@ -23,6 +24,7 @@ struct ShardStatus {
     std::size_t retained_bytes;
     std::uint64_t stored;  ///< messages, since the start
     std::uint64_t spared;  ///< that were acknowledged before they had to be stored
+    DelayedTotal delayed;  ///< of all shards, named by the first
     bool store_refuses;
     std::size_t logins_waiting;
     std::size_t backlog;

@@ -1,6 +1,8 @@
 #include "server/topics.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
 #include <iterator>
 
 #include "protocol/topic.h"
@@ -11,6 +13,8 @@ namespace {
 
 constexpr std::string_view presence_prefix = "presence/";
 constexpr std::string_view inbox_prefix = "inbox/";
+constexpr std::string_view delayed_prefix = "$delayed/";
+constexpr std::string_view cancel_prefix = "cancel/";
 
 /// A character that a user's name may have but a topic level may not, and its percent-encoding.
 struct Escape {
@@ -95,6 +99,20 @@ std::string inbox_topic(std::string_view user) {
 
 std::optional<std::string> inbox_user(std::string_view topic) {
     return user_after(inbox_prefix, topic);
+}
+
+std::optional<DelayedTopic> delayed_topic(std::string_view topic) {
+    if (!topic.starts_with(delayed_prefix)) return std::nullopt;
+    topic.remove_prefix(delayed_prefix.size());
+    if (topic.starts_with(cancel_prefix))
+        return DelayedTopic{.cancel = topic.substr(cancel_prefix.size())};
+    DelayedTopic delayed;
+    const auto [end, error] =
+        std::from_chars(topic.data(), topic.data() + topic.size(), delayed.when);
+    const auto digits = static_cast<std::size_t>(end - topic.data());
+    if (error == std::errc() && digits < topic.size() && topic[digits] == '/')
+        delayed.topic = topic.substr(digits + 1);
+    return delayed;
 }
 
 bool is_plain_filter(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,9 +9,11 @@ namespace pulsegate {
 
 /// The topics that have a meaning for the gateway; no other file spells them out:
 ///
-///     presence/{user}   who is online: only the gateway publishes it
-///     inbox/{user}      what all devices of the user get, without a subscription
-///     $...              the server's own (MQTT 5.0, 4.7.2)
+///     presence/{user}            who is online: only the gateway publishes it
+///     inbox/{user}               what all devices of the user get, without a subscription
+///     $delayed/{when}/{topic}    publishes to `topic` later, see DelayedTopic
+///     $delayed/cancel/{which}    cancels that
+///     $...                       all else is the server's own (MQTT 5.0, 4.7.2)
 ///
 /// `{user}` is the user's name as one level, percent-encoded. Each name has one encoding only, so
 /// that a user has one topic and rules can compare bytes. `$share/` is in protocol/topic.h, because
@@ -42,11 +45,22 @@ std::string inbox_topic(std::string_view user);
 /// The user whose inbox this topic is, if it is such a topic.
 std::optional<std::string> inbox_user(std::string_view topic);
 
+/// A topic that begins with `$delayed/`.
+struct DelayedTopic {
+    std::uint64_t when = 0;     ///< a number of seconds, or a Unix time
+    std::string_view topic{};   ///< what to publish to then; empty: it is wrong
+    std::string_view cancel{};  ///< name or number of the message to be cancelled
+
+    bool cancels() const { return !cancel.empty(); }
+};
+/// Nothing for other topics.
+std::optional<DelayedTopic> delayed_topic(std::string_view topic);
+
 /// Is it a valid topic filter, and not that of a shared subscription?
 bool is_plain_filter(std::string_view text);
 
-/// Topics that clients may not publish to: the gateway alone publishes presence, and `$` topics are
-/// reserved for the server.
+/// Topics that clients may not publish to, at once or later: the gateway alone publishes presence,
+/// and `$` topics are reserved for the server.
 bool reserved_topic(std::string_view topic);
 
 /// Topics that a filter with a leading wildcard does not select: those that begin with `$` (MQTT

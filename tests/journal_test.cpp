@@ -28,6 +28,11 @@ public:
         units.push_back({std::move(operations), urgent});
     }
     void call_store_overdue(Millis) override {}
+    std::uint32_t next_delayed_number() override { return 1; }
+    std::int64_t next_delayed() const override { return 0; }
+    DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
+    void take_delayed(std::int64_t, std::size_t) override {}
+    void cancel_delayed(CancelDelayed, DelayedCancelled) override {}
 
     struct Unit {
         std::vector<Operation> operations;

@@ -16,7 +16,13 @@ Millis steady_now() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-std::atomic<Millis> began_at{steady_now()};
+WallMillis system_now() {
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+const WallMillis wall_at_start = system_now();
+std::atomic<Millis> began_at{steady_now() - wall_at_start % 1000};
 std::atomic<Millis> stopped_at{0};  // 0: the clock runs
 
 }  // namespace
@@ -40,10 +46,9 @@ StoppedClock::~StoppedClock() {
 
 void StoppedClock::advance(Millis time) { stopped_at += time; }
 
-WallMillis wall_now() {
-    using namespace std::chrono;
-    return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
+WallMillis wall_now() { return system_now(); }
+
+WallMillis calendar_time(Millis now) { return wall_at_start - wall_at_start % 1000 + now; }
 
 std::string rfc3339(WallMillis when) {
     const std::time_t seconds = when / 1000;

@@ -33,6 +33,11 @@ public:
 };
 
 WallMillis wall_now();
+
+/// The wall clock as it was at the start, moved on by the monotonic one: what is due at a date
+/// follows it, and no step of the wall clock makes it early. Ticks are where its seconds begin.
+WallMillis calendar_time(Millis now);
+
 /// Seconds since 1970, UTC, as in JWTs and in the hook's messages.
 inline std::int64_t unix_now() { return wall_now() / 1000; }
 

@@ -38,6 +38,7 @@ struct Counters {
     std::uint64_t dropped_session_ended = 0;  ///< in the queue of a session that ended
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
     std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained
+    std::uint64_t delayed_published = 0;
 
     /// How often a client reached the limit, by Limit.
     std::array<std::uint64_t, limits> hits{};

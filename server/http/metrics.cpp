@@ -215,6 +215,13 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      "Messages of QoS 1 that stored sessions acknowledged before they had to be "
                      "stored.",
                      [](const ShardStatus& shard) { return shard.spared; });
+    families.gauge("pulsegate_delayed_messages",
+                   "Messages that wait to be published later.",
+                   [](const ShardStatus& shard) { return shard.delayed.messages; });
+    families.gauge("pulsegate_delayed_bytes", "Approximate room that they take.",
+                   [](const ShardStatus& shard) { return shard.delayed.bytes; });
+    families.counter("pulsegate_delayed_published_total", "Delayed messages that were published.",
+                     count(&Counters::delayed_published));
     families.gauge("pulsegate_store_refuses", "1: the disk is in trouble, and nothing is stored.",
                    [](const ShardStatus& shard) { return shard.store_refuses ? 1u : 0u; });
     families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));

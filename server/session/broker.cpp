@@ -24,8 +24,9 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       fan_out_(settings, place_, router_, retained_, presence_, shared_, replay_, sender_, journal_,
                receipts_, counters, host),
       announcer_(presence_, fan_out_, journal_, host),
-      publishing_(settings, authorizations_, memory_, fan_out_, sender_, journal_, receipts_,
-                  counters),
+      delayed_(settings, place_, fan_out_, sender_, journal_, receipts_, counters, host),
+      publishing_(settings, authorizations_, memory_, fan_out_, delayed_, sender_, journal_,
+                  receipts_, counters),
       subscriptions_(settings, authorizations_, presence_, memory_, router_, shared_, replay_,
                      sender_, journal_, receipts_, counters),
       lifecycle_(settings, place_, sessions_, presence_, authorizations_, memory_, retained_,
@@ -108,6 +109,9 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    },
                    [&](JournalTurn&) { journal_.flush(); },
                    [&](UnitDone& done) { journal_.receive(done); },
+                   [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },
+                   [&](DelayedDue& due) { delayed_.receive(due, now); },
+                   [&](DelayedTurn&) { delayed_.publish_next(now); },
                    [&](GroupMembership& membership) { shared_.receive(membership); },
                    [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
                    [&](GroupReturn& returned) { shared_.receive(returned, now); },
@@ -124,6 +128,7 @@ bool Broker::tick(Millis now) {
             if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
         });
         journal_.tick();
+        delayed_.tick(now);
         retained_.forget_some(now);
     }
     authorizations_.expire(tick_at(now));

@@ -14,6 +14,7 @@
 #include "server/routing/router.h"
 #include "server/session/authorizations.h"
 #include "server/session/broker_host.h"
+#include "server/session/delayed_publishing.h"
 #include "server/session/fan_out.h"
 #include "server/session/journal.h"
 #include "server/session/lifecycle.h"
@@ -116,7 +117,10 @@ public:
 
     /// Publishes that all users are offline, because the gateway stops; connections are still open,
     /// so that subscribers receive it.
-    void announce_shutdown(Millis now) { lifecycle_.announce_shutdown(now); }
+    void announce_shutdown(Millis now) {
+        delayed_.stop();
+        lifecycle_.announce_shutdown(now);
+    }
 
     // State, for the admin API and metrics.
 
@@ -157,6 +161,7 @@ private:
     Replay replay_;
     FanOut fan_out_;
     PresenceAnnouncer announcer_;
+    DelayedPublishing delayed_;
     Publishing publishing_;
     Subscriptions subscriptions_;
     Lifecycle lifecycle_;

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/presence.h"
 #include "server/session/shard_messages.h"
+#include "server/store/ledger.h"
 
 namespace pulsegate {
 
@@ -46,6 +49,16 @@ public:
     virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
     /// Calls `Broker::store_overdue` at that time.
     virtual void call_store_overdue(Millis when) = 0;
+
+    // Delayed messages, see Ledger: in memory if nothing outlives the process.
+
+    virtual std::uint32_t next_delayed_number() = 0;
+    virtual std::int64_t next_delayed() const = 0;
+    virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
+    /// A DelayedDue follows.
+    virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
+    /// `answer` follows, completed.
+    virtual void cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) = 0;
 
 protected:
     ~BrokerHost() = default;

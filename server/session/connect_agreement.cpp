@@ -80,7 +80,9 @@ ConnectAgreement agree(const BrokerSettings& settings, const Connect& connect) {
                   .receive_maximum =
                       at_most(Property::receive_maximum, 65'535, settings.max_inflight),
                   .version = connect.version,
-                  .wants_reasons = stated.number(Property::request_problem_information) == 1},
+                  .wants_reasons = stated.number(Property::request_problem_information) == 1,
+                  .takes_reasons = connect.version == Version::v5_0 &&
+                                   stated.number(Property::request_problem_information) != 0},
         .session_expiry = agreed_session_expiry(settings, connect),
         .topic_alias_maximum =
             at_most(Property::topic_alias_maximum, 0, settings.topic_alias_maximum)};

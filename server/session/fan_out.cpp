@@ -45,7 +45,7 @@ void FanOut::publish(Message message, const Session* publisher, Millis now,
     const auto shared = share(std::move(message));
     const bool must_come_once =
         shared->qos == QoS::exactly_once && publisher && publisher->state.owner != 0;
-    if (receipt && must_come_once) receipt->collect(shared);
+    if (receipt && (must_come_once || receipt->collects_all())) receipt->collect(shared);
     if (retained) retained_.keep(shared, now);
     if (retained && journal_.is_on()) store_retained(shared, receipt, now);
     route(shared, publisher, now, receipt);

@@ -45,6 +45,12 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     await(std::move(debt));
 }
 
+void Journal::put(PutDelayed delayed, DebtRef debt) {
+    turn_bytes_ += delayed.message->cost();
+    if (!debt) return add_lazily(std::move(delayed));
+    add(std::move(delayed), std::move(debt));
+}
+
 void Journal::done(OwnerId owner, Stamp stamp) {
     begin_turn();
     auto* last = operations_.empty() ? nullptr : std::get_if<Done>(&operations_.back());

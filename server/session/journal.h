@@ -39,6 +39,8 @@ public:
 
     /// Stores the message for one receiver. For those of one turn it is stored once.
     void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
+    /// Stores a message that is published later. Null: it may be lost.
+    void put(PutDelayed delayed, DebtRef debt);
     /// The owner has got the message, or will never get it.
     void done(OwnerId owner, Stamp stamp);
 

@@ -72,6 +72,13 @@ public:
     void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
                 const AnyPacket* refused = nullptr);
 
+    /// Another packet instead of the one that was given to `answer`, if the client is still there.
+    template <class AnyPacket>
+    void replace_answer(ReceiptId receipt, const AnyPacket& packet) {
+        if (const Session* session = receipts_.session_of(receipt))
+            receipts_.replace_accepted(receipt, encoded(*session, packet));
+    }
+
     /// Entries of full queues examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
 

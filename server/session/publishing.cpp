@@ -1,5 +1,8 @@
 #include "server/session/publishing.h"
 
+#include <string>
+#include <utility>
+
 #include "protocol/utf8.h"
 #include "server/base/log.h"
 #include "server/topics.h"
@@ -22,7 +25,8 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     }
 
     ++counters_.messages_in;
-    const auto refusal = objection(session, publish, *topic);
+    const auto delayed = delayed_topic(*topic);
+    const auto refusal = objection(session, publish, *topic, now);
     if (refusal) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
@@ -34,6 +38,8 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         // 3.1.1 knows no refusals, and would take the answer for a promise.
         if (journal_.is_refused() && session.terms.version != Version::v5_0)
             return session.disconnect(Reason::quota_exceeded, "the disk is in trouble");
+    } else if (delayed) {
+        return delay(session, publish, *delayed, now);
     } else {
         const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
         fan_out_.publish(make_message(*topic, publish.payload, publish.properties, publish.qos,
@@ -43,6 +49,26 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
         note_received({session.state.owner, publish.packet_id}, receipt, now);
     acknowledge(session, publish, refusal, receipt.close());
+}
+
+void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,
+                       Millis now) {
+    const bool is_answered = publish.qos != QoS::at_most_once;
+    PendingReceipt receipt(receipts_);
+    PropertyList words;
+    if (topic.cancels()) {
+        delayed_.cancel(session, publish, topic.cancel, is_answered ? receipt.add_part() : 0);
+    } else {
+        const auto number =
+            delayed_.delay(session, publish, topic, is_answered ? receipt.debt() : DebtRef(), now);
+        // 5.0, 3.4.2.2: neither unasked nor if the packet would be too large for the client.
+        constexpr std::uint32_t room = 64;
+        if (session.terms.takes_reasons && session.terms.takes(room))
+            words.add_user("delay", std::to_string(number));
+    }
+    if (publish.qos == QoS::exactly_once && session.state.owner != 0)
+        journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
+    acknowledge(session, publish, std::nullopt, receipt.close(), std::move(words));
 }
 
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
@@ -124,14 +150,13 @@ std::optional<Refusal> Publishing::breach(const Session& session, const Publish&
 
 /// Why this message is refused, while its client stays connected.
 std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
-                                             std::string_view topic) const {
-    const AccessRules* const rules = authorizations_.rules_of(session);
-    if (rules && !rules->may_publish({session.user.name, session.client}, topic))
-        return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
-    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
-    if (topic.size() > settings_.max_topic_length)
-        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
-                       Limit::max_topic_length};
+                                             std::string_view topic, Millis now) const {
+    const auto delayed = delayed_topic(topic);
+    if (delayed)
+        if (auto wrong = delayed_.objection(session, publish, *delayed, now)) return wrong;
+    if (!delayed || !delayed->cancels())
+        if (auto wrong = objection_to_topic(session, delayed ? delayed->topic : topic))
+            return wrong;
     if (publish.qos != QoS::at_most_once && journal_.is_refused())
         return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
@@ -141,10 +166,22 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
     return std::nullopt;
 }
 
+std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
+                                                      std::string_view topic) const {
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (rules && !rules->may_publish({session.user.name, session.client}, topic))
+        return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
+    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
+    if (topic.size() > settings_.max_topic_length)
+        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
+                       Limit::max_topic_length};
+    return std::nullopt;
+}
+
 void Publishing::acknowledge(Session& session, const Publish& publish,
-                             const std::optional<Refusal>& refusal, ReceiptId receipt) {
+                             const std::optional<Refusal>& refusal, ReceiptId receipt,
+                             PropertyList words) {
     const auto reason = refusal ? refusal->reason : Reason::success;
-    PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
     const bool can_refuse = session.terms.version == Version::v5_0;
     if (publish.qos == QoS::at_least_once) {

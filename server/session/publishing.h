@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/session/authorizations.h"
+#include "server/session/delayed_publishing.h"
 #include "server/session/fan_out.h"
 #include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
@@ -21,12 +22,13 @@ namespace pulsegate {
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
-               const MemoryLimits& memory, FanOut& fan_out, PacketSender& sender, Journal& journal,
-               Receipts& receipts, Counters& counters)
+               const MemoryLimits& memory, FanOut& fan_out, DelayedPublishing& delayed,
+               PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           memory_(memory),
           fan_out_(fan_out),
+          delayed_(delayed),
           sender_(sender),
           journal_(journal),
           receipts_(receipts),
@@ -40,16 +42,20 @@ private:
     bool set_alias(Session& session, std::uint16_t alias, std::string_view topic);
     std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
-                                     std::string_view topic) const;
+                                     std::string_view topic, Millis now) const;
+    std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
+    void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
     void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
     void acknowledge(Session& session, const Publish& publish,
-                     const std::optional<Refusal>& refusal, ReceiptId receipt);
+                     const std::optional<Refusal>& refusal, ReceiptId receipt,
+                     PropertyList words = {});
 
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
     const MemoryLimits& memory_;
     FanOut& fan_out_;
+    DelayedPublishing& delayed_;
     PacketSender& sender_;
     Journal& journal_;
     Receipts& receipts_;

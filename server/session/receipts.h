@@ -64,6 +64,13 @@ public:
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused);
 
+    /// Null: nobody waits for the answer any more, or not yet.
+    Session* session_of(ReceiptId receipt) const { return receipts_.at(receipt)->session; }
+    /// Instead of the one that was given to `answer`, and not sent yet.
+    void replace_accepted(ReceiptId receipt, Buffer accepted) {
+        receipts_.at(receipt)->accepted = std::move(accepted);
+    }
+
     /// `stamp`: of the message whose receivers are collected, or 0.
     void then(ReceiptId receipt, Stamp stamp, LastStep last_step);
 
@@ -146,6 +153,9 @@ public:
     ReceiptId add_part() { return id_ = receipts_.add_part(id_); }
     /// The message is stored when all shards have named its receivers.
     void collect(MessageRef message) { collected_ = std::move(message); }
+    /// The one that is published with this receipt is.
+    void collect_all() { collects_all_ = true; }
+    bool collects_all() const { return collects_all_; }
     /// Null: each shard stores it.
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
@@ -158,6 +168,7 @@ private:
 
     ReceiptId id_ = 0;
     MessageRef collected_;
+    bool collects_all_ = false;
     DebtRef debt_;
 };
 

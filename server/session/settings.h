@@ -40,6 +40,11 @@ struct BrokerSettings {
     std::size_t max_retained_messages_per_user = 100'000;
     std::size_t max_retained_bytes_per_user = 32 * 1024 * 1024;
 
+    std::size_t max_delayed_messages = 10'000'000;
+    std::size_t max_delayed_bytes = std::size_t{4} * 1024 * 1024 * 1024;
+    std::size_t max_delayed_messages_per_user = 100'000;
+    std::size_t max_delayed_bytes_per_user = 64 * 1024 * 1024;
+
     std::size_t max_connections_per_user = 100;  ///< 0: any number
     bool inbox = true;
     std::size_t max_subscriptions = 1000;

@@ -73,6 +73,23 @@ struct UnitDone {
     std::vector<Operation> operations;
 };
 
+/// To the shard of a client: its delayed message is cancelled, or it was not there.
+struct DelayedCancelled {
+    ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
+    std::uint16_t packet_id;
+    QoS qos;
+    bool found = false;
+    bool refused = false;
+};
+
+/// To the shard that publishes delayed messages: these are due.
+struct DelayedDue {
+    std::vector<PutDelayed> messages;
+};
+
+/// To the shard itself: publish the next one.
+struct DelayedTurn {};
+
 /// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
 struct GroupMembership {
     enum class Change : std::uint8_t { joins, leaves, goes_away, comes_back };
@@ -100,6 +117,7 @@ struct GroupReturn {
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
     std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
-                 MessageStored, JournalTurn, UnitDone, GroupMembership, GroupDelivery, GroupReturn>;
+                 MessageStored, JournalTurn, UnitDone, DelayedCancelled, DelayedDue, DelayedTurn,
+                 GroupMembership, GroupDelivery, GroupReturn>;
 
 }  // namespace pulsegate

@@ -115,6 +115,12 @@ private:
             cluster.submit(index, std::move(operations));
         }
         void call_store_overdue(Millis when) override { cluster.overdue_[index] = when; }
+        // Delayed messages need a gateway.
+        std::uint32_t next_delayed_number() override { return 1; }
+        std::int64_t next_delayed() const override { return std::int64_t{1} << 40; }
+        DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
+        void take_delayed(std::int64_t, std::size_t) override {}
+        void cancel_delayed(CancelDelayed, DelayedCancelled) override {}
 
         BrokerCluster& cluster;
         const unsigned index;

@@ -1,0 +1,176 @@
+#include "server/session/delayed_publishing.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "server/base/hash.h"
+#include "server/session/stored_will.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t taken_at_a_time = 500;
+constexpr std::size_t longest_name = 256;
+/// Larger numbers are Unix times, smaller ones a number of seconds; as EMQX has it.
+constexpr std::uint64_t longest_delay = 42'949'670;
+constexpr std::int64_t latest_due = std::numeric_limits<std::uint32_t>::max();
+
+constexpr std::string_view name_property = "delay-id";
+
+std::optional<std::string_view> name_of(const Publish& publish) {
+    std::optional<std::string_view> name;
+    publish.properties.for_each([&](const PropertyValue& property) {
+        if (property.id == Property::user_property && property.key == name_property)
+            name = property.text;
+    });
+    return name;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+/// It can be cancelled by its topic, and is not taken for a number.
+bool is_valid_name(std::string_view name) {
+    return !name.empty() && name.size() <= longest_name &&
+           name.find_first_of("+#") == std::string_view::npos && !number(name);
+}
+
+}  // namespace
+
+// -- from clients --
+
+std::optional<Refusal> DelayedPublishing::objection(const Session& session, const Publish& publish,
+                                                    const DelayedTopic& topic, Millis now) const {
+    if (topic.cancels()) return std::nullopt;
+    if (topic.topic.empty() || !due_time(topic.when, now))
+        return Refusal{Reason::topic_name_invalid,
+                       "it is not $delayed/{seconds or Unix time}/{topic}"};
+    const auto name = name_of(publish);
+    if (name && !is_valid_name(*name))
+        return Refusal{Reason::implementation_specific_error,
+                       "its delay-id is empty, a number, longer than 256 bytes, or has + or #"};
+    return limit_reached(session);
+}
+
+std::optional<Refusal> DelayedPublishing::limit_reached(const Session& session) const {
+    const auto all = host_.delayed_total(std::nullopt);
+    if (all.messages >= settings_.max_delayed_messages)
+        return Refusal{Reason::quota_exceeded, "max-delayed-messages is reached",
+                       Limit::max_delayed_messages};
+    if (all.bytes >= settings_.max_delayed_bytes)
+        return Refusal{Reason::quota_exceeded, "max-delayed-bytes is reached",
+                       Limit::max_delayed_bytes};
+    const auto own = host_.delayed_total(session.user.name);
+    if (own.messages >= settings_.max_delayed_messages_per_user)
+        return Refusal{Reason::quota_exceeded, "max-delayed-messages-per-user is reached",
+                       Limit::max_delayed_messages_per_user};
+    if (own.bytes >= settings_.max_delayed_bytes_per_user)
+        return Refusal{Reason::quota_exceeded, "max-delayed-bytes-per-user is reached",
+                       Limit::max_delayed_bytes_per_user};
+    if (!journal_.is_on() && host_.memory() != MemoryState::plenty)
+        return Refusal{Reason::quota_exceeded, "memory-budget is nearly used up",
+                       Limit::memory_budget};
+    return std::nullopt;
+}
+
+/// In seconds since 1970, on the gateway's time. Rounded up: it must not be early.
+std::optional<std::int64_t> DelayedPublishing::due_time(std::uint64_t when, Millis now) const {
+    const WallMillis time = calendar_time(now);
+    if (when > static_cast<std::uint64_t>(latest_due)) return std::nullopt;
+    const auto seconds = static_cast<std::int64_t>(when);
+    const std::int64_t due =
+        when <= longest_delay ? (time + 999) / 1000 + seconds : std::max(seconds, time / 1000);
+    return due > latest_due ? std::nullopt : std::optional(due);
+}
+
+std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& publish,
+                                       const DelayedTopic& topic, const DebtRef& debt, Millis now) {
+    Message message = make_message(topic.topic, publish.payload, publish.properties, publish.qos,
+                                   publish.retain && settings_.retain_available, now);
+    message.expires = 0;
+    PutDelayed put{.id = delayed_id(*due_time(topic.when, now), host_.next_delayed_number()),
+                   .flags = will_flags(message),
+                   .message_expiry = publish.properties.number(Property::message_expiry_interval),
+                   .user = session.user.name};
+    if (const auto name = name_of(publish)) put.name.emplace(*name);
+    put.message = share(std::move(message));
+    const auto id = put.id;
+    journal_.put(std::move(put), debt);
+    return id;
+}
+
+void DelayedPublishing::cancel(const Session& session, const Publish& publish,
+                               std::string_view name_or_number, ReceiptId receipt) {
+    CancelDelayed cancel{.id = number(name_or_number).value_or(0), .user = session.user.name};
+    if (cancel.id == 0) cancel.name = name_or_number;
+    host_.cancel_delayed(std::move(cancel), {receipt, publish.packet_id, publish.qos});
+}
+
+void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
+    const auto [receipt, packet_id, qos, found, refused] = cancelled;
+    if (receipt == 0) return;
+    // A success, as nothing is wrong: it was published or cancelled before.
+    constexpr auto none = Reason::no_matching_subscribers;
+    if (!found && !refused && qos == QoS::at_least_once)
+        sender_.replace_answer(receipt, Puback{packet_id, none, {}});
+    if (!found && !refused && qos == QoS::exactly_once)
+        sender_.replace_answer(receipt, Pubrec{packet_id, none, {}});
+    receipts_.settle(receipt, refused);
+}
+
+// -- when they are due --
+
+void DelayedPublishing::tick(Millis now) {
+    if (place_.index == 0 && due_.empty() && open_ == 0) take_some(now);
+}
+
+void DelayedPublishing::take_some(Millis now) {
+    const std::int64_t second = calendar_time(now) / 1000;
+    if (stopped_ || taking_ || journal_.is_refused() || host_.next_delayed() > second) return;
+    taking_ = true;
+    host_.take_delayed(second + 1, taken_at_a_time);
+}
+
+void DelayedPublishing::receive(DelayedDue& due, Millis now) {
+    taking_ = false;
+    std::move(due.messages.begin(), due.messages.end(), std::back_inserter(due_));
+    publish_next(now);
+}
+
+/// One in a turn, for each may have very many receivers.
+void DelayedPublishing::publish_next(Millis now) {
+    if (due_.empty()) return;
+    const PutDelayed next = std::move(due_.front());
+    due_.pop_front();
+    publish(next, now);
+    if (!due_.empty()) host_.send(place_.index, DelayedTurn{});
+}
+
+void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
+    Message message = *delayed.message;
+    set_will_flags(message, delayed.flags);
+    if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
+    message.sender = keyed_hash(delayed.user);
+    ++open_;
+    ++counters_.delayed_published;
+    PendingReceipt receipt(receipts_);
+    if (message.qos != QoS::at_most_once && journal_.is_on()) receipt.collect_all();
+    fan_out_.publish(std::move(message), nullptr, now, &receipt);
+    receipt.then([this, id = delayed.id, collected = receipt.collected(), now](
+                     const DebtRef& debt, std::vector<Receiver> receivers) {
+        for (Receiver& receiver : receivers)
+            journal_.put(collected, std::move(receiver), debt, now);
+        journal_.add(DropDelayed{id}, debt);
+        if (--open_ == 0 && due_.empty()) take_some(now);
+    });
+    receipts_.settle(receipt.close());
+}
+
+}  // namespace pulsegate

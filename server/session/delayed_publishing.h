@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/counters.h"
+#include "server/session/broker_host.h"
+#include "server/session/fan_out.h"
+#include "server/session/journal.h"
+#include "server/session/packet_sender.h"
+#include "server/session/receipts.h"
+#include "server/session/refusal.h"
+#include "server/session/session.h"
+#include "server/session/settings.h"
+#include "server/session/shard_place.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+/// Messages that clients publish to `$delayed/{when}/{topic}`. They wait in the store, which is
+/// ordered by time, and not here: shard 0 takes those that are due, some at a time, and publishes
+/// them for all shards. In the store a message is deleted in the same unit that stores it for its
+/// receivers, so that it is published once. It owns those that were taken; it belongs to the
+/// shard's thread.
+class DelayedPublishing {
+public:
+    DelayedPublishing(const BrokerSettings& settings, ShardPlace place, FanOut& fan_out,
+                      PacketSender& sender, Journal& journal, Receipts& receipts,
+                      Counters& counters, BrokerHost& host)
+        : settings_(settings),
+          place_(place),
+          fan_out_(fan_out),
+          sender_(sender),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters),
+          host_(host) {}
+
+    /// Why the message is not taken, if it is not.
+    std::optional<Refusal> objection(const Session& session, const Publish& publish,
+                                     const DelayedTopic& topic, Millis now) const;
+
+    /// Stores the message until it is due; returns its number. Null: for what may be lost.
+    std::uint64_t delay(const Session& session, const Publish& publish, const DelayedTopic& topic,
+                        const DebtRef& debt, Millis now);
+
+    /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
+    /// Its answer says whether there was one.
+    void cancel(const Session& session, const Publish& publish, std::string_view name_or_number,
+                ReceiptId receipt);
+    void receive(const DelayedCancelled& cancelled);
+
+    /// Once a second: begins to publish what is due.
+    void tick(Millis now);
+    void receive(DelayedDue& due, Millis now);
+    /// Publishes the next of those that were taken.
+    void publish_next(Millis now);
+    /// Takes no more: what is due now is published after the next start.
+    void stop() { stopped_ = true; }
+
+private:
+    std::optional<std::int64_t> due_time(std::uint64_t when, Millis now) const;
+    std::optional<Refusal> limit_reached(const Session& session) const;
+    void take_some(Millis now);
+    void publish(const PutDelayed& delayed, Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    FanOut& fan_out_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+    BrokerHost& host_;
+    std::deque<PutDelayed> due_;
+    std::size_t open_ = 0;  ///< published, and not handed in to the journal yet
+    bool taking_ = false;
+    bool stopped_ = false;
+};
+
+}  // namespace pulsegate
