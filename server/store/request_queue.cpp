@@ -41,13 +41,15 @@ void RequestQueue::stop() {
     wake_.notify_one();
 }
 
-void RequestQueue::wait(Clock::time_point until) {
+bool RequestQueue::wait(Clock::time_point until) {
     std::unique_lock lock(mutex_);
     while (!urgent_ && !stopped_) {
-        const auto end = lazy_due_ ? std::min(until, *lazy_due_) : until;
-        if (Clock::now() >= end) return;
-        wake_.wait_until(lock, end);
+        const auto now = Clock::now();
+        if (lazy_due_ && now >= *lazy_due_) return true;
+        if (now >= until) return false;
+        wake_.wait_until(lock, lazy_due_ ? std::min(until, *lazy_due_) : until);
     }
+    return true;
 }
 
 bool RequestQueue::sleep(Clock::duration time) {

@@ -25,8 +25,8 @@ public:
 
     // From the ledger's thread.
 
-    /// Waits until a request is to be done, or the queue is stopped; not beyond `until`.
-    void wait(Clock::time_point until);
+    /// Waits until a request is to be done, or the queue is stopped; false: until `until`.
+    bool wait(Clock::time_point until);
 
     /// Lets the time pass. False if the queue is stopped.
     bool sleep(Clock::duration time);

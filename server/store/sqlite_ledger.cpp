@@ -21,6 +21,8 @@ constexpr std::chrono::steady_clock::duration look_around = 100ms;
 constexpr std::size_t page_size = 4096;
 /// After so many failures to sync no page of the WAL is trusted that was written before.
 constexpr unsigned suspect_after = 3;
+/// A backup that is ahead of the disk goes on after it.
+constexpr std::chrono::steady_clock::duration backup_pause = 5ms;
 
 }  // namespace
 
@@ -31,7 +33,11 @@ SqliteLedger::SqliteLedger(Options options)
       store_(open_store(options_.folder, options_.fsync, options_.vfs)),
       database_(*store_.database),
       delayed_(database_),
-      commits_(database_, index_, delayed_, store_.new_floor) {}
+      commits_(database_, index_, delayed_, store_.new_floor),
+      backup_(database_, options_.folder, [this] {
+          submit(
+              {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
+      }) {}
 
 SqliteLedger::~SqliteLedger() {
     queue_.stop();
@@ -73,18 +79,34 @@ void SqliteLedger::list_delayed(std::optional<std::string> user, std::uint64_t a
     queue_.add({.what = Request::ListDelayed{std::move(user), after, most, std::move(answer)}});
 }
 
+void SqliteLedger::back_up(BackupOrder order, BackupAnswer answer) {
+    backup_.start(std::move(order), std::move(answer));
+}
+
 // All below runs on the ledger's thread.
 
 void SqliteLedger::run() {
     for (bool stopping = false; !stopping || !taken_.empty();) {
-        if (taken_.empty()) queue_.wait(Clock::now() + idle_time());
+        if (taken_.empty()) idle();
         stopping = queue_.stopped();
         queue_.take(taken_);
         if (!taken_.empty() || commits_.has_work()) commit_some();
+        backup_.step();
         keep_wal_short();
         keep_wal_synced();
     }
+    backup_.stop();
     close();
+}
+
+/// Waits for requests; a backup goes on meanwhile.
+void SqliteLedger::idle() {
+    const auto until = Clock::now() + idle_time();
+    while (backup_.is_copying() && Clock::now() < until) {
+        const auto pause = backup_.step() ? Clock::duration::zero() : backup_pause;
+        if (queue_.wait(Clock::now() + pause)) return;
+    }
+    queue_.wait(until);
 }
 
 SqliteLedger::Clock::duration SqliteLedger::idle_time() const {

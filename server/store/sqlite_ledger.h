@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/store/backup.h"
 #include "server/store/delayed_table.h"
 #include "server/store/folder_lock.h"
 #include "server/store/group_commit.h"
@@ -59,10 +60,16 @@ public:
     }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
 
+    /// Copies the database to a file. The copy has all that was committed before this, and opens as
+    /// a store under the name of pulsegate.db. `answer` is called on a thread of the backup's, or
+    /// at once if another one is under way.
+    void back_up(BackupOrder order, BackupAnswer answer);
+
 private:
     using Clock = RequestQueue::Clock;
 
     void run();
+    void idle();
     Clock::duration idle_time() const;
     void commit_some();
     std::optional<std::size_t> commit_again(std::size_t count);
@@ -89,6 +96,7 @@ private:
     bool unsynced_ = false;       ///< Fsync::each_second: there were commits since the last sync
     Clock::time_point next_sync_{};
     Clock::time_point next_checkpoint_{};
+    Backup backup_;
     std::thread thread_;
 };
 

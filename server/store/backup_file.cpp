@@ -1,0 +1,53 @@
+#include "server/store/backup_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace pulsegate {
+
+namespace {
+
+std::string cannot_write(const std::string& path) {
+    return fmt::format("can't write {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+BackupFile::~BackupFile() {
+    if (fd_) remove();
+}
+
+/// With what SQLite may have put beside it.
+void BackupFile::remove() {
+    for (const char* suffix : {"", "-wal", "-journal"}) ::unlink((part_ + suffix).c_str());
+}
+
+std::string BackupFile::create() {
+    remove();
+    fd_ = UniqueFd(::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
+    return fd_ ? "" : cannot_write(part_);
+}
+
+std::string BackupFile::sync() { return ::fdatasync(fd_.get()) == 0 ? "" : cannot_write(part_); }
+
+std::string BackupFile::publish() {
+    if (std::rename(part_.c_str(), file_.c_str()) != 0) return cannot_write(file_);
+    fd_ = UniqueFd();
+    const std::string folder = std::filesystem::path(file_).parent_path();
+    const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return opened && ::fsync(opened.get()) == 0 ? "" : cannot_write(folder);
+}
+
+std::uint64_t BackupFile::bytes() const {
+    struct stat about {};
+    return ::fstat(fd_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+}
+
+}  // namespace pulsegate
