@@ -155,4 +155,12 @@ void DataStore::submit(std::vector<Operation> operations, bool urgent,
         ledger_->submit_lazily(std::move(unit));
 }
 
+Ledger& DataStore::ledger() { return *ledger_; }
+
+void DataStore::back_up(BackupOrder order, BackupAnswer answer) {
+    ledger_->back_up(std::move(order), std::move(answer));
+}
+
+void DataStore::close() { ledger_.reset(); }
+
 }  // namespace pulsegate

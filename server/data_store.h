@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "server/session/broker.h"
+#include "server/store/backup_order.h"
 #include "server/store/fsync.h"
 #include "server/store/ledger.h"
 
 namespace pulsegate {
+
+class SqliteLedger;
 
 /// What outlives the process, for all shards: the ledger, and how the brokers get back what it
 /// holds. Any thread may use it after `restore`.
@@ -42,14 +45,18 @@ public:
     std::uint32_t next_delayed_number() {
         return next_delayed_.fetch_add(1, std::memory_order_relaxed) & 0x7fffffff;
     }
-    Ledger& ledger() { return *ledger_; }
+    Ledger& ledger();
 
-    /// Commits what was submitted, and ends.
-    void close() { ledger_.reset(); }
+    /// Copies all that is stored to a file. `answer` is called on a thread of the backup's, or at
+    /// once if another one is under way.
+    void back_up(BackupOrder order, BackupAnswer answer);
+
+    /// Commits what was submitted, and ends. A backup that is under way is given up.
+    void close();
 
 private:
     const bool is_kept_;
-    std::unique_ptr<Ledger> ledger_;
+    std::unique_ptr<SqliteLedger> ledger_;
     std::atomic<OwnerId> next_owner_{1};
     std::atomic<std::uint32_t> next_delayed_{1};
 };

@@ -99,7 +99,7 @@ Server::Server(const Config& config) try
                                                       authenticator_, events_.get(), *store_))
                 .get());
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_,
+    admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_, store_.get(),
                                      read_admin_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {

@@ -32,6 +32,7 @@
 #include "server/base/log.h"
 #include "server/base/url.h"
 #include "server/base/web_origin.h"
+#include "server/http/backup.h"
 #include "server/http/metrics.h"
 #include "server/limits/address.h"
 #include "server/shard.h"
@@ -180,11 +181,12 @@ std::string bans_json(const std::vector<Ban>& bans) {
 
 struct Admin::Impl {
     Impl(std::vector<Shard*> all, const Admission& admitted, AddressLimits& limits,
-         const Authenticator& checks, std::string secret)
+         const Authenticator& checks, DataStore* data, std::string secret)
         : shards(std::move(all)),
           admission(admitted),
           address_limits(limits),
           authenticator(checks),
+          store(data),
           token(std::move(secret)) {}
 
     bool admits(const Request& request) const {
@@ -251,12 +253,19 @@ struct Admin::Impl {
         const auto query = target.substr(std::min(path.size() + 1, target.size()));
         constexpr std::string_view user_path = "/api/v1/users/";
 
+        const bool is_backup = path == "/api/v1/backup";
         const bool is_retained = path == "/api/v1/retained";
         const bool deletes = request.method() == http::verb::delete_;
         const bool lifts = deletes && path == "/api/v1/bans";
         const bool reads =
             request.method() == http::verb::get || request.method() == http::verb::head;
-        if (is_retained ? !deletes : !lifts && !reads) {
+        if (is_backup && request.method() != http::verb::post) {
+            auto refusal =
+                failure(request, http::status::method_not_allowed, "method not allowed: use POST");
+            refusal.set(http::field::allow, "POST");
+            co_return refusal;
+        }
+        if (is_retained ? !deletes : !lifts && !reads && !is_backup) {
             auto refusal = failure(request, http::status::method_not_allowed,
                                    is_retained ? "method not allowed: use DELETE"
                                                : "method not allowed: use GET or HEAD, or DELETE "
@@ -279,6 +288,10 @@ struct Admin::Impl {
             co_return failure(request, http::status::forbidden, objection);
         if (path == "/metrics") co_return co_await metrics(request);
         if (path == "/api/v1/wheel") co_return co_await wheel(request);
+        if (is_backup) {
+            const auto done = co_await back_up(io, store, request.body());
+            co_return reply(request, done.status, done.body);
+        }
         if (lifts) co_return co_await lift_ban(request, query);
         if (is_retained) co_return co_await erase_retained(request, query);
         if (path == "/api/v1/bans") co_return co_await bans(request);
@@ -557,6 +570,7 @@ struct Admin::Impl {
     const Admission& admission;
     AddressLimits& address_limits;
     const Authenticator& authenticator;
+    DataStore* const store;
     const std::string token;
     Clients clients;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
@@ -564,9 +578,9 @@ struct Admin::Impl {
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-             const Authenticator& authenticator, std::string token)
+             const Authenticator& authenticator, DataStore* store, std::string token)
     : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
-                                   std::move(token))) {}
+                                   store, std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

@@ -13,18 +13,20 @@
 
 namespace pulsegate {
 
+class DataStore;
 class Shard;
 
-/// The admin API over HTTP: health, metrics, the wheel, users, bans. It owns its listeners and a
-/// thread of its own. It asks the shards through their mailboxes and never touches their state; the
-/// answer is 503 if a shard does not answer in time.
+/// The admin API over HTTP: health, metrics, the wheel, users, bans, backups. It owns its listeners
+/// and a thread of its own. It asks the shards through their mailboxes and never touches their
+/// state; the answer is 503 if a shard does not answer in time.
 class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// Requests must carry the token as a bearer token, unless it is empty; /healthz needs none.
+    /// `store` is null if nothing is stored.
     Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-          const Authenticator& authenticator, std::string token);
+          const Authenticator& authenticator, DataStore* store, std::string token);
     ~Admin();
 
     /// Call it before `start`. Returns the endpoint with its real port. Throws
