@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "server/auth/passwd_command.h"
+#include "server/backup_command.h"
 #include "server/base/line_writer.h"
 #include "server/base/log.h"
 #include "server/config.h"
@@ -133,8 +134,9 @@ void serve(const Config& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc > 1 && std::string_view(argv[1]) == "passwd")
-        return passwd_command(argc - 1, argv + 1);
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    if (command == "passwd") return passwd_command(argc - 1, argv + 1);
+    if (command == "backup") return backup_command(argc - 1, argv + 1);
     try {
         serve(parse_config(argc, argv));
         return 0;

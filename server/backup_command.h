@@ -1,0 +1,9 @@
+#pragma once
+
+namespace pulsegate {
+
+/// `pulsegate backup FILE`: asks a running gateway over its HTTP API to back up what it stores, and
+/// waits for the end. `argv[0]` is the command's own name. Returns the exit status.
+int backup_command(int argc, const char* const* argv);
+
+}  // namespace pulsegate
