@@ -181,7 +181,7 @@ std::string bans_json(const std::vector<Ban>& bans) {
 
 struct Admin::Impl {
     Impl(std::vector<Shard*> all, const Admission& admitted, AddressLimits& limits,
-         const Authenticator& checks, DataStore* data, std::string secret)
+         const Authenticator& checks, DataStore& data, std::string secret)
         : shards(std::move(all)),
           admission(admitted),
           address_limits(limits),
@@ -570,7 +570,7 @@ struct Admin::Impl {
     const Admission& admission;
     AddressLimits& address_limits;
     const Authenticator& authenticator;
-    DataStore* const store;
+    DataStore& store;
     const std::string token;
     Clients clients;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
@@ -578,7 +578,7 @@ struct Admin::Impl {
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-             const Authenticator& authenticator, DataStore* store, std::string token)
+             const Authenticator& authenticator, DataStore& store, std::string token)
     : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
                                    store, std::move(token))) {}
 

@@ -24,9 +24,8 @@ public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// Requests must carry the token as a bearer token, unless it is empty; /healthz needs none.
-    /// `store` is null if nothing is stored.
     Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-          const Authenticator& authenticator, DataStore* store, std::string token);
+          const Authenticator& authenticator, DataStore& store, std::string token);
     ~Admin();
 
     /// Call it before `start`. Returns the endpoint with its real port. Throws

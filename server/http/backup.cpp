@@ -55,14 +55,14 @@ BackupReply reply_to(const BackupOrder& order, const BackupResult& result) {
 
 }  // namespace
 
-boost::asio::awaitable<BackupReply> back_up(boost::asio::io_context& io, DataStore* store,
+boost::asio::awaitable<BackupReply> back_up(boost::asio::io_context& io, DataStore& store,
                                             std::string_view body) {
     const auto order = parse_order(body);
     if (!order)
         co_return refused(status::bad_request,
                           "no file named: send {\"file\":\"/absolute/path\"}, and "
                           "\"overwrite\":true if it may be there already");
-    if (!store)
+    if (!store.is_kept())
         co_return refused(status::conflict,
                           "nothing is stored, so there is nothing to back up: see --data");
     struct Waiting {
@@ -72,7 +72,7 @@ boost::asio::awaitable<BackupReply> back_up(boost::asio::io_context& io, DataSto
         BackupResult result;
     };
     const auto waiting = std::make_shared<Waiting>(io);
-    store->back_up(*order, [&io, waiting](const BackupResult& result) {
+    store.back_up(*order, [&io, waiting](const BackupResult& result) {
         boost::asio::post(io, [waiting, result] {
             waiting->result = result;
             waiting->timer.cancel();

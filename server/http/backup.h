@@ -16,8 +16,8 @@ struct BackupReply {
 };
 
 /// `POST /api/v1/backup` with `{"file":…,"overwrite":false}`: has the store backed up, and waits
-/// for the end, for minutes if need be. `store` is null if nothing is stored.
-boost::asio::awaitable<BackupReply> back_up(boost::asio::io_context& io, DataStore* store,
+/// for the end, for minutes if need be.
+boost::asio::awaitable<BackupReply> back_up(boost::asio::io_context& io, DataStore& store,
                                             std::string_view body);
 
 }  // namespace pulsegate

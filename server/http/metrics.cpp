@@ -215,8 +215,7 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      "Messages of QoS 1 that stored sessions acknowledged before they had to be "
                      "stored.",
                      [](const ShardStatus& shard) { return shard.spared; });
-    families.gauge("pulsegate_delayed_messages",
-                   "Messages that wait to be published later.",
+    families.gauge("pulsegate_delayed_messages", "Messages that wait to be published later.",
                    [](const ShardStatus& shard) { return shard.delayed.messages; });
     families.gauge("pulsegate_delayed_bytes", "Approximate room that they take.",
                    [](const ShardStatus& shard) { return shard.delayed.bytes; });
