@@ -50,13 +50,12 @@ AuthenticatorSettings authenticator_settings(const Config& config) {
     return settings;
 }
 
-/// What the admin API asks for; "" without a file. Not inlined, or g++ 12 suspects it to write past
-/// the end of a string.
-[[gnu::noinline]] std::string read_admin_token(const std::string& path) {
-    if (path.empty()) return {};
-    std::string token = read_token("admin-token-file", path);
+/// What the admin API asks for; "" without a file.
+std::string read_admin_token(const std::string& path) {
     constexpr std::size_t shortest = 16;
-    if (token.size() < shortest)
+    std::string token;
+    if (!path.empty()) token.append(read_token("admin-token-file", path));
+    if (!path.empty() && token.size() < shortest)
         throw ConfigError(fmt::format(
             "admin-token-file: {}: no token of {} characters or more in its first line; openssl "
             "rand -hex 32 makes one",
