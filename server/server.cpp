@@ -100,7 +100,7 @@ Server::Server(const Config& config) try
                 .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_, *store_,
-                                     read_admin_token(config_.admin_token_file));
+                                     config_, read_admin_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {
         shard->use(tls);

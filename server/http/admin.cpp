@@ -33,6 +33,7 @@
 #include "server/base/url.h"
 #include "server/base/web_origin.h"
 #include "server/http/backup.h"
+#include "server/http/delayed.h"
 #include "server/http/metrics.h"
 #include "server/limits/address.h"
 #include "server/shard.h"
@@ -59,6 +60,10 @@ constexpr auto first_header_timeout = 2s;
 constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_connections_of_an_address = 64;
 constexpr std::size_t most_users_asked = 1000;
+/// Of a request's body.
+constexpr std::size_t most_bytes = 16 * 1024;
+/// The same with delayed messages.
+constexpr std::size_t most_delayed_bytes = 4 * 1024 * 1024;
 
 /// A connection to the admin API. It belongs to its coroutine, `serve`.
 struct Client
@@ -122,6 +127,30 @@ Response unavailable(const Request& request) {
                    "a shard does not answer: its event loop is stalled");
 }
 
+bool is_delayed(std::string_view path) {
+    return path == delayed_path ||
+           (path.starts_with(delayed_path) && path.substr(delayed_path.size()).starts_with('/'));
+}
+
+/// What can be done with a resource, as in the field Allow.
+std::string_view methods_of(std::string_view path) {
+    if (path == "/api/v1/retained") return "DELETE";
+    if (path == "/api/v1/bans") return "GET, HEAD, DELETE";
+    if (path == "/api/v1/backup") return "POST";
+    if (path == delayed_path) return "GET, HEAD, POST, DELETE";
+    if (is_delayed(path)) return "GET, HEAD, DELETE";
+    return "GET, HEAD";
+}
+
+bool allows(std::string_view methods, std::string_view method) {
+    while (!methods.empty()) {
+        const auto end = std::min(methods.find(", "), methods.size());
+        if (methods.substr(0, end) == method) return true;
+        methods.remove_prefix(std::min(end + 2, methods.size()));
+    }
+    return false;
+}
+
 std::string health_json(std::size_t shards, json::array stalled) {
     return json::serialize(json::object{{"status", stalled.empty() ? "ok" : "stalled"},
                                         {"shards", shards},
@@ -181,12 +210,14 @@ std::string bans_json(const std::vector<Ban>& bans) {
 
 struct Admin::Impl {
     Impl(std::vector<Shard*> all, const Admission& admitted, AddressLimits& limits,
-         const Authenticator& checks, DataStore& data, std::string secret)
+         const Authenticator& checks, DataStore& data, const BrokerSettings& broker_settings,
+         std::string secret)
         : shards(std::move(all)),
           admission(admitted),
           address_limits(limits),
           authenticator(checks),
           store(data),
+          settings(broker_settings),
           token(std::move(secret)) {}
 
     bool admits(const Request& request) const {
@@ -253,26 +284,12 @@ struct Admin::Impl {
         const auto query = target.substr(std::min(path.size() + 1, target.size()));
         constexpr std::string_view user_path = "/api/v1/users/";
 
-        const bool is_backup = path == "/api/v1/backup";
-        const bool is_retained = path == "/api/v1/retained";
         const bool deletes = request.method() == http::verb::delete_;
-        const bool lifts = deletes && path == "/api/v1/bans";
-        const bool reads =
-            request.method() == http::verb::get || request.method() == http::verb::head;
-        if (is_backup && request.method() != http::verb::post) {
-            auto refusal =
-                failure(request, http::status::method_not_allowed, "method not allowed: use POST");
-            refusal.set(http::field::allow, "POST");
-            co_return refusal;
-        }
-        if (is_retained ? !deletes : !lifts && !reads && !is_backup) {
+
+        if (const auto allowed = methods_of(path); !allows(allowed, request.method_string())) {
             auto refusal = failure(request, http::status::method_not_allowed,
-                                   is_retained ? "method not allowed: use DELETE"
-                                               : "method not allowed: use GET or HEAD, or DELETE "
-                                                 "for bans and retained");
-            refusal.set(http::field::allow, is_retained              ? "DELETE"
-                                            : path == "/api/v1/bans" ? "GET, HEAD, DELETE"
-                                                                     : "GET, HEAD");
+                                   "method not allowed: use one of " + std::string(allowed));
+            refusal.set(http::field::allow, std::string(allowed));
             co_return refusal;
         }
         const bool is_probe = path == "/healthz" || path == "/readyz";
@@ -288,12 +305,18 @@ struct Admin::Impl {
             co_return failure(request, http::status::forbidden, objection);
         if (path == "/metrics") co_return co_await metrics(request);
         if (path == "/api/v1/wheel") co_return co_await wheel(request);
-        if (is_backup) {
+        if (path == "/api/v1/backup") {
             const auto done = co_await back_up(io, store, request.body());
             co_return reply(request, done.status, done.body);
         }
-        if (lifts) co_return co_await lift_ban(request, query);
-        if (is_retained) co_return co_await erase_retained(request, query);
+        if (is_delayed(path)) {
+            const auto number = path.substr(std::min(delayed_path.size() + 1, path.size()));
+            const DelayedRequest asked{request.method(), number, query, request.body()};
+            const auto done = co_await delayed(io, store, settings, asked);
+            co_return reply(request, done.status, done.body);
+        }
+        if (path == "/api/v1/retained") co_return co_await erase_retained(request, query);
+        if (path == "/api/v1/bans" && deletes) co_return co_await lift_ban(request, query);
         if (path == "/api/v1/bans") co_return co_await bans(request);
         if (path == "/api/v1/users") co_return co_await users(request, query);
         if (path.starts_with(user_path) && path.size() > user_path.size())
@@ -496,6 +519,12 @@ struct Admin::Impl {
         co_await http::async_read_header(client.stream, buffer, parser,
                                          asio::redirect_error(asio::use_awaitable, error));
         if (error) co_return error;
+        const Request& request = parser.get();
+        const std::string_view target(request.target().data(), request.target().size());
+        if (!is_delayed(target) || !admits(request)) {
+            if (parser.content_length().value_or(0) > most_bytes) co_return http::error::body_limit;
+            parser.body_limit(most_bytes);
+        }
         client.stream.expires_after(client_timeout);
         co_await http::async_read(client.stream, buffer, parser,
                                   asio::redirect_error(asio::use_awaitable, error));
@@ -512,7 +541,7 @@ struct Admin::Impl {
             http::request_parser<http::string_body> parser;
             parser.header_limit(60 *
                                 1024);  // a thousand names; Beast throws at a field above 64 KiB
-            parser.body_limit(16 * 1024);
+            parser.body_limit(most_delayed_bytes);  // `read` lowers it for others
             error = co_await read(client, buffer, parser, header_timeout);
             const bool bad =
                 error &&
@@ -571,6 +600,7 @@ struct Admin::Impl {
     AddressLimits& address_limits;
     const Authenticator& authenticator;
     DataStore& store;
+    const BrokerSettings& settings;
     const std::string token;
     Clients clients;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
@@ -578,9 +608,10 @@ struct Admin::Impl {
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-             const Authenticator& authenticator, DataStore& store, std::string token)
+             const Authenticator& authenticator, DataStore& store, const BrokerSettings& settings,
+             std::string token)
     : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
-                                   store, std::move(token))) {}
+                                   store, settings, std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

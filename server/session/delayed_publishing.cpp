@@ -1,11 +1,10 @@
 #include "server/session/delayed_publishing.h"
 
-#include <algorithm>
-#include <charconv>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 #include "server/base/hash.h"
+#include "server/session/delayed_terms.h"
 #include "server/session/stored_will.h"
 
 namespace pulsegate {
@@ -13,11 +12,6 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t taken_at_a_time = 500;
-constexpr std::size_t longest_name = 256;
-/// Larger numbers are Unix times, smaller ones a number of seconds; as EMQX has it.
-constexpr std::uint64_t longest_delay = 42'949'670;
-constexpr std::int64_t latest_due = std::numeric_limits<std::uint32_t>::max();
-
 constexpr std::string_view name_property = "delay-id";
 
 std::optional<std::string_view> name_of(const Publish& publish) {
@@ -29,17 +23,9 @@ std::optional<std::string_view> name_of(const Publish& publish) {
     return name;
 }
 
-std::optional<std::uint64_t> number(std::string_view text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
-/// It can be cancelled by its topic, and is not taken for a number.
-bool is_valid_name(std::string_view name) {
-    return !name.empty() && name.size() <= longest_name &&
-           name.find_first_of("+#") == std::string_view::npos && !number(name);
+std::optional<std::int64_t> due_time(const DelayedTopic& topic, Millis now) {
+    const WallMillis time = calendar_time(now);
+    return topic.when <= longest_delay ? due_after(topic.when, time) : due_at(topic.when, time);
 }
 
 }  // namespace
@@ -49,45 +35,18 @@ bool is_valid_name(std::string_view name) {
 std::optional<Refusal> DelayedPublishing::objection(const Session& session, const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
     if (topic.cancels()) return std::nullopt;
-    if (topic.topic.empty() || !due_time(topic.when, now))
+    if (topic.topic.empty() || !due_time(topic, now))
         return Refusal{Reason::topic_name_invalid,
                        "it is not $delayed/{seconds or Unix time}/{topic}"};
     const auto name = name_of(publish);
-    if (name && !is_valid_name(*name))
+    if (name && !is_delay_name(*name))
         return Refusal{Reason::implementation_specific_error,
                        "its delay-id is empty, a number, longer than 256 bytes, or has + or #"};
-    return limit_reached(session);
-}
-
-std::optional<Refusal> DelayedPublishing::limit_reached(const Session& session) const {
-    const auto all = host_.delayed_total(std::nullopt);
-    if (all.messages >= settings_.max_delayed_messages)
-        return Refusal{Reason::quota_exceeded, "max-delayed-messages is reached",
-                       Limit::max_delayed_messages};
-    if (all.bytes >= settings_.max_delayed_bytes)
-        return Refusal{Reason::quota_exceeded, "max-delayed-bytes is reached",
-                       Limit::max_delayed_bytes};
-    const auto own = host_.delayed_total(session.user.name);
-    if (own.messages >= settings_.max_delayed_messages_per_user)
-        return Refusal{Reason::quota_exceeded, "max-delayed-messages-per-user is reached",
-                       Limit::max_delayed_messages_per_user};
-    if (own.bytes >= settings_.max_delayed_bytes_per_user)
-        return Refusal{Reason::quota_exceeded, "max-delayed-bytes-per-user is reached",
-                       Limit::max_delayed_bytes_per_user};
     if (!journal_.is_on() && host_.memory() != MemoryState::plenty)
         return Refusal{Reason::quota_exceeded, "memory-budget is nearly used up",
                        Limit::memory_budget};
-    return std::nullopt;
-}
-
-/// In seconds since 1970, on the gateway's time. Rounded up: it must not be early.
-std::optional<std::int64_t> DelayedPublishing::due_time(std::uint64_t when, Millis now) const {
-    const WallMillis time = calendar_time(now);
-    if (when > static_cast<std::uint64_t>(latest_due)) return std::nullopt;
-    const auto seconds = static_cast<std::int64_t>(when);
-    const std::int64_t due =
-        when <= longest_delay ? (time + 999) / 1000 + seconds : std::max(seconds, time / 1000);
-    return due > latest_due ? std::nullopt : std::optional(due);
+    return delayed_limit_reached(settings_, host_.delayed_total(std::nullopt),
+                                 host_.delayed_total(session.user.name));
 }
 
 std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& publish,
@@ -95,7 +54,7 @@ std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& pu
     Message message = make_message(topic.topic, publish.payload, publish.properties, publish.qos,
                                    publish.retain && settings_.retain_available, now);
     message.expires = 0;
-    PutDelayed put{.id = delayed_id(*due_time(topic.when, now), host_.next_delayed_number()),
+    PutDelayed put{.id = delayed_id(*due_time(topic, now), host_.next_delayed_number()),
                    .flags = will_flags(message),
                    .message_expiry = publish.properties.number(Property::message_expiry_interval),
                    .user = session.user.name};
@@ -108,7 +67,8 @@ std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& pu
 
 void DelayedPublishing::cancel(const Session& session, const Publish& publish,
                                std::string_view name_or_number, ReceiptId receipt) {
-    CancelDelayed cancel{.id = number(name_or_number).value_or(0), .user = session.user.name};
+    CancelDelayed cancel{.id = decimal_number(name_or_number).value_or(0),
+                         .user = session.user.name};
     if (cancel.id == 0) cancel.name = name_or_number;
     host_.cancel_delayed(std::move(cancel), {receipt, publish.packet_id, publish.qos});
 }
@@ -157,7 +117,7 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     Message message = *delayed.message;
     set_will_flags(message, delayed.flags);
     if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
-    message.sender = keyed_hash(delayed.user);
+    if (!delayed.user.empty()) message.sender = keyed_hash(delayed.user);
     ++open_;
     ++counters_.delayed_published;
     PendingReceipt receipt(receipts_);

@@ -64,8 +64,6 @@ public:
     void stop() { stopped_ = true; }
 
 private:
-    std::optional<std::int64_t> due_time(std::uint64_t when, Millis now) const;
-    std::optional<Refusal> limit_reached(const Session& session) const;
     void take_some(Millis now);
     void publish(const PutDelayed& delayed, Millis now);
 

@@ -73,9 +73,9 @@ class Gateway:
 
     def __exit__(self, kind, error, trace):
         try:
-            if kind is None:
+            if kind is None and not self.killed:
                 self.stop()
-            else:
+            elif kind:
                 print(f"--- log of {' '.join(self.command)}\n{self.log[-6000:]}---", flush=True)
         finally:
             self.kill()
@@ -84,6 +84,7 @@ class Gateway:
             self.folder.cleanup()
 
     def start(self, timeout=20):
+        self.killed = False
         started = time.monotonic()
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE,
@@ -137,6 +138,7 @@ class Gateway:
         assert status == 0, f"exit status {status}:\n{self.log[-6000:]}"
 
     def kill(self):
+        self.killed = True
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()

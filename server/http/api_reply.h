@@ -1,0 +1,54 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace pulsegate {
+
+struct ApiReply {
+    boost::beast::http::status status;
+    std::string body;  ///< JSON
+};
+
+inline ApiReply api_reply(const boost::json::object& body) {
+    return {boost::beast::http::status::ok, boost::json::serialize(body)};
+}
+inline ApiReply api_refusal(boost::beast::http::status why, std::string_view error) {
+    return {why, boost::json::serialize(boost::json::object{{"error", error}})};
+}
+
+/// Calls `ask` with a function that any thread may call with the result, once, and waits for it as
+/// long as it takes.
+template <class Result, class Ask>
+boost::asio::awaitable<Result> await_result(boost::asio::io_context& io, Ask& ask) {
+    struct Waiting {
+        explicit Waiting(boost::asio::io_context& context)
+            : timer(context, boost::asio::steady_timer::time_point::max()) {}
+        boost::asio::steady_timer timer;
+        Result result{};
+    };
+    const auto waiting = std::make_shared<Waiting>(io);
+    ask([&io, waiting](Result result) {
+        boost::asio::post(io, [waiting, result = std::move(result)]() mutable {
+            waiting->result = std::move(result);
+            waiting->timer.cancel();
+        });
+    });
+    boost::system::error_code cancelled;
+    co_await waiting->timer.async_wait(
+        boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
+    co_return std::move(waiting->result);
+}
+
+}  // namespace pulsegate

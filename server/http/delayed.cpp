@@ -1,0 +1,376 @@
+#include "server/http/delayed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "protocol/utf8.h"
+#include "server/auth/base64.h"
+#include "server/base/url.h"
+#include "server/data_store.h"
+#include "server/session/delayed_terms.h"
+#include "server/session/stored_will.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::asio::io_context;
+using boost::beast::http::status;
+using boost::beast::http::verb;
+
+namespace {
+
+constexpr std::size_t most_in_a_request = 10'000;
+constexpr std::size_t most_in_a_page = 1000;
+constexpr std::size_t usual_page = 100;
+
+/// What is wrong with a request.
+class Mistake : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// -- from JSON --
+
+/// One message of a POST, with its members by name.
+class Members {
+public:
+    explicit Members(const json::value& value) {
+        if (!value.is_object()) throw Mistake("a message is a JSON object");
+        object_ = &value.get_object();
+        constexpr std::string_view known[] = {"topic",   "topics",         "in",    "at",
+                                              "payload", "payload_base64", "qos",   "retain",
+                                              "user",    "name",           "expiry"};
+        for (const auto& member : *object_)
+            if (std::ranges::find(known, std::string_view(member.key())) == std::end(known))
+                throw Mistake(
+                    fmt::format("'{}' is no member of a message", std::string_view(member.key())));
+    }
+
+    const json::value* find(std::string_view name) const { return object_->if_contains(name); }
+
+    std::optional<std::string> text(std::string_view name) const {
+        const auto* value = find(name);
+        if (!value) return std::nullopt;
+        if (!value->is_string()) throw Mistake(fmt::format("'{}' is no string", name));
+        return std::string(value->get_string());
+    }
+    std::optional<std::uint64_t> count(std::string_view name, std::uint64_t most) const {
+        const auto* value = find(name);
+        if (!value) return std::nullopt;
+        boost::system::error_code error;
+        const auto count = value->to_number<std::uint64_t>(error);
+        if (error || count > most)
+            throw Mistake(fmt::format("'{}' is no number from 0 to {}", name, most));
+        return count;
+    }
+    bool flag(std::string_view name) const {
+        const auto* value = find(name);
+        if (value && !value->is_bool()) throw Mistake(fmt::format("'{}' is no boolean", name));
+        return value && value->get_bool();
+    }
+
+private:
+    const json::object* object_ = nullptr;
+};
+
+std::vector<std::string> topics_of(const Members& members) {
+    std::vector<std::string> topics;
+    if (auto one = members.text("topic")) topics.push_back(*std::move(one));
+    if (const auto* many = members.find("topics")) {
+        if (!many->is_array()) throw Mistake("'topics' is no list");
+        for (const auto& each : many->get_array()) {
+            if (!each.is_string()) throw Mistake("'topics' has more than strings");
+            topics.emplace_back(each.get_string());
+        }
+    }
+    if (topics.empty()) throw Mistake("it has no 'topic', and no 'topics'");
+    return topics;
+}
+
+void check_topic(const std::string& topic, const BrokerSettings& settings) {
+    if (!valid_topic_name(topic) || !valid_utf8(topic) || topic.size() > settings.max_topic_length)
+        throw Mistake(fmt::format("'{}' is no topic that can be published to", topic));
+    if (reserved_topic(topic)) throw Mistake(fmt::format("the topic '{}' is reserved", topic));
+}
+
+std::string payload_of(const Members& members) {
+    const auto encoded = members.text("payload_base64");
+    if (!encoded) return members.text("payload").value_or("");
+    if (members.find("payload")) throw Mistake("it has both 'payload' and 'payload_base64'");
+    auto decoded = from_base64(*encoded);
+    if (!decoded) throw Mistake("'payload_base64' is no Base64");
+    return *std::move(decoded);
+}
+
+std::int64_t due_of(const Members& members) {
+    constexpr std::uint64_t latest = 0xffffffff;
+    const WallMillis time = calendar_time(monotonic_now());
+    const auto delay = members.count("in", latest);
+    const auto date = members.count("at", latest);
+    if (delay.has_value() == date.has_value())
+        throw Mistake("it needs 'in', a number of seconds, or 'at', a Unix time");
+    const auto due = delay ? due_after(*delay, time) : due_at(*date, time);
+    if (!due) throw Mistake("it is due after the year 2106");
+    return *due;
+}
+
+/// One for each topic.
+std::vector<PutDelayed> messages_of(const json::value& value, DataStore& store,
+                                    const BrokerSettings& settings) {
+    const Members members(value);
+    const auto topics = topics_of(members);
+    const auto due = due_of(members);
+    Message message{.topic = {}, .payload = payload_of(members), .properties = {}};
+    message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
+    message.retain = members.flag("retain") && settings.retain_available;
+    const auto flags = will_flags(message);
+    const auto expiry = members.count("expiry", 0xffffffff);
+    const auto user = members.text("user").value_or("");
+    const auto name = members.text("name");
+    if (!valid_utf8(user) || !valid_utf8(name.value_or("")))
+        throw Mistake("'user' or 'name' has control characters");
+    if (name && topics.size() > 1) throw Mistake("a 'name' is for one topic");
+    if (name && !is_delay_name(*name))
+        throw Mistake("'name' is empty, a number, longer than 256 bytes, or has + or #");
+    std::vector<PutDelayed> puts;
+    for (const auto& topic : topics) {
+        check_topic(topic, settings);
+        if (topic.size() + message.payload.size() > settings.max_packet_size)
+            throw Mistake("it is larger than max-packet-size");
+        PutDelayed put{.id = delayed_id(due, store.next_delayed_number()), .flags = flags};
+        if (expiry) put.message_expiry = static_cast<std::uint32_t>(*expiry);
+        put.user = user;
+        put.name = name;
+        Message own = message;
+        own.topic = topic;
+        put.message = share(std::move(own));
+        puts.push_back(std::move(put));
+    }
+    return puts;
+}
+
+std::vector<PutDelayed> messages_in(std::string_view body, DataStore& store,
+                                    const BrokerSettings& settings) {
+    boost::system::error_code error;
+    const auto parsed = json::parse(body, error);
+    if (error) throw Mistake(fmt::format("the body is no JSON: {}", error.message()));
+    if (!parsed.is_array()) return messages_of(parsed, store, settings);
+    std::vector<PutDelayed> all;
+    std::size_t index = 0;
+    for (const auto& value : parsed.get_array()) try {
+            for (PutDelayed& put : messages_of(value, store, settings))
+                all.push_back(std::move(put));
+            ++index;
+        } catch (const Mistake& mistake) {
+            throw Mistake(fmt::format("message {} of the list: {}", index, mistake.what()));
+        }
+    return all;
+}
+
+// -- to JSON --
+
+json::object summary_of(const PutDelayed& put) {
+    // A string: JavaScript's numbers have 53 bits.
+    json::object one{{"id", std::to_string(put.id)},
+                     {"topic", put.message->topic},
+                     {"due", due_seconds(put.id)}};
+    if (!put.user.empty()) one["user"] = put.user;
+    if (put.name) one["name"] = *put.name;
+    return one;
+}
+
+json::object description_of(const PutDelayed& put) {
+    Message message = *put.message;
+    set_will_flags(message, put.flags);
+    json::object one = summary_of(put);
+    one["qos"] = static_cast<int>(message.qos);
+    one["retain"] = message.retain;
+    if (put.message_expiry) one["expiry"] = *put.message_expiry;
+    if (valid_utf8(message.payload))
+        one["payload"] = message.payload;
+    else
+        one["payload_base64"] = to_base64(message.payload);
+    return one;
+}
+
+// -- what is asked for --
+
+std::optional<std::string> value_of(std::string_view query, std::string_view key) {
+    const auto encoded = query_value(query, key);
+    if (!encoded) return std::nullopt;
+    auto decoded = percent_decoded(*encoded);
+    if (!decoded) throw Mistake(fmt::format("{} is not percent-encoded UTF-8", key));
+    return decoded;
+}
+
+std::optional<std::uint64_t> number_of(std::string_view query, std::string_view key) {
+    const auto text = value_of(query, key);
+    if (!text) return std::nullopt;
+    const auto found = decimal_number(*text);
+    if (!found) throw Mistake(fmt::format("{} is no number", key));
+    return found;
+}
+
+std::uint64_t id_of(const DelayedRequest& request) {
+    const auto id = decimal_number(request.number);
+    if (!id) throw Mistake("the path ends with the number of a delayed message");
+    return *id;
+}
+
+struct Listed {
+    Outcome outcome = Outcome::refused;
+    std::vector<PutDelayed> messages{};
+};
+
+/// What the store says to a unit.
+struct Done {
+    Outcome outcome = Outcome::refused;
+    std::size_t cancelled = 0;
+};
+
+awaitable<Listed> list(io_context& io, DataStore& store, std::optional<std::string> user,
+                       std::uint64_t after, std::size_t most) {
+    auto ask = [&](auto answer) {
+        store.ledger().list_delayed(std::move(user), after, most,
+                                    [answer](Outcome outcome, std::vector<PutDelayed> found) {
+                                        answer(Listed{outcome, std::move(found)});
+                                    });
+    };
+    co_return co_await await_result<Listed>(io, ask);
+}
+
+awaitable<Done> submit(io_context& io, DataStore& store, std::vector<Operation> operations) {
+    auto ask = [&](auto answer) {
+        store.ledger().submit(
+            {std::move(operations), [answer](Outcome outcome, const std::vector<Operation>& done) {
+                 Done result{outcome};
+                 for (const Operation& each : done)
+                     if (const auto* cancel = std::get_if<CancelDelayed>(&each))
+                         result.cancelled += cancel->found;
+                 answer(result);
+             }});
+    };
+    co_return co_await await_result<Done>(io, ask);
+}
+
+ApiReply disk_trouble() {
+    return api_refusal(status::service_unavailable, "the disk is in trouble: nothing is stored");
+}
+
+ApiReply not_there() { return api_refusal(status::not_found, "no such delayed message"); }
+
+awaitable<ApiReply> add(io_context& io, DataStore& store, const BrokerSettings& settings,
+                        std::string_view body) {
+    auto puts = messages_in(body, store, settings);
+    if (puts.size() > most_in_a_request)
+        throw Mistake(fmt::format("more than {} messages", most_in_a_request));
+    const auto all = store.ledger().delayed_total(std::nullopt);
+    if (const auto refusal = delayed_limit_reached(settings, all, std::nullopt))
+        co_return api_refusal(status::insufficient_storage, refusal->why);
+    json::array accepted;
+    for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
+    std::vector<Operation> operations(std::move_iterator(puts.begin()),
+                                      std::move_iterator(puts.end()));
+    const Done done = co_await submit(io, store, std::move(operations));
+    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    co_return api_reply({{"delayed", std::move(accepted)}});
+}
+
+awaitable<ApiReply> show(io_context& io, DataStore& store, std::uint64_t id) {
+    if (id == 0) co_return not_there();
+    const Listed found = co_await list(io, store, std::nullopt, id - 1, 1);
+    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    if (found.messages.empty() || found.messages.front().id != id) co_return not_there();
+    co_return api_reply(description_of(found.messages.front()));
+}
+
+awaitable<ApiReply> show_page(io_context& io, DataStore& store, std::string_view query) {
+    const auto most =
+        std::clamp<std::size_t>(number_of(query, "limit").value_or(usual_page), 1, most_in_a_page);
+    const auto after = number_of(query, "after").value_or(0);
+    auto user = value_of(query, "user");
+    const Listed found = co_await list(io, store, std::move(user), after, most);
+    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    json::array page;
+    for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
+    json::object body{{"delayed", std::move(page)}};
+    if (!found.messages.empty()) body["next"] = std::to_string(found.messages.back().id);
+    co_return api_reply(body);
+}
+
+awaitable<ApiReply> cancel(io_context& io, DataStore& store, CancelDelayed which) {
+    std::vector<Operation> operations;
+    operations.emplace_back(std::move(which));
+    const Done done = co_await submit(io, store, std::move(operations));
+    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    if (done.cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", done.cancelled}});
+}
+
+awaitable<ApiReply> cancel_all(io_context& io, DataStore& store, std::optional<std::string> user) {
+    std::size_t cancelled = 0;
+    for (std::uint64_t after = 0;;) {
+        const Listed found = co_await list(io, store, user, after, most_in_a_page);
+        if (found.outcome == Outcome::refused) co_return disk_trouble();
+        if (found.messages.empty()) break;
+        after = found.messages.back().id;
+        std::vector<Operation> operations;
+        for (const PutDelayed& put : found.messages)
+            operations.emplace_back(CancelDelayed{.id = put.id});
+        const Done done = co_await submit(io, store, std::move(operations));
+        if (done.outcome == Outcome::refused) co_return disk_trouble();
+        cancelled += done.cancelled;
+    }
+    if (cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", cancelled}});
+}
+
+awaitable<ApiReply> remove(io_context& io, DataStore& store, const DelayedRequest& request) {
+    CancelDelayed which;  // named: see the admin API
+    if (!request.number.empty()) {
+        which.id = id_of(request);
+        co_return co_await cancel(io, store, std::move(which));
+    }
+    auto user = value_of(request.query, "user");
+    auto name = value_of(request.query, "name");
+    if (!user)
+        throw Mistake(
+            "nothing named: add the number to the path, or ?user=alice&name=order-17, "
+            "or ?user=alice for all of hers");
+    if (!name) co_return co_await cancel_all(io, store, std::move(user));
+    which.user = std::move(user);
+    which.name = *std::move(name);
+    co_return co_await cancel(io, store, std::move(which));
+}
+
+}  // namespace
+
+awaitable<ApiReply> delayed(io_context& io, DataStore& store, const BrokerSettings& settings,
+                            DelayedRequest request) {
+    std::string mistake;
+    try {
+        if (request.method == verb::delete_) co_return co_await remove(io, store, request);
+        if (request.method == verb::post) co_return co_await add(io, store, settings, request.body);
+        if (!request.number.empty()) co_return co_await show(io, store, id_of(request));
+        co_return co_await show_page(io, store, request.query);
+    } catch (const Mistake& wrong) {
+        mistake = wrong.what();
+    }
+    co_return api_refusal(status::bad_request, mistake);
+}
+
+}  // namespace pulsegate
