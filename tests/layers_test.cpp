@@ -158,3 +158,10 @@ TEST_CASE("only the server and its shards join everything") {
 TEST_CASE("the load generator knows nothing of the server") {
     check_never("loadgen", {"server/", "tests/"});
 }
+
+// The gateway ships it, but it must judge any broker.
+TEST_CASE("torture shares the protocol, times and quantities with the load generator, no more") {
+    check_of_ours("loadgen/torture",
+                  {"protocol/", "loadgen/time.h", "loadgen/units.h", "loadgen/torture/"});
+    check_never("loadgen/torture/book", {"boost/", "sys/", "loadgen/torture/client.h"});
+}

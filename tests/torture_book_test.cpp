@@ -1,0 +1,226 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "loadgen/torture/book.h"
+
+using namespace pulsegate::torture;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Stream qos_1{Kind::qos_1, 3, 5};
+constexpr Stream qos_2{Kind::qos_2, 3, 5};
+constexpr Stream delayed{Kind::delayed, 3, 5};
+constexpr Stream value{Kind::retained, 3, 0};
+
+/// Publisher 3 publishes to receiver 5, which is connected from the beginning.
+struct Pages {
+    Book book;
+    Time now{1h};
+
+    Message acknowledged(const Stream& stream, Duration delay = {}) {
+        const auto message = book.send(stream, now, delay);
+        book.acknowledge(message, now);
+        return message;
+    }
+    void receive(const Message& message) { book.receive(message, 5, now, Time(1h)); }
+    const Counts& counts(const Stream& stream) const { return book.counts(stream.kind); }
+    std::string only_fault() const {
+        REQUIRE(book.faults().size() == 1);
+        return book.faults().front().what;
+    }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Pages, "torture: what is acknowledged and received in order is kept") {
+    for (const auto& stream : {qos_1, qos_2}) {
+        const auto first = acknowledged(stream);
+        const auto second = book.send(stream, now);
+        receive(first);
+        receive(second);  // before its acknowledgement
+        book.acknowledge(second, now);
+        CHECK(counts(stream).sent == 2);
+        CHECK(counts(stream).acknowledged == 2);
+        CHECK(counts(stream).received == 2);
+    }
+    CHECK(book.missing() == 0);
+    CHECK(book.kept());
+    CHECK(book.faults().empty());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: what is acknowledged and never received is lost") {
+    receive(acknowledged(qos_2));
+    acknowledged(qos_2);
+    CHECK(counts(qos_2).lost == 1);
+    CHECK(book.missing() == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "lost: QoS 2 message 2 of publisher 3 to receiver 5");
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: what was refused, not answered or given up is not lost") {
+    book.send(qos_1, now);
+    book.refuse(book.send(qos_1, now));
+    book.give_up(book.send(qos_2, now));
+    CHECK(counts(qos_1).refused == 1);
+    CHECK(counts(qos_2).unknown == 1);
+    CHECK(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a repetition is counted at QoS 1 and a fault at QoS 2") {
+    const auto allowed = acknowledged(qos_1);
+    receive(allowed);
+    receive(allowed);
+    CHECK(counts(qos_1).repeated == 1);
+    CHECK(counts(qos_1).received == 1);
+    CHECK(book.kept());
+
+    const auto forbidden = acknowledged(qos_2);
+    receive(forbidden);
+    receive(forbidden);
+    CHECK(counts(qos_2).repeated == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "repeated: QoS 2 message 1 of publisher 3 to receiver 5");
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a first delivery after a later one is out of order") {
+    const auto first = acknowledged(qos_1);
+    const auto second = acknowledged(qos_1);
+    receive(second);
+    CHECK(book.kept() == false);  // the first is still to come
+    receive(first);
+    receive(second);  // repetitions have no order
+    CHECK(counts(qos_1).out_of_order == 1);
+    CHECK(counts(qos_1).lost == 0);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "out of order: QoS 1 message 1 of publisher 3 to receiver 5 after 2");
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: there is no order across the loss of a receiver's session") {
+    const auto first = acknowledged(qos_1);
+    receive(acknowledged(qos_1));
+    book.begin_order_anew(5);
+    receive(first);
+    CHECK(counts(qos_1).out_of_order == 0);
+    CHECK(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: topics have no order among each other") {
+    const auto first = acknowledged(qos_1);
+    const auto other_topic = acknowledged(qos_2);
+    const auto other_publisher = acknowledged({Kind::qos_1, 4, 5});
+    receive(other_publisher);
+    receive(other_topic);
+    receive(first);
+    CHECK(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a delayed message that comes before its time is early") {
+    const auto message = acknowledged(delayed, 5s);
+    CHECK(book.last_due() == now + 5s);
+    now += 5s - early_tolerance;
+    receive(message);
+    CHECK(counts(delayed).early == 0);
+
+    const auto hasty = acknowledged(delayed, 5s);
+    now += 4900ms;
+    receive(hasty);
+    CHECK(counts(delayed).early == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "early: delayed message 2 of publisher 3 to receiver 5 by 100 ms");
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a delayed message is late if its receiver was there") {
+    const auto in_time = acknowledged(delayed, 5s);
+    const auto late = acknowledged(delayed, 5s);
+    const auto fetched = acknowledged(delayed, 5s);
+    now += 5s + late_after;
+    receive(in_time);
+    CHECK(counts(delayed).late == 0);
+    CHECK(counts(delayed).latest == late_after);
+    now += 1s;
+    receive(late);
+    CHECK(counts(delayed).late == 1);
+    CHECK(counts(delayed).latest == late_after + 1s);
+    book.receive(fetched, 5, now, now);  // it has just come back
+    CHECK(counts(delayed).late == 1);
+    CHECK(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: an acknowledged delayed message that never comes is lost") {
+    acknowledged(delayed, 1s);
+    CHECK(book.missing() == 1);
+    CHECK_FALSE(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages,
+                  "torture: a new subscriber must get the last acknowledged value or later") {
+    CHECK(book.acknowledged_values().empty());
+    acknowledged(value);
+    acknowledged(value);
+    const auto third = book.send(value, now);
+    const auto least = book.acknowledged_values().at(value);
+    CHECK(least == 2);
+    book.read_value({value, 2}, least, now);
+    book.read_value(third, least, now);
+    CHECK(counts(value).received == 2);
+    CHECK(book.missing() == 0);
+    CHECK(book.kept());
+
+    book.read_value({value, 1}, least, now);
+    CHECK(counts(value).lost == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "lost: value 2 of publisher 3 on its topic 0; the one that is there: 1");
+    book.read_value({value, 0}, least, now);
+    CHECK(counts(value).lost == 2);
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a value that was never set is a breach") {
+    acknowledged(value);
+    book.read_value({value, 2}, 1, now);
+    CHECK(book.other_faults() == 1);
+    CHECK_FALSE(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages,
+                  "torture: a message that nobody sent, or to another receiver, is a breach") {
+    receive({qos_1, 1});
+    CHECK(book.other_faults() == 1);
+    const auto message = acknowledged(qos_1);
+    book.receive(message, 6, now, now);
+    CHECK(book.other_faults() == 2);
+    CHECK(counts(qos_1).received == 0);
+    CHECK_FALSE(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages,
+                  "torture: a promised will is lost if it never comes, and may come before") {
+    const Stream will{Kind::will, 1, 5};
+    const auto before = book.send(will, now);
+    receive(before);
+    book.acknowledge(before, now);
+    CHECK(book.kept());
+    acknowledged(will);
+    CHECK(counts(will).lost == 1);
+    CHECK_FALSE(book.kept());
+}
+
+TEST_CASE_FIXTURE(Pages, "torture: a session that is gone is a fault") {
+    book.lose_session("receiver 5", now);
+    CHECK(book.sessions_lost() == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() == "session lost: receiver 5");
+}
+
+TEST_CASE("torture: a payload names its message, and others name none") {
+    for (const Kind kind : all_kinds) {
+        const Message message{{kind, 12, 65535}, 4'000'000'000};
+        CHECK(read_payload(payload_of(message)) == message);
+    }
+    CHECK_FALSE(read_payload(""));
+    CHECK_FALSE(read_payload("qos1 1 2"));
+    CHECK_FALSE(read_payload("qos3 1 2 3 "));
+    CHECK_FALSE(read_payload("qos1 1 65536 3 "));
+    CHECK_FALSE(read_payload("qos1 1 2 -3 "));
+}
