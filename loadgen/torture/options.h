@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "loadgen/torture/message.h"
+
+namespace pulsegate::torture {
+
+struct Options {
+    std::uint32_t kills = 20;
+    std::uint32_t seconds = 60;
+    boost::asio::ip::tcp::endpoint broker;
+    bool v3_1_1 = true;  ///< clients speak it, or every other one does
+    bool v5_0 = true;
+    std::uint16_t publishers = 6;
+    std::uint16_t receivers = 12;
+    double rate = 1500;  ///< messages a second, of all publishers
+    std::set<Kind> kinds{all_kinds.begin(), all_kinds.end()};
+    std::uint64_t seed = 0;
+    std::string json;
+    std::string log = "/dev/null";
+    std::vector<std::string> command;
+};
+
+/// What to print instead of running.
+struct Answer {
+    std::string text;
+};
+
+/// Throws std::runtime_error with one line that says what is wrong.
+std::variant<Options, Answer> parse_options(int argc, const char* const* argv);
+
+}  // namespace pulsegate::torture
