@@ -590,8 +590,9 @@ Config parse_config(int argc, const char* const* argv) {
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.footer(
         "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
-        "pulsegate passwd --help: how to write a password file. pulsegate backup --help: how to "
-        "back up what a running gateway stores. server/README.md describes every setting.");
+        "Other commands, each with a --help: pulsegate passwd writes a password file, pulsegate\n"
+        "backup has a running gateway copy what it stores, pulsegate torture finds out what a\n"
+        "broker loses when it is killed. server/README.md describes every setting.");
 
     Settings settings(app);
     settings.begin("Serving");

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <thread>
 
+#include "loadgen/torture/command.h"
 #include "server/auth/passwd_command.h"
 #include "server/backup_command.h"
 #include "server/base/line_writer.h"
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "passwd") return passwd_command(argc - 1, argv + 1);
     if (command == "backup") return backup_command(argc - 1, argv + 1);
+    if (command == "torture") return torture::torture_command(argc - 1, argv + 1);
     try {
         serve(parse_config(argc, argv));
         return 0;
