@@ -28,6 +28,11 @@ def binary():
 SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
 def wait_until(condition, timeout=10, what="the condition"):
     """Returns the first true value of `condition()`; fails after `timeout` seconds."""
     deadline = time.monotonic() + timeout
