@@ -310,7 +310,8 @@ void add_general(Settings& settings, Config& config) {
         "events", "FILE", "",
         "Append every presence change to this file as a line of JSON; - is standard output",
         [&](auto&, auto& text) { config.events = text; });
-    settings.any("data", "DIR", "none",
+    config.data = "data";
+    settings.any("data", "DIR", "data",
                  "Folder for all that outlives the process; none: a restart forgets everything",
                  [&](auto&, auto& text) { config.data = text == "none" ? "" : text; });
     settings.any(

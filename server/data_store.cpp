@@ -72,11 +72,12 @@ public:
         for (std::size_t begin = 0; begin < waiting_.size();) begin = read_some(ledger, begin);
         for (Broker* broker : brokers_) broker->restore().finish(now_);
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
+        const auto delayed = ledger.delayed_total(std::nullopt).messages;
+        if (homes_.empty() && retained_ == 0 && users_ == 0 && delayed == 0) return;
         spdlog::info(
             "restored: {} sessions, {} waiting messages, {} retained messages, {} delayed messages,"
             " {} users",
-            homes_.size(), waiting_.size(), retained_, ledger.delayed_total(std::nullopt).messages,
-            users_);
+            homes_.size(), waiting_.size(), retained_, delayed, users_);
     }
 
 private:

@@ -50,11 +50,12 @@ class Gateway:
 
     `arguments` are added to the command line. `events=True` writes presence changes to a file that
     `events()` reads. `file_limit` is set as the process's hard limit on open files. `prefix` is put
-    before the command (strace, taskset), `stdout` is where its standard output goes. Leaving the context stops it and checks how it ended.
+    before the command (strace, taskset), `stdout` is where its standard output goes. Without `--data`
+    nothing outlives it, unless it `keeps` what the default says. Leaving the context stops it and checks how it ended.
     """
 
     def __init__(self, *arguments, events=False, file_limit=None, prefix=(), listen=True,
-                 stdout=None):
+                 keeps=False, stdout=None):
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-")
         self.events_file = Path(self.folder.name) / "events.jsonl"
         self.command = [*map(str, prefix), str(binary())]
@@ -62,6 +63,8 @@ class Gateway:
             self.command += ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
         if events:
             self.command += ["--events", str(self.events_file)]
+        if not keeps and "--data" not in arguments:
+            self.command += ["--data", "none"]
         self.command += map(str, arguments)
         self.file_limit = file_limit
         self.stdout = stdout

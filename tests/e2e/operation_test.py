@@ -33,8 +33,9 @@ SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"
 
 
 def run(*arguments, timeout=20):
-    return subprocess.run([str(binary()), *map(str, arguments)], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=timeout)
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([str(binary()), *map(str, arguments)], stdin=subprocess.DEVNULL, cwd=folder,
+                              capture_output=True, text=True, timeout=timeout)
 
 
 class StartAndStopTest(unittest.TestCase):

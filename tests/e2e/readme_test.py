@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -138,12 +139,15 @@ class Play:
             listeners.append(("mqtt://127.0.0.1", "1883"))
         if "http://" not in told:
             listeners.append(("http://127.0.0.1", "8080"))
+        if "--data" not in arguments:  # a reader may begin with any section
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
         arguments = [on_free_ports(argument) for argument in arguments]
         for url, port in listeners:
             if url not in told:
                 arguments += ["--listen", f"{url}:0"]
         with open(self.events, "ab") as events:
-            self.gateway = Gateway(*arguments, listen=False, prefix=["env", "-C", self.folder], stdout=events).start()
+            self.gateway = Gateway(*arguments, listen=False, keeps=True, prefix=["env", "-C", self.folder],
+                                   stdout=events).start()
         ready = URL.findall(re.search(" ready: (.*)", self.gateway.log)[1])
         self.ports = {}  # one that stands for two listeners is the first's
         for (_, shown), (_, port) in zip(listeners, ready, strict=True):
