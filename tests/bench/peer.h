@@ -182,8 +182,8 @@ inline void execute(const std::vector<std::string>& command) {
 
 inline void execute_pulsegate(const std::string& binary, std::uint16_t port) {
     execute({binary, "--listen", fmt::format("mqtt://127.0.0.1:{}", port), "--listen",
-             "http://127.0.0.1:0", "--data", "none", "--shards", "1", "--log-level", "error", "--max-message-rate",
-             "0", "--max-byte-rate", "0"});
+             "http://127.0.0.1:0", "--data", "none", "--shards", "1", "--log-level", "error",
+             "--max-message-rate", "0", "--max-byte-rate", "0"});
 }
 
 /// Debian's mosquitto with nothing to slow it down: no log, no persistence, no limits.
