@@ -61,7 +61,7 @@ constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_connections_of_an_address = 64;
 constexpr std::size_t most_users_asked = 1000;
 /// Of a request's body.
-constexpr std::size_t most_bytes = 16 * 1024;
+constexpr std::size_t most_body_bytes = 16 * 1024;
 /// The same with delayed messages.
 constexpr std::size_t most_delayed_bytes = 4 * 1024 * 1024;
 
@@ -522,8 +522,9 @@ struct Admin::Impl {
         const Request& request = parser.get();
         const std::string_view target(request.target().data(), request.target().size());
         if (!is_delayed(target) || !admits(request)) {
-            if (parser.content_length().value_or(0) > most_bytes) co_return http::error::body_limit;
-            parser.body_limit(most_bytes);
+            if (parser.content_length().value_or(0) > most_body_bytes)
+                co_return http::error::body_limit;
+            parser.body_limit(most_body_bytes);
         }
         client.stream.expires_after(client_timeout);
         co_await http::async_read(client.stream, buffer, parser,

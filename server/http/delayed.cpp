@@ -237,7 +237,7 @@ struct Listed {
 };
 
 /// What the store says to a unit.
-struct Done {
+struct Submitted {
     Outcome outcome = Outcome::refused;
     std::size_t cancelled = 0;
 };
@@ -253,18 +253,18 @@ awaitable<Listed> list(io_context& io, DataStore& store, std::optional<std::stri
     co_return co_await await_result<Listed>(io, ask);
 }
 
-awaitable<Done> submit(io_context& io, DataStore& store, std::vector<Operation> operations) {
+awaitable<Submitted> submit(io_context& io, DataStore& store, std::vector<Operation> operations) {
     auto ask = [&](auto answer) {
         store.ledger().submit(
             {std::move(operations), [answer](Outcome outcome, const std::vector<Operation>& done) {
-                 Done result{outcome};
+                 Submitted result{outcome};
                  for (const Operation& each : done)
                      if (const auto* cancel = std::get_if<CancelDelayed>(&each))
                          result.cancelled += cancel->found;
                  answer(result);
              }});
     };
-    co_return co_await await_result<Done>(io, ask);
+    co_return co_await await_result<Submitted>(io, ask);
 }
 
 ApiReply disk_trouble() {
@@ -285,7 +285,7 @@ awaitable<ApiReply> add(io_context& io, DataStore& store, const BrokerSettings& 
     for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
                                       std::move_iterator(puts.end()));
-    const Done done = co_await submit(io, store, std::move(operations));
+    const Submitted done = co_await submit(io, store, std::move(operations));
     if (done.outcome == Outcome::refused) co_return disk_trouble();
     co_return api_reply({{"delayed", std::move(accepted)}});
 }
@@ -315,7 +315,7 @@ awaitable<ApiReply> show_page(io_context& io, DataStore& store, std::string_view
 awaitable<ApiReply> cancel(io_context& io, DataStore& store, CancelDelayed which) {
     std::vector<Operation> operations;
     operations.emplace_back(std::move(which));
-    const Done done = co_await submit(io, store, std::move(operations));
+    const Submitted done = co_await submit(io, store, std::move(operations));
     if (done.outcome == Outcome::refused) co_return disk_trouble();
     if (done.cancelled == 0) co_return not_there();
     co_return api_reply({{"cancelled", done.cancelled}});
@@ -331,7 +331,7 @@ awaitable<ApiReply> cancel_all(io_context& io, DataStore& store, std::optional<s
         std::vector<Operation> operations;
         for (const PutDelayed& put : found.messages)
             operations.emplace_back(CancelDelayed{.id = put.id});
-        const Done done = co_await submit(io, store, std::move(operations));
+        const Submitted done = co_await submit(io, store, std::move(operations));
         if (done.outcome == Outcome::refused) co_return disk_trouble();
         cancelled += done.cancelled;
     }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t never_due = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t never_expires = -1;
 /// Of bodies in one answer; one message alone may have more.
-constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+constexpr std::size_t bytes_in_an_answer = 4 * 1024 * 1024;
 /// What a row takes beside its texts.
 constexpr std::size_t bookkeeping = 64;
 /// Numbers that were given and not committed when the last process ended.
@@ -59,7 +59,7 @@ public:
         }
         bytes_ += cost(put);
         rows.push_back(std::move(put));
-        return rows.size() < most_ && bytes_ < most_bytes;
+        return rows.size() < most_ && bytes_ < bytes_in_an_answer;
     }
 
     std::vector<PutDelayed> rows{};
