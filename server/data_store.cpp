@@ -148,7 +148,12 @@ void DataStore::submit(std::vector<Operation> operations, bool urgent,
     Unit unit{std::move(operations),
               [done = std::move(done)](Outcome outcome, std::vector<Operation>& given_back) {
                   const bool refused = outcome == Outcome::refused;
-                  done({refused, refused ? std::move(given_back) : std::vector<Operation>()});
+                  UnitDone answer{refused, {}, {}};
+                  for (const Operation& operation : given_back)
+                      if (const auto* cancel = std::get_if<CancelDelayed>(&operation))
+                          answer.cancelled.push_back(cancel->found);
+                  if (refused) answer.operations = std::move(given_back);
+                  done(std::move(answer));
               }};
     if (urgent)
         ledger_->submit(std::move(unit));

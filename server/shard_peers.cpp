@@ -1,7 +1,6 @@
 #include "server/shard_peers.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "server/data_store.h"
 #include "server/item_weight.h"
@@ -66,17 +65,6 @@ void ShardPeers::take_delayed(std::int64_t before, std::size_t most) {
     store_.ledger().take_delayed(before, most, [&shard](Outcome, std::vector<PutDelayed> taken) {
         shard.send(ShardMessage(DelayedDue{std::move(taken)}));
     });
-}
-
-void ShardPeers::cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) {
-    Shard& shard = *shards_[index_];
-    store_.ledger().submit(
-        {{std::move(cancel)}, [&shard, answer](Outcome outcome, std::vector<Operation>& done) {
-             DelayedCancelled completed = answer;
-             completed.found = std::get<CancelDelayed>(done.front()).found;
-             completed.refused = outcome == Outcome::refused;
-             shard.send(ShardMessage(completed));
-         }});
 }
 
 void ShardPeers::call_store_overdue(Millis when) { shards_[index_]->call_store_overdue(when); }

@@ -49,7 +49,6 @@ public:
     std::int64_t next_delayed() const override;
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override;
     void take_delayed(std::int64_t before, std::size_t most) override;
-    void cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) override;
 
 private:
     const unsigned index_;

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "protocol/topic.h"
+#include "protocol/utf8.h"
 
 namespace pulsegate {
 
@@ -114,6 +115,8 @@ std::optional<DelayedTopic> delayed_topic(std::string_view topic) {
         delayed.topic = topic.substr(digits + 1);
     return delayed;
 }
+
+bool is_topic_name(std::string_view text) { return valid_utf8(text) && valid_topic_name(text); }
 
 bool is_plain_filter(std::string_view text) {
     return valid_topic_filter(text) && !shared_filter(text);

@@ -56,6 +56,9 @@ struct DelayedTopic {
 /// Nothing for other topics.
 std::optional<DelayedTopic> delayed_topic(std::string_view topic);
 
+/// Can anything be published to it, were it not reserved?
+bool is_topic_name(std::string_view text);
+
 /// Is it a valid topic filter, and not that of a shared subscription?
 bool is_plain_filter(std::string_view text);
 

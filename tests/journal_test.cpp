@@ -32,7 +32,6 @@ public:
     std::int64_t next_delayed() const override { return 0; }
     DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
     void take_delayed(std::int64_t, std::size_t) override {}
-    void cancel_delayed(CancelDelayed, DelayedCancelled) override {}
 
     struct Unit {
         std::vector<Operation> operations;

@@ -32,6 +32,7 @@
 #include "server/base/log.h"
 #include "server/base/url.h"
 #include "server/base/web_origin.h"
+#include "server/data_store.h"
 #include "server/http/backup.h"
 #include "server/http/delayed.h"
 #include "server/http/metrics.h"
@@ -311,6 +312,10 @@ struct Admin::Impl {
         }
         if (is_delayed(path)) {
             const auto number = path.substr(std::min(delayed_path.size() + 1, path.size()));
+            const bool grows = request.method() == http::verb::post && !store.is_kept();
+            if (grows && (admission.scarce() || admission.exceeded()))
+                co_return failure(request, http::status::insufficient_storage,
+                                  "memory-budget is nearly used up");
             const DelayedRequest asked{request.method(), number, query, request.body()};
             const auto done = co_await delayed(io, store, settings, asked);
             co_return reply(request, done.status, done.body);
@@ -521,7 +526,7 @@ struct Admin::Impl {
         if (error) co_return error;
         const Request& request = parser.get();
         const std::string_view target(request.target().data(), request.target().size());
-        if (!is_delayed(target) || !admits(request)) {
+        if (!is_delayed(target.substr(0, target.find('?'))) || !admits(request)) {
             if (parser.content_length().value_or(0) > most_body_bytes)
                 co_return http::error::body_limit;
             parser.body_limit(most_body_bytes);
@@ -553,8 +558,10 @@ struct Admin::Impl {
             // No conditional expression here: g++ 12 copies the operand of a co_await in one
             // bytewise.
             Response response;
+            const auto status = error == http::error::body_limit ? http::status::payload_too_large
+                                                                 : http::status::bad_request;
             if (bad)
-                response = failure(parser.get(), http::status::bad_request, error.message());
+                response = failure(parser.get(), status, error.message());
             else
                 response = co_await answer(parser.get());
             if (bad) response.keep_alive(false);

@@ -15,7 +15,6 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/topic.h"
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/base/url.h"
@@ -35,6 +34,7 @@ using boost::beast::http::verb;
 namespace {
 
 constexpr std::size_t most_in_a_request = 10'000;
+constexpr std::size_t bytes_in_a_request = 16 * 1024 * 1024;
 constexpr std::size_t most_in_a_page = 1000;
 constexpr std::size_t usual_page = 100;
 
@@ -102,7 +102,7 @@ std::vector<std::string> topics_of(const Members& members) {
 }
 
 void check_topic(const std::string& topic, const BrokerSettings& settings) {
-    if (!valid_topic_name(topic) || !valid_utf8(topic) || topic.size() > settings.max_topic_length)
+    if (!is_topic_name(topic) || topic.size() > settings.max_topic_length)
         throw Mistake(fmt::format("'{}' is no topic that can be published to", topic));
     if (reserved_topic(topic)) throw Mistake(fmt::format("the topic '{}' is reserved", topic));
 }
@@ -128,9 +128,23 @@ std::int64_t due_of(const Members& members) {
     return *due;
 }
 
-/// One for each topic.
-std::vector<PutDelayed> messages_of(const json::value& value, DataStore& store,
-                                    const BrokerSettings& settings) {
+/// What a request is made into, as it grows.
+struct Batch {
+    std::vector<PutDelayed> puts{};
+    std::size_t bytes = 0;
+
+    /// Before anything is copied for them.
+    void make_room(std::size_t messages, std::size_t bytes_each) {
+        if (messages > most_in_a_request - puts.size())
+            throw Mistake(fmt::format("more than {} messages", most_in_a_request));
+        bytes += messages * bytes_each;
+        if (bytes > bytes_in_a_request)
+            throw Mistake(fmt::format("more than {} bytes of messages", bytes_in_a_request));
+    }
+};
+
+/// One for each topic, without its number.
+void add_messages(Batch& batch, const json::value& value, const BrokerSettings& settings) {
     const Members members(value);
     const auto topics = topics_of(members);
     const auto due = due_of(members);
@@ -146,39 +160,41 @@ std::vector<PutDelayed> messages_of(const json::value& value, DataStore& store,
     if (name && topics.size() > 1) throw Mistake("a 'name' is for one topic");
     if (name && !is_delay_name(*name))
         throw Mistake("'name' is empty, a number, longer than 256 bytes, or has + or #");
-    std::vector<PutDelayed> puts;
+    batch.make_room(topics.size(), message.cost() + user.size() + name.value_or("").size());
     for (const auto& topic : topics) {
         check_topic(topic, settings);
         if (topic.size() + message.payload.size() > settings.max_packet_size)
             throw Mistake("it is larger than max-packet-size");
-        PutDelayed put{.id = delayed_id(due, store.next_delayed_number()), .flags = flags};
+        PutDelayed put{.id = delayed_id(due, 0), .flags = flags};
         if (expiry) put.message_expiry = static_cast<std::uint32_t>(*expiry);
         put.user = user;
         put.name = name;
         Message own = message;
         own.topic = topic;
         put.message = share(std::move(own));
-        puts.push_back(std::move(put));
+        batch.puts.push_back(std::move(put));
     }
-    return puts;
 }
 
-std::vector<PutDelayed> messages_in(std::string_view body, DataStore& store,
-                                    const BrokerSettings& settings) {
+Batch messages_in(std::string_view body, const BrokerSettings& settings) {
     boost::system::error_code error;
     const auto parsed = json::parse(body, error);
     if (error) throw Mistake(fmt::format("the body is no JSON: {}", error.message()));
-    if (!parsed.is_array()) return messages_of(parsed, store, settings);
-    std::vector<PutDelayed> all;
+    Batch batch;
+    if (!parsed.is_array()) {
+        add_messages(batch, parsed, settings);
+        return batch;
+    }
     std::size_t index = 0;
-    for (const auto& value : parsed.get_array()) try {
-            for (PutDelayed& put : messages_of(value, store, settings))
-                all.push_back(std::move(put));
+    try {
+        for (const auto& value : parsed.get_array()) {
+            add_messages(batch, value, settings);
             ++index;
-        } catch (const Mistake& mistake) {
-            throw Mistake(fmt::format("message {} of the list: {}", index, mistake.what()));
         }
-    return all;
+    } catch (const Mistake& mistake) {
+        throw Mistake(fmt::format("message {} of the list: {}", index, mistake.what()));
+    }
+    return batch;
 }
 
 // -- to JSON --
@@ -227,7 +243,7 @@ std::optional<std::uint64_t> number_of(std::string_view query, std::string_view 
 
 std::uint64_t id_of(const DelayedRequest& request) {
     const auto id = decimal_number(request.number);
-    if (!id) throw Mistake("the path ends with the number of a delayed message");
+    if (id.value_or(0) == 0) throw Mistake("the path ends with the number of a delayed message");
     return *id;
 }
 
@@ -275,12 +291,15 @@ ApiReply not_there() { return api_refusal(status::not_found, "no such delayed me
 
 awaitable<ApiReply> add(io_context& io, DataStore& store, const BrokerSettings& settings,
                         std::string_view body) {
-    auto puts = messages_in(body, store, settings);
-    if (puts.size() > most_in_a_request)
-        throw Mistake(fmt::format("more than {} messages", most_in_a_request));
-    const auto all = store.ledger().delayed_total(std::nullopt);
+    Batch batch = messages_in(body, settings);
+    auto& puts = batch.puts;
+    auto all = store.ledger().delayed_total(std::nullopt);
+    all.messages += puts.size() - std::min<std::size_t>(puts.size(), 1);
+    all.bytes += batch.bytes;
     if (const auto refusal = delayed_limit_reached(settings, all, std::nullopt))
         co_return api_refusal(status::insufficient_storage, refusal->why);
+    for (PutDelayed& put : puts)
+        put.id = delayed_id(due_seconds(put.id), store.next_delayed_number());
     json::array accepted;
     for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
@@ -291,7 +310,6 @@ awaitable<ApiReply> add(io_context& io, DataStore& store, const BrokerSettings& 
 }
 
 awaitable<ApiReply> show(io_context& io, DataStore& store, std::uint64_t id) {
-    if (id == 0) co_return not_there();
     const Listed found = co_await list(io, store, std::nullopt, id - 1, 1);
     if (found.outcome == Outcome::refused) co_return disk_trouble();
     if (found.messages.empty() || found.messages.front().id != id) co_return not_there();

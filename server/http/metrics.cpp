@@ -68,6 +68,7 @@ public:
                 {"queue_full", counters.dropped_queue_full},
                 {"session_ended", counters.dropped_session_ended},
                 {"no_member", counters.dropped_no_member},
+                {"no_inbox", counters.dropped_no_inbox},
                 {"not_retained", counters.dropped_not_retained},
             };
             for (const auto& [reason, count] : reasons) {

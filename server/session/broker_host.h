@@ -57,8 +57,6 @@ public:
     virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
     /// A DelayedDue follows.
     virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
-    /// `answer` follows, completed.
-    virtual void cancel_delayed(CancelDelayed cancel, DelayedCancelled answer) = 0;
 
 protected:
     ~BrokerHost() = default;

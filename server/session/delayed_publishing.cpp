@@ -1,5 +1,6 @@
 #include "server/session/delayed_publishing.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -12,6 +13,9 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t taken_at_a_time = 500;
+/// Of one second. A receiver that acknowledges quickly keeps up with so many.
+constexpr std::size_t most_a_second = 8000;
+constexpr std::size_t most_bytes_a_second = 64 * 1024 * 1024;
 constexpr std::string_view name_property = "delay-id";
 
 std::optional<std::string_view> name_of(const Publish& publish) {
@@ -28,12 +32,19 @@ std::optional<std::int64_t> due_time(const DelayedTopic& topic, Millis now) {
     return topic.when <= longest_delay ? due_after(topic.when, time) : due_at(topic.when, time);
 }
 
+/// Its packet identifier is stored, and so it is not sent again.
+bool is_promised(const Session& session, const Publish& publish) {
+    return publish.qos == QoS::exactly_once && session.state.owner != 0;
+}
+
 }  // namespace
 
 // -- from clients --
 
 std::optional<Refusal> DelayedPublishing::objection(const Session& session, const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
+    // What is refused is not tried again, so nothing may overtake it.
+    if (journal_.is_refused()) return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     if (topic.cancels()) return std::nullopt;
     if (topic.topic.empty() || !due_time(topic, now))
         return Refusal{Reason::topic_name_invalid,
@@ -59,6 +70,7 @@ std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& pu
                    .message_expiry = publish.properties.number(Property::message_expiry_interval),
                    .user = session.user.name};
     if (const auto name = name_of(publish)) put.name.emplace(*name);
+    put.is_promised = is_promised(session, publish);
     put.message = share(std::move(message));
     const auto id = put.id;
     journal_.put(std::move(put), debt);
@@ -70,7 +82,8 @@ void DelayedPublishing::cancel(const Session& session, const Publish& publish,
     CancelDelayed cancel{.id = decimal_number(name_or_number).value_or(0),
                          .user = session.user.name};
     if (cancel.id == 0) cancel.name = name_or_number;
-    host_.cancel_delayed(std::move(cancel), {receipt, publish.packet_id, publish.qos});
+    cancel.is_promised = is_promised(session, publish);
+    journal_.cancel(std::move(cancel), {receipt, publish.packet_id, publish.qos});
 }
 
 void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
@@ -88,7 +101,13 @@ void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
 // -- when they are due --
 
 void DelayedPublishing::tick(Millis now) {
-    if (place_.index == 0 && due_.empty() && open_ == 0) take_some(now);
+    if (place_.index != 0) return;
+    messages_left_ = most_a_second;
+    bytes_left_ = most_bytes_a_second;
+    if (!due_.empty())
+        publish_next(now);
+    else if (open_ == 0)
+        take_some(now);
 }
 
 void DelayedPublishing::take_some(Millis now) {
@@ -106,9 +125,12 @@ void DelayedPublishing::receive(DelayedDue& due, Millis now) {
 
 /// One in a turn, for each may have very many receivers.
 void DelayedPublishing::publish_next(Millis now) {
-    if (due_.empty()) return;
+    const bool may = !stopped_ && messages_left_ > 0 && bytes_left_ > 0;
+    if (due_.empty() || !may) return;  // the rest in the next second, or after the next start
     const PutDelayed next = std::move(due_.front());
     due_.pop_front();
+    --messages_left_;
+    bytes_left_ -= std::min(bytes_left_, next.message->cost());
     publish(next, now);
     if (!due_.empty()) host_.send(place_.index, DelayedTurn{});
 }

@@ -55,7 +55,7 @@ public:
                 ReceiptId receipt);
     void receive(const DelayedCancelled& cancelled);
 
-    /// Once a second: begins to publish what is due.
+    /// Once a second: begins to publish what is due, at most some thousands in a second.
     void tick(Millis now);
     void receive(DelayedDue& due, Millis now);
     /// Publishes the next of those that were taken.
@@ -76,7 +76,9 @@ private:
     Counters& counters_;
     BrokerHost& host_;
     std::deque<PutDelayed> due_;
-    std::size_t open_ = 0;  ///< published, and not handed in to the journal yet
+    std::size_t open_ = 0;           ///< published, and not handed in to the journal yet
+    std::size_t messages_left_ = 0;  ///< to be published in this second
+    std::size_t bytes_left_ = 0;
     bool taking_ = false;
     bool stopped_ = false;
 };

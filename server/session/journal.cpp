@@ -51,6 +51,13 @@ void Journal::put(PutDelayed delayed, DebtRef debt) {
     add(std::move(delayed), std::move(debt));
 }
 
+void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
+    constexpr std::size_t bookkeeping = 256;
+    turn_bytes_ += bookkeeping + cancel.name.size();
+    cancelled_.push_back(answer);
+    add(std::move(cancel));
+}
+
 void Journal::done(OwnerId owner, Stamp stamp) {
     begin_turn();
     auto* last = operations_.empty() ? nullptr : std::get_if<Done>(&operations_.back());
@@ -64,34 +71,55 @@ void Journal::flush() {
     if (operations_.empty() && debts_.empty()) return;
     if (!is_refused()) {
         bytes_ += turn_bytes_;
-        waiting_.push_back({std::move(debts_), turn_bytes_});
+        waiting_.push_back({std::move(debts_), turn_bytes_, std::move(cancelled_)});
         host_.submit(std::move(operations_), urgent_);
     } else {  // behind what was refused, or the order would be lost
-        for (const DebtRef& debt : debts_) debt->refuse();
-        std::move(operations_.begin(), operations_.end(), std::back_inserter(refused_));
+        Waiting unit{std::move(debts_), 0, std::move(cancelled_)};
+        UnitDone done{true, std::move(operations_), {}};
+        answer(unit, done);
+        keep(done, refused_.size());
     }
     operations_.clear();
     debts_.clear();
+    cancelled_.clear();
     turn_bytes_ = 0;
     urgent_ = false;
 }
 
 void Journal::receive(UnitDone& done) {
     thread_.assert_here();
-    const Waiting unit = std::move(waiting_.front());
+    Waiting unit = std::move(waiting_.front());
     waiting_.pop_front();
     bytes_ -= unit.bytes;
     if (waiting_.empty()) retrying_ = false;
-    if (!done.refused) {
-        if (waiting_.empty() && !refused_.empty()) hand_in_again();  // what came meanwhile
-        return;
-    }
-    for (const DebtRef& debt : unit.debts) debt->refuse();
+    answer(unit, done);
     // Units are answered in their order, and a retry is alone: what came meanwhile is younger.
-    const auto place = refused_.begin() + static_cast<std::ptrdiff_t>(given_back_);
-    given_back_ += done.operations.size();
-    refused_.insert(place, std::move_iterator(done.operations.begin()),
+    if (done.refused) given_back_ += keep(done, given_back_);
+    if (!done.refused && waiting_.empty() && !refused_.empty())
+        hand_in_again();  // what came meanwhile
+}
+
+void Journal::answer(Waiting& unit, const UnitDone& done) {
+    if (done.refused)
+        for (const DebtRef& debt : unit.debts) debt->refuse();
+    for (std::size_t i = 0; i < unit.cancelled.size(); ++i) {
+        unit.cancelled[i].refused = done.refused;
+        unit.cancelled[i].found = !done.refused && done.cancelled[i];
+        host_.send(place_.index, unit.cancelled[i]);
+    }
+}
+
+/// Keeps what was refused, to be handed in again, but what nobody was promised. Returns how much.
+std::size_t Journal::keep(UnitDone& done, std::size_t place) {
+    std::erase_if(done.operations, [](const Operation& operation) {
+        const auto* put = std::get_if<PutDelayed>(&operation);
+        const auto* cancel = std::get_if<CancelDelayed>(&operation);
+        return (put && !put->is_promised) || (cancel && !cancel->is_promised);
+    });
+    refused_.insert(refused_.begin() + static_cast<std::ptrdiff_t>(place),
+                    std::move_iterator(done.operations.begin()),
                     std::move_iterator(done.operations.end()));
+    return done.operations.size();
 }
 
 void Journal::tick() {
@@ -103,7 +131,7 @@ void Journal::tick() {
 
 void Journal::hand_in_again() {
     given_back_ = 0;
-    waiting_.push_back({{}, 0});
+    waiting_.push_back({});
     host_.submit(std::exchange(refused_, {}), true);
 }
 

@@ -41,6 +41,8 @@ public:
     void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
     /// Stores a message that is published later. Null: it may be lost.
     void put(PutDelayed delayed, DebtRef debt);
+    /// Cancels one; the host is sent the answer, completed.
+    void cancel(CancelDelayed cancel, DelayedCancelled answer);
     /// The owner has got the message, or will never get it.
     void done(OwnerId owner, Stamp stamp);
 
@@ -60,16 +62,20 @@ public:
 private:
     struct Waiting {
         std::vector<DebtRef> debts;
-        std::size_t bytes;
+        std::size_t bytes = 0;
+        std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
     };
 
     void begin_turn();
+    void answer(Waiting& unit, const UnitDone& done);
+    std::size_t keep(UnitDone& done, std::size_t place);
     void hand_in_again();
 
     const ShardPlace place_;
     BrokerHost& host_;
     std::vector<Operation> operations_;
     std::vector<DebtRef> debts_;
+    std::vector<DelayedCancelled> cancelled_;
     std::size_t turn_bytes_ = 0;
     std::uint64_t messages_ = 0;
     bool urgent_ = false;

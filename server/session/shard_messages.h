@@ -71,9 +71,10 @@ struct JournalTurn {};
 struct UnitDone {
     bool refused;
     std::vector<Operation> operations;
+    std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
 };
 
-/// To the shard of a client: its delayed message is cancelled, or it was not there.
+/// To the shard itself: a client's delayed message is cancelled, or it was not there.
 struct DelayedCancelled {
     ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
     std::uint16_t packet_id;

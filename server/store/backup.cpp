@@ -161,6 +161,8 @@ std::optional<BackupResult> Backup::objection_to(const BackupOrder& order) const
         return refusal(Status::bad_file, fmt::format("{} is there, and is no file", order.file));
     if (!order.overwrite)
         return refusal(Status::exists, fmt::format("{} is there already", order.file));
+    if (!BackupFile::may_be_replaced(order.file))
+        return refusal(Status::bad_file, fmt::format("{} is there, and is no backup", order.file));
     return std::nullopt;
 }
 

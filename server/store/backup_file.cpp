@@ -9,16 +9,32 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+
+#include "server/store/schema.h"
 
 namespace pulsegate {
 
 namespace {
+
+/// Of a database file (sqlite.org/fileformat.html, 1.3).
+constexpr std::size_t header_size = 100;
+constexpr std::size_t id_place = 68;
 
 std::string cannot_write(const std::string& path) {
     return fmt::format("can't write {}: {}", path, std::strerror(errno));
 }
 
 }  // namespace
+
+bool BackupFile::may_be_replaced(const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) return errno == ENOENT;
+    char header[header_size] = {};
+    const auto size = ::read(file.get(), header, sizeof header);
+    const std::string_view id(header + id_place, sizeof application_id);
+    return size == 0 || (size == header_size && id == "PGAT");
+}
 
 BackupFile::~BackupFile() {
     if (fd_) remove();
@@ -30,6 +46,7 @@ void BackupFile::remove() {
 }
 
 std::string BackupFile::create() {
+    if (!may_be_replaced(part_)) return fmt::format("{} is there, and is no backup", part_);
     remove();
     fd_ = UniqueFd(::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
     return fd_ ? "" : cannot_write(part_);

@@ -18,6 +18,9 @@ public:
 
     const std::string& part() const { return part_; }
 
+    /// Is it a database of ours, empty, or not there? Others are not ours to delete.
+    static bool may_be_replaced(const std::string& path);
+
     /// Makes an empty file, in the place of one that a crash has left.
     std::string create();
 

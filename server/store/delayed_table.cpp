@@ -1,6 +1,7 @@
 #include "server/store/delayed_table.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <limits>
 #include <string_view>
@@ -73,7 +74,7 @@ private:
 
 DelayedTable::DelayedTable(Database& database)
     : database_(database),
-      put_(database, "INSERT INTO delayed VALUES(?,?,?,?,?,?,?,?,?,?)"),
+      put_(database, "INSERT OR IGNORE INTO delayed VALUES(?,?,?,?,?,?,?,?,?,?)"),
       find_(database, "SELECT id, user, bytes FROM delayed WHERE id = ?"),
       find_name_(database, "SELECT id, user, bytes FROM delayed WHERE user = ? AND name = ?"),
       remove_(database, "DELETE FROM delayed WHERE id = ?"),
@@ -110,8 +111,11 @@ void DelayedTable::put(const PutDelayed& put) {
     const Message& message = *put.message;
     const auto bytes = static_cast<std::int64_t>(cost(put));
     const auto expiry = put.message_expiry ? std::int64_t{*put.message_expiry} : never_expires;
-    put_.run(put.id, put.flags, expiry, put.user, put.name, bytes, checksum_of(message),
-             message.topic, blob(message.properties), blob(message.payload));
+    const int added =
+        put_.run(put.id, put.flags, expiry, put.user, put.name, bytes, checksum_of(message),
+                 message.topic, blob(message.properties), blob(message.payload));
+    if (added == 0 && database_.ok())  // there were 2^31 others meanwhile
+        return spdlog::error("delayed message {} is lost: its number is in use", put.id);
     Change& change = changes_[put.user];
     ++change.messages;
     change.bytes += bytes;
@@ -120,7 +124,11 @@ void DelayedTable::put(const PutDelayed& put) {
 }
 
 void DelayedTable::cancel(CancelDelayed& cancel) {
-    const auto found = cancel.id != 0 ? find(cancel.id) : find(*cancel.user, cancel.name);
+    std::optional<Found> found;
+    if (cancel.id != 0)
+        found = find(cancel.id);
+    else if (cancel.user)
+        found = find(*cancel.user, cancel.name);
     cancel.found = found && !is_taken(found->id) && (!cancel.user || found->user == *cancel.user);
     if (cancel.found) remove(*found);
 }

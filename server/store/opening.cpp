@@ -32,6 +32,8 @@ std::int64_t number(Database& database, const char* query) {
     return found;
 }
 
+constexpr const char* in_memory_path = ":memory:";
+
 const char* synchronous(Fsync fsync) {
     switch (fsync) {
         case Fsync::always: return "PRAGMA synchronous = FULL";
@@ -41,10 +43,12 @@ const char* synchronous(Fsync fsync) {
     return "PRAGMA synchronous = OFF";
 }
 
-void configure(Database& database) {
+void configure(Database& database, bool in_memory) {
     // Exclusive locking comes first: so there is no shared memory, and no second connection.
     database.run("PRAGMA locking_mode = EXCLUSIVE");
-    database.run("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
+    // What is in memory gives back at once what it does not need any more.
+    database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
+                           : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
     database.run("PRAGMA journal_mode = WAL");
     database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
 }
@@ -78,7 +82,7 @@ void check(Database& database) {
 /// The database with its tables; its error may be that it is damaged.
 std::unique_ptr<Database> open_database(const std::string& path, const char* vfs) {
     auto database = std::make_unique<Database>(path, vfs);
-    configure(*database);
+    configure(*database, path == in_memory_path);
     const int version = schema_version(*database, path);
     if (database->ok() && version > 0) check(*database);
     migrate(*database, version);
@@ -94,7 +98,7 @@ void sync_folder(const std::string& folder) {
 
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     const bool in_memory = folder.empty();
-    const std::string path = in_memory ? ":memory:" : folder + "/pulsegate.db";
+    const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
     OpenStore store{.database = open_database(path, vfs)};
     if (store.database->damaged()) {
         store.database.reset();

@@ -49,7 +49,10 @@ struct Request {
         std::visit(Overloaded{[&](Unit& unit) {
                                   if (unit.completion) unit.completion(outcome, unit.operations);
                               },
-                              [&](auto& read) { read.answer(outcome, std::move(read.found)); }},
+                              [&](auto& read) {
+                                  if (outcome != Outcome::committed) read.found = {};
+                                  read.answer(outcome, std::move(read.found));
+                              }},
                    what);
     }
 };

@@ -149,13 +149,15 @@ struct PutDelayed {
     std::string user{};
     std::optional<std::string> name{};
     MessageRef message{};
+    bool is_promised = false;  ///< to be submitted again if it is refused; not stored
 };
 /// Deletes a delayed message, unless it was taken to be published.
 struct CancelDelayed {
     std::uint64_t id = 0;               ///< 0: it is named
     std::optional<std::string> user{};  ///< nothing: anybody's
     std::string name{};
-    bool found = false;  ///< the answer, when the unit is committed
+    bool is_promised = false;  ///< as above
+    bool found = false;        ///< the answer, when the unit is committed
 };
 /// Deletes a delayed message that was taken: it is published.
 struct DropDelayed {

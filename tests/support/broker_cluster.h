@@ -120,7 +120,6 @@ private:
         std::int64_t next_delayed() const override { return std::int64_t{1} << 40; }
         DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
         void take_delayed(std::int64_t, std::size_t) override {}
-        void cancel_delayed(CancelDelayed, DelayedCancelled) override {}
 
         BrokerCluster& cluster;
         const unsigned index;
