@@ -454,6 +454,13 @@ void add_sessions(Settings& settings, Config& config) {
     settings.size("max-retained-bytes-per-user", config.max_retained_bytes_per_user, 0, most_bytes,
                   "32MiB", "How much memory those of one user take");
 
+    settings.duration("inbox-expiry", config.inbox_expiry, 0, longest_memory, "7d",
+                      "How long messages to inbox/{user} wait for a user without a session, after "
+                      "the last one; 0s: they don't");
+    settings.count("max-inboxes", config.max_inboxes, 0, 1'000'000'000, "100000",
+                   "Of how many such users");
+    settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000, "1000",
+                   "How many of them may be due to one user's messages");
     settings.count("max-delayed-messages", config.max_delayed_messages, 0, 1'000'000'000,
                    "10000000", "How many messages wait to be published later");
     settings.size("max-delayed-bytes", config.max_delayed_bytes, 0, most_bytes, "4GiB",

@@ -257,8 +257,8 @@ TEST_CASE("with inbox off it takes a subscription") {
     expect_nothing_more(sender, {&phone});
 }
 
-TEST_CASE("the inbox of a user without devices takes messages, and keeps none") {
-    Gateway gateway;
+TEST_CASE("with inbox-expiry 0 the inbox of a user without devices keeps nothing") {
+    Gateway gateway([](Config& config) { config.inbox_expiry = 0; });
     Conversation sender(gateway);
     sender.login("sender", v5);
     for (const char* topic : {"inbox/nobody", "inbox/bob"}) {
@@ -272,6 +272,121 @@ TEST_CASE("the inbox of a user without devices takes messages, and keeps none") 
     }
     device(gateway, v4, "nobody", "phone").expect_nothing();
     device(gateway, v4, "bob", "phone").expect_nothing();
+}
+
+TEST_CASE("what is sent to a user without a session waits for the first device, in order") {
+    Gateway gateway;
+    for (const unsigned from : {0u, 1u})
+        for (const unsigned home : {0u, 1u}) {
+            CAPTURE(from);
+            CAPTURE(home);
+            const auto user = at_home(home, "bob");
+            const auto topic = text("inbox/" + user);
+            Conversation sender(gateway);
+            sender.login(at_home(from, "sender"));
+            sender.send("32 r" + topic + "k1 'a' | 34 r" + topic + "k2 'b' | 30 r" + topic + "'c'");
+            sender.expect("40 02 k1 | 50 02 k2").expect_nothing();
+            Conversation phone = device(gateway, v4, user, "phone");
+            phone.expect("32 r" + topic + "k1 'a' | 34 r" + topic + "k2 'b'");
+            Conversation desk = device(gateway, v5, user, "desk");
+            desk.expect_nothing();
+            phone.send("40 02 k1 | 50 02 k2").expect("62 02 k2").send("70 02 k2").expect_nothing();
+            phone.send("e0 00").expect_close();
+            desk.send("e0 00").expect_close();
+            device(gateway, v4, user, "phone").expect_nothing();
+            sender.send("e0 00").expect_close();
+        }
+}
+
+TEST_CASE("what the first device has not acknowledged goes on to the next one") {
+    Gateway gateway;
+    const auto user = at_home(0, "bob");
+    const auto topic = text("inbox/" + user);
+    Conversation sender(gateway);
+    sender.login(at_home(1, "sender"));
+    for (const char* name : {"a", "b", "c"})
+        sender.send("32 r" + topic + "k1 '" + name + "'").expect("40 02 k1");
+    Conversation phone = device(gateway, v4, user, "phone");
+    phone.expect("32 r" + topic + "k1 'a' | 32 r" + topic + "k2 'b' | 32 r" + topic + "k3 'c'");
+    Conversation desk = device(gateway, v4, user, "desk");
+    desk.expect_nothing();
+    phone.send("40 02 k2").expect_nothing();
+    phone.close();
+    desk.expect("32 r" + topic + "k1 'a' | 32 r" + topic + "k2 'c'");  // it was there
+    desk.close();
+    sender.expect_nothing();
+    Conversation back = device(gateway, v4, user, "phone");
+    back.expect("32 r" + topic + "k1 'a' | 32 r" + topic + "k2 'c'");
+    back.send("40 02 k1 | 40 02 k2").expect_nothing();
+    back.close();
+    device(gateway, v4, user, "desk").expect_nothing();
+}
+
+TEST_CASE("a device that keeps its session keeps what waited for it") {
+    Gateway gateway;
+    const auto user = at_home(0, "bob");
+    const auto topic = text("inbox/" + user);
+    Conversation sender(gateway);
+    sender.login(at_home(1, "sender"));
+    sender.send("32 r" + topic + "k1 'a'").expect("40 02 k1");
+    Conversation phone = keeping_device(gateway, user, "phone", false);
+    phone.expect("32 r" + topic + "k1 'a'");
+    phone.close();
+    device(gateway, v4, user, "desk").expect_nothing();
+    Conversation back = keeping_device(gateway, user, "phone", true);
+    back.expect("3a r" + topic + "k1 'a'");
+    back.close();
+    device(gateway, v4, user, "phone").expect("32 r" + topic + "k1 'a'");  // its session ended
+}
+
+TEST_CASE("a user who has an inbox and was never here is nobody to presence") {
+    Gateway gateway;
+    Conversation sender(gateway);
+    sender.login("sender").send("32 r s'inbox/nobody' k1 'a'").expect("40 02 k1");
+    Conversation watcher(gateway);
+    watcher.login("watcher").send("82 r k1 s'presence/nobody' 00").expect("90 03 k1 00");
+    watcher.expect_nothing();
+    device(gateway, v4, "nobody", "phone").expect("32 r s'inbox/nobody' k1 'a'");
+    CHECK(published(watcher.packet()).payload.find("\"state\":\"online\"") != std::string::npos);
+}
+
+TEST_CASE("an inbox waits as long as inbox-expiry says, after its last message") {
+    Gateway gateway([](Config& config) { config.inbox_expiry = 3000; });
+    StoppedClock clock;
+    Conversation sender(gateway);
+    sender.login("sender").send("32 r s'inbox/late' k1 'a'").expect("40 02 k1");
+    sender.send("32 r s'inbox/early' k1 'a'").expect("40 02 k1");
+    gateway.pass(clock, 2000);
+    sender.send("32 r s'inbox/early' k1 'b'").expect("40 02 k1");
+    gateway.pass(clock, 2000);
+    device(gateway, v4, "late", "phone").expect_nothing();
+    device(gateway, v4, "early", "phone")
+        .expect("32 r s'inbox/early' k1 'a' | 32 r s'inbox/early' k2 'b'");
+}
+
+TEST_CASE("inboxes are limited, for one sender and for all") {
+    for (const bool for_all : {false, true}) {
+        CAPTURE(for_all);
+        Gateway gateway([&](Config& config) {
+            config.shards = 1;
+            (for_all ? config.max_inboxes : config.max_inboxes_per_user) = 1;
+        });
+        Conversation sender(gateway);
+        Conversation other(gateway);
+        sender.login("sender");
+        other.login("other");
+        for (const char* user : {"a", "b", "c"})  // one more than the limit, for a share is rounded
+            sender.send("32 r s'inbox/" + std::string(user) + "' k1 '!'").expect("40 02 k1");
+        other.send("32 r s'inbox/d' k1 '!'").expect("40 02 k1");
+        device(gateway, v4, "b", "phone").expect("32 r s'inbox/b' k1 '!'");
+        device(gateway, v4, "c", "phone").expect_nothing();
+        Conversation last = device(gateway, v4, "d", "phone");
+        if (for_all)
+            last.expect_nothing();
+        else
+            last.expect("32 r s'inbox/d' k1 '!'");
+        CHECK(Gateway::logged("max-inboxes or max-inboxes-per-user is reached"));
+    }
 }
 
 TEST_CASE("a message that is retained in an inbox is told again to subscriptions only") {

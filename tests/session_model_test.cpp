@@ -58,6 +58,7 @@ Scene scene() {
     scene.settings.max_session_expiry = 60'000;
     scene.settings.forget_after = 0;
     scene.settings.recipients_a_turn = 2;
+    scene.settings.inbox_expiry = 0;  // inbox_test has what waits for first devices
     return scene;
 }
 

@@ -19,20 +19,22 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       sessions_(settings, place_),
       memory_(settings, host),
       sender_(settings, host, journal_, receipts_, counters),
+      inboxes_(settings, place_, sessions_, presence_, sender_, journal_, counters),
       shared_(place_, interest, router_, sender_, counters, host),
       replay_(settings, place_, retained_, presence_, sender_, host),
-      fan_out_(settings, place_, router_, retained_, presence_, shared_, replay_, sender_, journal_,
-               receipts_, counters, host),
+      fan_out_(settings, place_, router_, retained_, presence_, inboxes_, shared_, replay_, sender_,
+               journal_, receipts_, counters, host),
       announcer_(presence_, fan_out_, journal_, host),
       delayed_(settings, place_, fan_out_, sender_, journal_, receipts_, counters, host),
       publishing_(settings, authorizations_, memory_, fan_out_, delayed_, sender_, journal_,
                   receipts_, counters),
       subscriptions_(settings, authorizations_, presence_, memory_, router_, shared_, replay_,
                      sender_, journal_, receipts_, counters),
-      lifecycle_(settings, place_, sessions_, presence_, authorizations_, memory_, retained_,
-                 shared_, subscriptions_, replay_, fan_out_, announcer_, sender_, journal_,
-                 receipts_, counters),
-      restore_(sessions_, presence_, retained_, subscriptions_, shared_, sender_, journal_) {}
+      lifecycle_(settings, place_, sessions_, presence_, inboxes_, authorizations_, memory_,
+                 retained_, shared_, subscriptions_, replay_, fan_out_, announcer_, sender_,
+                 journal_, receipts_, counters),
+      restore_(sessions_, presence_, inboxes_, retained_, subscriptions_, shared_, sender_,
+               journal_) {}
 
 Broker::~Broker() {
     receipts_.close();
@@ -157,7 +159,7 @@ void Broker::erase(Retained::Erasure& erasure, Millis now) {
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {
     thread_.assert_here();
     const User* user = presence_.find(name);
-    if (!user) return std::nullopt;
+    if (!user || !user->is_known()) return std::nullopt;
     return to_json(*user, now, wall_now());
 }
 

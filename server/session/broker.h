@@ -16,6 +16,7 @@
 #include "server/session/broker_host.h"
 #include "server/session/delayed_publishing.h"
 #include "server/session/fan_out.h"
+#include "server/session/inboxes.h"
 #include "server/session/journal.h"
 #include "server/session/lifecycle.h"
 #include "server/session/link.h"
@@ -157,6 +158,7 @@ private:
     MemoryLimits memory_;
 
     PacketSender sender_;
+    Inboxes inboxes_;
     SharedSubscriptions shared_;
     Replay replay_;
     FanOut fan_out_;

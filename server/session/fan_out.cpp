@@ -11,7 +11,7 @@
 namespace pulsegate {
 
 FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-               Presence& presence, SharedSubscriptions& shared, Replay& replay,
+               Presence& presence, Inboxes& inboxes, SharedSubscriptions& shared, Replay& replay,
                PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters,
                BrokerHost& host)
     : settings_(settings),
@@ -19,6 +19,7 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router,
       router_(router),
       retained_(retained),
       presence_(presence),
+      inboxes_(inboxes),
       shared_(shared),
       replay_(replay),
       sender_(sender),
@@ -109,7 +110,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
     Delivery delivery{.message = message};
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
-    visit_recipients(*message, publisher, owner, [&](const Recipient& recipient) {
+    const auto visit = [&](const Recipient& recipient) {
         // QoS 0 is for those who are connected now, not for those who come meanwhile; but whoever
         // watches presence is told of it then.
         const bool is_away = !recipient.session->link && message->presence_version == 0;
@@ -117,7 +118,9 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         if (room == 0) return later.push_back(recipient);
         --room;
         deliver(recipient, delivery, encoder, debts, now);
-    });
+    };
+    visit_recipients(*message, publisher, owner, visit);
+    if (owner && message->qos != QoS::at_most_once) visit_inbox(*owner, *message, now, visit);
     if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), message->stamp == 0 ? DebtRef() : debts.debt());
@@ -176,9 +179,18 @@ void FanOut::visit_devices(User& user, const Message& message, const Session* ex
     for (Device& device : user.devices) {
         ++visited_;
         auto& session = static_cast<Session&>(device);
+        if (session.is_inbox()) continue;
         if (!std::exchange(session.served, false) && &session != except)
             visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
     }
+}
+
+/// What waits for the user's first device, if there is none yet.
+template <class Visit>
+void FanOut::visit_inbox(const std::string& user, const Message& message, Millis now,
+                         Visit& visit) {
+    Session* const inbox = inboxes_.receiver(user, message, now);
+    if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
 }
 
 /// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.

@@ -8,6 +8,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/broker_host.h"
+#include "server/session/inboxes.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/replay.h"
@@ -24,8 +25,9 @@ namespace pulsegate {
 class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-           Presence& presence, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-           Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
+           Presence& presence, Inboxes& inboxes, SharedSubscriptions& shared, Replay& replay,
+           PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters,
+           BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it.
@@ -64,6 +66,8 @@ private:
                           const std::optional<std::string>& owner, Visit visit);
     template <class Visit>
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
+    template <class Visit>
+    void visit_inbox(const std::string& user, const Message& message, Millis now, Visit& visit);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
@@ -73,6 +77,7 @@ private:
     Router& router_;
     Retained& retained_;
     Presence& presence_;
+    Inboxes& inboxes_;
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;

@@ -58,15 +58,16 @@ Holder largest_holder(const Presence& presence) {
 }  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-                     Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
-                     const Retained& retained, SharedSubscriptions& shared,
-                     Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
-                     PresenceAnnouncer& announcer, PacketSender& sender, Journal& journal,
-                     Receipts& receipts, Counters& counters)
+                     Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
+                     const MemoryLimits& memory, const Retained& retained,
+                     SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+                     FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
+                     Journal& journal, Receipts& receipts, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
       presence_(presence),
+      inboxes_(inboxes),
       authorizations_(authorizations),
       memory_(memory),
       retained_(retained),
@@ -143,6 +144,7 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     link.send(accepting_connack(settings_, connect, agreement, details));
     if (resumed) resume(session, now);
     announcer_.arrived(session, takes_over, now);
+    inboxes_.lend(user, now);
 }
 
 void Lifecycle::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
@@ -303,7 +305,11 @@ void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
     if (will && (!survives || will->delay == 0)) publish_will(session, now);
 
     announcer_.departed(session, ending.cause, last_packet, now);
-    if (!survives) return sessions_.destroy(session);
+    User& user = session.user;
+    if (!survives) sessions_.destroy(session);
+    inboxes_.lend(user, now);  // to another device
+    end_inbox_if_done(user, now);
+    if (!survives) return;
     sessions_.start_expiry(session, now);
     if (session.state.owner != 0)
         journal_.add_lazily(PutAbsence{session.state.owner,
@@ -341,8 +347,18 @@ void Lifecycle::clear(Session& session, Millis now) {
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     replay_.pause(session);
     session.replay.reset();
+    inboxes_.take_back(session);
+    if (session.is_inbox()) inboxes_.forget(session);
     session.state.exchanges().clear();
     if (session.state.owner != 0) journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
+}
+
+void Lifecycle::end_inbox_if_done(User& user, Millis now) {
+    Session* const inbox = inboxes_.done(user);
+    if (!inbox) return;
+    clear(*inbox, now);
+    sessions_.stop_expiry(*inbox);
+    sessions_.destroy(*inbox);
 }
 
 /// Publishes the will of the session, if it has one that may still be published.

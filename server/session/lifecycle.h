@@ -9,6 +9,7 @@
 #include "server/session/authorizations.h"
 #include "server/session/connect_agreement.h"
 #include "server/session/fan_out.h"
+#include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
 #include "server/session/presence_announcer.h"
 #include "server/session/refusal.h"
@@ -26,10 +27,11 @@ namespace pulsegate {
 class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-              Presence& presence, Authorizations& authorizations, const MemoryLimits& memory,
-              const Retained& retained, SharedSubscriptions& shared, Subscriptions& subscriptions,
-              Replay& replay, FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
-              Journal& journal, Receipts& receipts, Counters& counters);
+              Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
+              const MemoryLimits& memory, const Retained& retained, SharedSubscriptions& shared,
+              Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
+              PresenceAnnouncer& announcer, PacketSender& sender, Journal& journal,
+              Receipts& receipts, Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -64,6 +66,7 @@ private:
     void resume(Session& session, Millis now);
     void interrupt(Session& session, Millis now);
     void clear(Session& session, Millis now);
+    void end_inbox_if_done(User& user, Millis now);
     void publish_will(Session& session, Millis now);
     bool may_publish(const Session& session, const StoredWill& will) const;
     void end_disconnected(Session& session, const char* why, Millis now);
@@ -74,6 +77,7 @@ private:
     const ShardPlace place_;
     SessionTable& sessions_;
     Presence& presence_;
+    Inboxes& inboxes_;
     Authorizations& authorizations_;
     const MemoryLimits& memory_;
     const Retained& retained_;

@@ -121,6 +121,13 @@ public:
     std::size_t count_lost() { return ++lost_; }
     std::size_t take_lost();
 
+    template <class Wanted>
+    bool any_of(Wanted wanted) const {
+        const auto in_flight = [&](const InFlight& entry) { return wanted(entry.delivery); };
+        return std::ranges::any_of(interrupted_, in_flight) ||
+               std::ranges::any_of(sent_, in_flight) || std::ranges::any_of(queue_, wanted);
+    }
+
     /// Are there messages to send before a new one?
     bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
     bool idle() const { return sent_.empty() && !unsent() && lost_ == 0; }

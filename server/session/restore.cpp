@@ -23,7 +23,7 @@ Session* Restore::find(OwnerId owner) const {
 }
 
 void Restore::owner(const PutOwner& stored) {
-    if (stored.kind != OwnerKind::session) return;
+    if (stored.kind == OwnerKind::share_group) return;
     if (stored.expiry == 0) return journal_.add(EndOwner{stored.owner});  // ended by the crash
     User& user = presence_.find_or_create(stored.user);
     Session& session = sessions_.find_or_create(user, stored.client, wall_now());
@@ -32,6 +32,7 @@ void Restore::owner(const PutOwner& stored) {
     session.state.exchanges().begin_after(some_packet_id());
     session.terms.version = static_cast<Version>(stored.protocol);
     user.devices.push_back(session);
+    if (session.is_inbox()) inboxes_.restore(session);
     owners_.emplace(stored.owner, &session);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "server/session/inboxes.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
@@ -17,11 +18,12 @@ namespace pulsegate {
 /// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
-    Restore(SessionTable& sessions, Presence& presence, Retained& retained,
+    Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Retained& retained,
             Subscriptions& subscriptions, SharedSubscriptions& shared, PacketSender& sender,
             Journal& journal)
         : sessions_(sessions),
           presence_(presence),
+          inboxes_(inboxes),
           retained_(retained),
           subscriptions_(subscriptions),
           shared_(shared),
@@ -47,6 +49,7 @@ private:
 
     SessionTable& sessions_;
     Presence& presence_;
+    Inboxes& inboxes_;
     Retained& retained_;
     Subscriptions& subscriptions_;
     SharedSubscriptions& shared_;

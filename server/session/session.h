@@ -57,6 +57,9 @@ public:
         user.kept -= static_cast<std::uint32_t>(kept());
     }
 
+    /// Is it what waits for the user's first device, see Inboxes? Clients have an id.
+    bool is_inbox() const { return client.empty(); }
+
     Millis last_packet() const override { return link->last_packet(); }
 
     /// Identifies the client, not the session: no-local compares clients (MQTT 5.0, 3.8.3.1).

@@ -47,6 +47,9 @@ struct BrokerSettings {
 
     std::size_t max_connections_per_user = 100;  ///< 0: any number
     bool inbox = true;
+    Millis inbox_expiry = 7 * 24 * 3600 * Millis{1000};
+    std::size_t max_inboxes = 100'000;
+    std::size_t max_inboxes_per_user = 1000;
     std::size_t max_subscriptions = 1000;
     std::size_t max_client_memory = 4 * 1024 * 1024;
     std::size_t max_user_memory = 32 * 1024 * 1024;

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Gateway, binary, wait_until
+from gateway import Client, Gateway, binary, wait_until
 
 
 class RestartTest(unittest.TestCase):
@@ -69,6 +69,21 @@ class RestartTest(unittest.TestCase):
             self.assertEqual(self.subscribe(gateway, "-i", "bob", "-t", "nothing"), [])
         with self.start() as gateway:
             self.assertEqual(self.subscribe(gateway, *bob), [])
+
+    def test_an_inbox_waits_for_the_first_device_of_its_user(self):
+        sent = [("1", "one"), ("1", "two"), ("2", "three")]
+        with self.killed() as gateway:
+            for qos, payload in sent:
+                self.publish(gateway, "-q", qos, "-t", "inbox/newcomer", "-m", payload)
+        with self.killed() as gateway:
+            # What is not acknowledged goes back.
+            with Client(gateway.port) as device:
+                device.login("phone", username="newcomer")
+                self.assertEqual(device.receive()[1][-3:], b"one")
+        with self.start() as gateway:
+            newcomer = ["-u", "newcomer", "-i", "phone", "-q", "2", "-t", "nothing"]
+            self.assertEqual(self.subscribe(gateway, *newcomer), [f"inbox/newcomer {payload}" for _, payload in sent])
+            self.assertEqual(self.subscribe(gateway, *newcomer), [])
 
     def test_who_was_online_when_the_gateway_was_killed_is_offline(self):
         with self.killed() as gateway:

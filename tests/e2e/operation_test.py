@@ -24,7 +24,8 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
             "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
-            "max-retained-bytes-per-user", "max-delayed-messages", "max-delayed-bytes",
+            "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
+            "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",
             "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "max-subscriptions", "max-client-memory",
             "max-user-memory", "wildcard-subscriptions",
             "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "data", "fsync", "log-level"]

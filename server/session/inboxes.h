@@ -1,0 +1,69 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "server/base/counters.h"
+#include "server/session/journal.h"
+#include "server/session/packet_sender.h"
+#include "server/session/presence.h"
+#include "server/session/session_table.h"
+#include "server/session/settings.h"
+#include "server/session/shard_place.h"
+
+namespace pulsegate {
+
+/// What is sent to `inbox/{user}` while the user has no session: it waits for the first device that
+/// logs in. An inbox is a session without a client and without a client id, so its queue, its
+/// expiry and its place in the store are those of sessions. A device is lent what waits: what it
+/// has not acknowledged when its session ends goes back. It counts the inboxes of one shard, and
+/// who has caused them; it belongs to the shard's thread.
+class Inboxes {
+public:
+    Inboxes(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+            Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          sessions_(sessions),
+          presence_(presence),
+          sender_(sender),
+          journal_(journal),
+          counters_(counters) {}
+
+    /// Who receives a message to this user's inbox, if there is no device: null if there is one, or
+    /// no room for another inbox.
+    Session* receiver(std::string_view user, const Message& message, Millis now);
+
+    /// A device has logged in.
+    void lend(User& user, Millis now);
+    /// The session of a device ends.
+    void take_back(Session& session);
+    /// The inbox of the user if it is needed no more: it is empty, and nothing of it is lent. Else
+    /// null.
+    Session* done(const User& user) const;
+
+    /// After a restart.
+    void restore(const Session& inbox) { creators_[&inbox]; }
+    /// The inbox ends.
+    void forget(const Session& inbox);
+
+private:
+    Session* find(const User& user) const;
+    Session* create(std::string_view user, const Message& message);
+    bool has_room(const Message& message);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Counters& counters_;
+    /// Who has sent the first message: a fingerprint of the user, or 0.
+    boost::unordered_flat_map<const Session*, std::uint64_t> creators_;
+    boost::unordered_flat_map<std::uint64_t, std::size_t> created_;
+};
+
+}  // namespace pulsegate
