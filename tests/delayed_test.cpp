@@ -159,6 +159,25 @@ TEST_CASE("a delayed message is cancelled by its number or name, by its user onl
     receiver.expect_nothing();
 }
 
+TEST_CASE("a cancellation right behind its message finds it") {
+    Scene scene;
+    Conversation receiver = subscriber(scene, "receiver");
+    Conversation sender(scene.gateway);
+    sender.login("sender", v5);
+    for (const char* first : {"30", "32", "34"}) {
+        CAPTURE(first);
+        const bool answered = std::string_view(first) != "30";
+        const std::string id = answered ? "k1" : "";
+        sender.send(std::string(first) + " r s'$delayed/1/x' " + id +
+                    " [ 26 s'delay-id' s'n' ] '!' | 32 r s'$delayed/cancel/n' k2 [ ]");
+        if (answered) sender.packet();
+        sender.expect("40 02 k2");
+        if (first == std::string_view("34")) sender.send("62 02 k1").expect("70 02 k1");
+    }
+    scene.pass(3000);
+    receiver.expect_nothing();
+}
+
 TEST_CASE("acknowledgements of delayed messages stay in the order of the packets") {
     Scene scene;
     Conversation sender(scene.gateway);
@@ -249,6 +268,26 @@ TEST_CASE("more delayed messages than are taken at a time are all published, in 
     scene.pass(2000);
     for (int i = 0; i < many; ++i)
         REQUIRE(published(receiver.packet()).payload == std::to_string(i));
+    receiver.expect_nothing();
+}
+
+TEST_CASE("what is due in one second comes at a pace") {
+    constexpr int a_second = 8000;
+    Scene scene([](Config& config) { config.max_message_rate = 0; });
+    Conversation receiver(scene.gateway);
+    receiver.login("receiver").send("82 r k1 s'x' 00").expect("90 03 k1 00");
+    Conversation sender(scene.gateway);
+    sender.login("sender");
+    std::string sent;
+    for (int i = 0; i < a_second + 9; ++i) sent += wire("30 r s'$delayed/1/x'");
+    sender.send_bytes(sent).expect_nothing();
+    scene.settle();
+    scene.pass(2000);
+    for (int i = 0; i < a_second; ++i) REQUIRE(receiver.packet() == wire("30 r s'x'"));
+    scene.settle();
+    receiver.expect_nothing();
+    scene.pass(1000);
+    for (int i = 0; i < 9; ++i) REQUIRE(receiver.packet() == wire("30 r s'x'"));
     receiver.expect_nothing();
 }
 

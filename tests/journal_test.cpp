@@ -17,6 +17,8 @@ public:
     void forward(const MessageRef&, std::optional<unsigned>, PendingReceipt*) override {}
     Interest& interest(unsigned) override { return interest_; }
     void send(unsigned shard, ShardMessage message) override {
+        if (const auto* cancelled = std::get_if<DelayedCancelled>(&message))
+            answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
         if (const auto* part = std::get_if<ReceiptPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
     }
@@ -44,8 +46,16 @@ public:
 
         bool operator==(const Part&) const = default;
     };
+    struct Answer {
+        ReceiptId receipt;
+        bool found;
+        bool refused;
+
+        bool operator==(const Answer&) const = default;
+    };
     std::deque<Unit> units;
     std::vector<Part> parts;
+    std::vector<Answer> answers;
 
 private:
     Interest interest_;
@@ -131,6 +141,38 @@ TEST_CASE("a debt is settled when its unit is committed and nobody else refers t
     CHECK(all.host.parts == std::vector<Host::Part>{{1, 3, false}});
     kept.reset();
     CHECK(all.host.parts == std::vector<Host::Part>{{1, 3, false}, {1, 5, false}});
+}
+
+TEST_CASE("cancellations are answered in their order when their unit is") {
+    Journals all;
+    for (const ReceiptId receipt : {7u, 8u, 9u})
+        all.journal.cancel(CancelDelayed{.id = receipt},
+                           {.receipt = receipt, .packet_id = 1, .qos = QoS::at_least_once});
+    all.journal.flush();
+    CHECK(all.journal.bytes() > 0);
+    all.host.units.pop_front();
+    UnitDone done{false, {}, {true, false, true}};
+    all.journal.receive(done);
+    CHECK(all.host.answers ==
+          std::vector<Host::Answer>{{7, true, false}, {8, false, false}, {9, true, false}});
+    CHECK(all.journal.bytes() == 0);
+}
+
+TEST_CASE("of delayed messages and cancellations that are refused, the promised ones are kept") {
+    Journals all;
+    for (const bool promised : {false, true}) {
+        all.journal.put(PutDelayed{.id = 5, .message = message(0), .is_promised = promised}, {});
+        all.journal.cancel(CancelDelayed{.id = 6, .is_promised = promised},
+                           {.receipt = 7, .packet_id = 1, .qos = QoS::exactly_once});
+    }
+    all.journal.flush();
+    all.refuse();
+    CHECK(all.host.answers == std::vector<Host::Answer>{{7, false, true}, {7, false, true}});
+    all.journal.tick();
+    REQUIRE(all.host.units.size() == 1);
+    CHECK(all.host.units[0].operations.size() == 2);
+    CHECK(std::get<PutDelayed>(all.host.units[0].operations[0]).is_promised);
+    CHECK(std::get<CancelDelayed>(all.host.units[0].operations[1]).is_promised);
 }
 
 TEST_CASE("what is refused is handed in again, in order, until it is committed") {

@@ -324,6 +324,35 @@ TEST_CASE("a delayed message that was taken can't be cancelled any more") {
     CHECK(store->delayed_total("ann") == DelayedTotal{});
 }
 
+TEST_CASE("a read that was refused tells nothing, and has taken nothing") {
+    const QuietLog quiet;
+    Store store({.patience = 20ms});
+    commit(*store, {session(1), delayed(100)});
+    store.disk().hold_syncs();
+    auto blocking = submit(*store, {put(5, {1})});
+    store.disk().await_sync();
+    auto written = submit(*store, {put(6, {1})});  // and read, in one transaction
+    std::promise<std::size_t> found;
+    store->take_delayed(101, 9, [&](Outcome outcome, const std::vector<PutDelayed>& puts) {
+        CHECK(outcome == Outcome::refused);
+        found.set_value(puts.size());
+    });
+    store.disk().break_down(SQLITE_IOERR_WRITE);
+    store.disk().release_syncs();
+    CHECK(found.get_future().get() == 0);
+    store.disk().mend();
+    while (commit(*store, {put(7, {1})}) == Outcome::refused) {
+    }
+    CHECK(taken(*store, 101, 9) == std::vector{delayed_id(100, 1)});
+}
+
+TEST_CASE("a cancellation that names neither a number nor a user finds nothing") {
+    Store store;
+    commit(*store, {delayed(100, "n")});
+    CHECK_FALSE(cancelled(*store, {.name = "n"}));
+    CHECK_FALSE(cancelled(*store, {}));
+}
+
 TEST_CASE("the totals of delayed messages are those of the rows, after a restart too") {
     Store store;
     commit(*store, {delayed(100, "n"), delayed(200, "m")});

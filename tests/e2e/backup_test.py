@@ -127,6 +127,11 @@ class BackupTest(unittest.TestCase):
                     self.assertEqual(answer[0], status, answer)
                     self.assertIn(error, answer[1]["error"])
             self.assertEqual(self.post(gateway, {"file": str(self.copy), "overwrite": True})[0], 200)
+            for name in "other.db", "new.db.part":
+                (self.folder / name).write_text("somebody's")
+                answer = self.post(gateway, {"file": str(self.folder / name.removesuffix(".part")), "overwrite": True})
+                self.assertIn("is no backup", answer[1]["error"])
+                self.assertEqual((self.folder / name).read_text(), "somebody's")
             self.assertEqual(gateway.get("/api/v1/backup")[0], 405)
         with Gateway() as gateway:
             answer = self.post(gateway, {"file": str(self.folder / "nothing.db")})

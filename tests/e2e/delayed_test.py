@@ -4,6 +4,7 @@ import base64
 import collections
 import contextlib
 import json
+import socket
 import subprocess
 import tempfile
 import threading
@@ -155,6 +156,14 @@ class DelayedTest(unittest.TestCase):
                 self.assertEqual(status, 400, (body, said))
                 self.assertIn(words, said["error"])
             self.assertEqual(self.ask(gateway, "GET"), (200, {"delayed": []}))
+            self.assertEqual(self.ask(gateway, "DELETE", "/0")[0], 400)
+            status, said = self.ask(gateway, "POST", body={"topics": ["x"] * 10_001, "in": 1, "payload": "y" * 900})
+            self.assertEqual((status, said), (400, {"error": "more than 10000 messages"}))
+            status, said = self.ask(gateway, "POST", body=[{"topics": ["x"] * 9999, "in": 1, "payload": "y" * 2000}])
+            self.assertIn("bytes of messages", said["error"])
+            with socket.create_connection(("127.0.0.1", gateway.http_port), timeout=10) as raw:
+                raw.sendall(f"POST {PATH}?x=1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n".encode())
+                self.assertIn(b" 413 ", raw.recv(100))
             for path in "/x", "?after=x", "?limit=-1", "?user=%ff":
                 self.assertEqual(self.ask(gateway, "GET", path)[0], 400, path)
             self.assertEqual(self.ask(gateway, "DELETE")[0], 400)

@@ -62,7 +62,7 @@ class RestartTest(unittest.TestCase):
         with self.start() as gateway:
             self.assertEqual(self.subscribe(gateway, *bob), [])
             # Whoever was online when the gateway was killed is offline, with a later version.
-            self.assertEqual(gateway.get_json("/api/v1/users/bob")[1]["state"], "offline")
+            wait_until(lambda: gateway.get_json("/api/v1/users/bob")[1]["state"] == "offline")
             self.publish(gateway, "-q", "1", "-t", "chat/a", "-m", "seven")
         with self.start() as gateway:
             # A clean start ends what was kept.
