@@ -19,11 +19,15 @@ struct Scene {
         clock.advance(1500 - monotonic_now() % 1000);
     }
 
-    /// Whatever the store was asked for by now has been answered, and has had its effect.
+    /// Whatever the store was asked for by now has been answered, and so has what that has brought
+    /// about: what was due is published, and deleted.
     void settle() const {
         Conversation asking(gateway);
-        asking.login("asking").send("32 r s'$delayed/cancel/nothing' k1").expect("40 02 k1");
-        gateway.settle();
+        asking.login("asking");
+        for (int round = 0; round < 2; ++round) {
+            asking.send("32 r s'$delayed/cancel/nothing' k1").expect("40 02 k1");
+            gateway.settle();
+        }
     }
     void pass(Millis time) {
         gateway.pass(clock, time);
