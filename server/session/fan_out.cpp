@@ -119,8 +119,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
-    visit_recipients(*message, publisher, owner, visit);
-    if (owner && message->qos != QoS::at_most_once) visit_inbox(*owner, *message, now, visit);
+    visit_recipients(*message, publisher, owner, now, visit);
     if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), message->stamp == 0 ? DebtRef() : debts.debt());
@@ -160,7 +159,7 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
 /// Calls `visit(const Recipient&)` once for each session that is to get the message.
 template <class Visit>
 void FanOut::visit_recipients(const Message& message, const Session* publisher,
-                              const std::optional<std::string>& owner, Visit visit) {
+                              const std::optional<std::string>& owner, Millis now, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
@@ -170,6 +169,9 @@ void FanOut::visit_recipients(const Message& message, const Session* publisher,
                         message.retain && match.retain_as_published, match.identifiers});
     });
     if (user) visit_devices(*user, message, declined ? publisher : nullptr, visit);
+    if (!owner || message.qos == QoS::at_most_once) return;
+    if (Session* inbox = inboxes_.receiver(*owner, user, message, now))
+        visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
 }
 
 /// The user's sessions that don't get the message by a subscription of their own.
@@ -183,14 +185,6 @@ void FanOut::visit_devices(User& user, const Message& message, const Session* ex
         if (!std::exchange(session.served, false) && &session != except)
             visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
     }
-}
-
-/// What waits for the user's first device, if there is none yet.
-template <class Visit>
-void FanOut::visit_inbox(const std::string& user, const Message& message, Millis now,
-                         Visit& visit) {
-    Session* const inbox = inboxes_.receiver(user, message, now);
-    if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
 }
 
 /// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.

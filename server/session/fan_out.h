@@ -63,11 +63,9 @@ private:
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
     template <class Visit>
     void visit_recipients(const Message& message, const Session* publisher,
-                          const std::optional<std::string>& owner, Visit visit);
+                          const std::optional<std::string>& owner, Millis now, Visit visit);
     template <class Visit>
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
-    template <class Visit>
-    void visit_inbox(const std::string& user, const Message& message, Millis now, Visit& visit);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;

@@ -21,11 +21,13 @@ Session* Inboxes::find(const User& user) const {
     return creators_.empty() ? nullptr : sessions_.find(user, {});
 }
 
-Session* Inboxes::receiver(std::string_view name, const Message& message, Millis now) {
+Session* Inboxes::receiver(std::string_view name, const User* user, const Message& message,
+                           Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
     if (!may_wait || !place_.is_home_of(name)) return nullptr;
-    User* const user = presence_.find(name);
-    const auto is_device = [](Device& device) { return !session_of(device).is_inbox(); };
+    const auto is_device = [](const Device& device) {
+        return !static_cast<const Session&>(device).is_inbox();
+    };
     if (user && std::ranges::any_of(user->devices, is_device)) return nullptr;
     Session* inbox = user ? find(*user) : nullptr;
     if (!inbox) inbox = create(name, message);

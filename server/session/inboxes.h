@@ -32,9 +32,9 @@ public:
           journal_(journal),
           counters_(counters) {}
 
-    /// Who receives a message to this user's inbox, if there is no device: null if there is one, or
-    /// no room for another inbox.
-    Session* receiver(std::string_view user, const Message& message, Millis now);
+    /// Who receives a message to the inbox of the user of this name (null: there is none yet), if
+    /// there is no device: null if there is one, or no room for another inbox.
+    Session* receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
     /// A device has logged in.
     void lend(User& user, Millis now);

@@ -26,7 +26,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
 
     ++counters_.messages_in;
     const auto delayed = delayed_topic(*topic);
-    const auto refusal = objection(session, publish, *topic, now);
+    const auto refusal = objection(session, publish, *topic, delayed, now);
     if (refusal) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
@@ -150,8 +150,9 @@ std::optional<Refusal> Publishing::breach(const Session& session, const Publish&
 
 /// Why this message is refused, while its client stays connected.
 std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
-                                             std::string_view topic, Millis now) const {
-    const auto delayed = delayed_topic(topic);
+                                             std::string_view topic,
+                                             const std::optional<DelayedTopic>& delayed,
+                                             Millis now) const {
     if (delayed)
         if (auto wrong = delayed_.objection(session, publish, *delayed, now)) return wrong;
     if (!delayed || !delayed->cancels())

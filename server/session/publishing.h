@@ -42,7 +42,8 @@ private:
     bool set_alias(Session& session, std::uint16_t alias, std::string_view topic);
     std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
     std::optional<Refusal> objection(const Session& session, const Publish& publish,
-                                     std::string_view topic, Millis now) const;
+                                     std::string_view topic,
+                                     const std::optional<DelayedTopic>& delayed, Millis now) const;
     std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
     void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
     void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
