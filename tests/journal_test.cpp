@@ -7,33 +7,24 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/idle_host.h"
+
 using namespace pulsegate;
 
 namespace {
 
 /// A shard without a broker: units wait until the test has them committed or refused.
-class Host final : public BrokerHost {
+class Host final : public IdleHost {
 public:
-    void forward(const MessageRef&, std::optional<unsigned>, PendingReceipt*) override {}
-    Interest& interest(unsigned) override { return interest_; }
     void send(unsigned shard, ShardMessage message) override {
         if (const auto* cancelled = std::get_if<DelayedCancelled>(&message))
             answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
         if (const auto* part = std::get_if<ReceiptPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
     }
-    void record(PresenceChange) override {}
-    MemoryState memory() const override { return MemoryState::plenty; }
-    bool stores() const override { return true; }
-    OwnerId next_owner() override { return 1; }
     void submit(std::vector<Operation> operations, bool urgent) override {
         units.push_back({std::move(operations), urgent});
     }
-    void call_store_overdue(Millis) override {}
-    std::uint32_t next_delayed_number() override { return 1; }
-    std::int64_t next_delayed() const override { return 0; }
-    DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
-    void take_delayed(std::int64_t, std::size_t) override {}
 
     struct Unit {
         std::vector<Operation> operations;
@@ -56,9 +47,6 @@ public:
     std::deque<Unit> units;
     std::vector<Part> parts;
     std::vector<Answer> answers;
-
-private:
-    Interest interest_;
 };
 
 struct Journals {

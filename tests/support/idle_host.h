@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/session/broker_host.h"
+
+namespace pulsegate {
+
+/// A shard with a store, in which nothing happens.
+class IdleHost : public BrokerHost {
+public:
+    void forward(const MessageRef&, std::optional<unsigned>, PendingReceipt*) override {}
+    Interest& interest(unsigned) override { return interest_; }
+    void send(unsigned, ShardMessage) override {}
+    void record(PresenceChange) override {}
+    MemoryState memory() const override { return MemoryState::plenty; }
+    bool stores() const override { return true; }
+    OwnerId next_owner() override { return 1; }
+    void submit(std::vector<Operation>, bool) override {}
+    void read_messages(SessionId, std::vector<Stamp>) override {}
+    void call_store_overdue(Millis) override {}
+    std::uint32_t next_delayed_number() override { return 1; }
+    std::int64_t next_delayed() const override { return 0; }
+    DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
+    void take_delayed(std::int64_t, std::size_t) override {}
+
+private:
+    Interest interest_;
+};
+
+}  // namespace pulsegate
