@@ -438,10 +438,13 @@ void add_sessions(Settings& settings, Config& config) {
                   most_bytes, "1GiB",
                   "How much memory these sessions take, with all queues; beyond it the session "
                   "that has been disconnected longest ends");
+    settings.size("queue-memory", config.queue_memory, 0, most_bytes, "64MiB",
+                  "How much memory the messages take that are queued for sessions in the store; "
+                  "beyond it the oldest are left on disk until they are sent");
     settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
                    "How many messages are queued for one client; beyond it the oldest are dropped");
     settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
-                  "How much memory the messages take that are queued for one client");
+                  "How many bytes of messages are queued for one client");
 
     settings.on_off("retain-available", config.retain_available,
                     "Whether clients may publish retained messages");

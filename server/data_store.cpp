@@ -19,17 +19,6 @@ namespace {
 /// Messages that are read at once, so that few are in memory twice.
 constexpr std::size_t messages_a_read = 4096;
 
-MessageRef message_of(const Message& stored, QoS qos, bool retained, Stamp stamp,
-                      WallMillis expires, Millis now) {
-    Message message = stored;
-    message.qos = qos;
-    message.retain = retained;
-    message.retained = retained;
-    message.stamp = stamp;
-    message.expires = as_monotonic_time(expires, now);
-    return share(std::move(message));
-}
-
 /// Gives each broker what belongs to its shard.
 class Restoration final : public Ledger::Visitor {
 public:
@@ -50,16 +39,23 @@ public:
     }
     void will(const PutWill& stored) override { at(stored.owner).will(stored); }
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
-        waiting_.emplace_back(stored.stamp, receiver);
+        ++waiting_;
+        if (!at(receiver.owner).waiting(stored, receiver))
+            under_way_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
         if (stored.expires != 0 && stored.expires < wall_now()) {
             expired_.push_back(DropRetained{stored.stamp + 1, stored.message->topic});
             return;
         }
-        const auto message = message_of(*stored.message, static_cast<QoS>(stored.flags & 3), true,
-                                        stored.stamp, stored.expires, now_);
-        for (Broker* broker : brokers_) broker->restore().retained(message, now_);
+        Message message = *stored.message;
+        message.qos = static_cast<QoS>(stored.flags & 3);
+        message.retain = true;
+        message.retained = true;
+        message.stamp = stored.stamp;
+        message.expires = as_monotonic_time(stored.expires, now_);
+        const auto kept = share(std::move(message));
+        for (Broker* broker : brokers_) broker->restore().retained(kept, now_);
         ++retained_;
     }
     void user(const PutUser& stored) override {
@@ -67,9 +63,9 @@ public:
         ++users_;
     }
 
-    /// Reads the messages that wait, and ends.
+    /// Reads the messages that were under way at QoS 2, and ends.
     void finish(Ledger& ledger) {
-        for (std::size_t begin = 0; begin < waiting_.size();) begin = read_some(ledger, begin);
+        for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
         for (Broker* broker : brokers_) broker->restore().finish(now_);
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
@@ -77,7 +73,7 @@ public:
         spdlog::info(
             "restored: {} sessions, {} waiting messages, {} retained messages, {} delayed messages,"
             " {} users",
-            homes_.size(), waiting_.size(), retained_, delayed, users_);
+            homes_.size(), waiting_, retained_, delayed, users_);
     }
 
 private:
@@ -90,8 +86,8 @@ private:
     std::size_t read_some(Ledger& ledger, std::size_t begin) {
         std::vector<Stamp> stamps;
         std::size_t end = begin;
-        for (; end < waiting_.size(); ++end) {
-            const Stamp stamp = waiting_[end].first;
+        for (; end < under_way_.size(); ++end) {
+            const Stamp stamp = under_way_[end].first;
             if (!stamps.empty() && stamps.back() == stamp) continue;
             if (stamps.size() == messages_a_read) break;
             stamps.push_back(stamp);
@@ -104,12 +100,11 @@ private:
         auto next = found.begin();
         MessageRef message;
         for (; begin < end; ++begin) {
-            const auto& [stamp, receiver] = waiting_[begin];
+            const auto& [stamp, receiver] = under_way_[begin];
             if (!message || message->stamp != stamp) {
                 while (next != found.end() && next->stamp < stamp) ++next;
                 if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
-                message = message_of(*next->message, static_cast<QoS>(next->flags & 3), false,
-                                     stamp, next->expires, now_);
+                message = message_of(*next, now_);
             }
             at(receiver.owner).message(message, receiver);
         }
@@ -119,7 +114,8 @@ private:
     const std::vector<Broker*>& brokers_;
     const Millis now_ = monotonic_now();
     boost::unordered_flat_map<OwnerId, unsigned> homes_;
-    std::vector<std::pair<Stamp, Receiver>> waiting_;
+    std::size_t waiting_ = 0;
+    std::vector<std::pair<Stamp, Receiver>> under_way_;
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
     std::size_t users_ = 0;
@@ -159,6 +155,17 @@ void DataStore::submit(std::vector<Operation> operations, bool urgent,
         ledger_->submit(std::move(unit));
     else
         ledger_->submit_lazily(std::move(unit));
+}
+
+void DataStore::read_messages(std::vector<Stamp> stamps, std::function<void(Read)> done) {
+    auto answer = [asked = stamps, done = std::move(done)](
+                      Outcome outcome, const std::vector<StoredMessage>& stored) mutable {
+        Read read{outcome == Outcome::refused, std::move(asked), {}};
+        const Millis now = monotonic_now();
+        for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
+        done(std::move(read));
+    };
+    ledger_->read_messages(std::move(stamps), std::move(answer));
 }
 
 Ledger& DataStore::ledger() { return *ledger_; }

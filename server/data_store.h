@@ -41,6 +41,14 @@ public:
     /// `done` is called on the ledger's thread.
     void submit(std::vector<Operation> operations, bool urgent, std::function<void(UnitDone)> done);
 
+    struct Read {
+        bool refused;
+        std::vector<Stamp> asked;
+        std::vector<MessageRef> found;  ///< in their order
+    };
+    /// `done` is called on the ledger's thread.
+    void read_messages(std::vector<Stamp> stamps, std::function<void(Read)> done);
+
     /// Of 31 bits, for `delayed_id`.
     std::uint32_t next_delayed_number() {
         return next_delayed_.fetch_add(1, std::memory_order_relaxed) & 0x7fffffff;

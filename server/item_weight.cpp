@@ -19,6 +19,11 @@ struct ShardMessageWeight {
     std::size_t operator()(const GroupMembership& membership) const {
         return bookkeeping_weight + membership.share.size();
     }
+    std::size_t operator()(const MessagesRead& read) const {
+        std::size_t sum = bookkeeping_weight;
+        for (const MessageRef& message : read.found) sum += weight_of(message);
+        return sum;
+    }
     std::size_t operator()(const DelayedDue& due) const {
         std::size_t sum = bookkeeping_weight;
         for (const PutDelayed& delayed : due.messages) sum += weight_of(delayed.message);

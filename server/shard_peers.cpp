@@ -52,6 +52,14 @@ void ShardPeers::submit(std::vector<Operation> operations, bool urgent) {
                   [&shard](UnitDone done) { shard.send(ShardMessage(std::move(done))); });
 }
 
+void ShardPeers::read_messages(SessionId session, std::vector<Stamp> stamps) {
+    Shard& shard = *shards_[index_];
+    store_.read_messages(std::move(stamps), [&shard, session](DataStore::Read read) {
+        shard.send(ShardMessage(
+            MessagesRead{session, read.refused, std::move(read.asked), std::move(read.found)}));
+    });
+}
+
 std::uint32_t ShardPeers::next_delayed_number() { return store_.next_delayed_number(); }
 
 std::int64_t ShardPeers::next_delayed() const { return store_.ledger().next_delayed(); }

@@ -44,6 +44,7 @@ public:
     bool stores() const override;
     OwnerId next_owner() override;
     void submit(std::vector<Operation> operations, bool urgent) override;
+    void read_messages(SessionId session, std::vector<Stamp> stamps) override;
     void call_store_overdue(Millis when) override;
     std::uint32_t next_delayed_number() override;
     std::int64_t next_delayed() const override;

@@ -82,6 +82,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-session-expiry", "2h"},
     {"persistent-session-quota", "12"},
     {"persistent-session-bytes", "2MiB"},
+    {"queue-memory", "3MiB"},
     {"max-queued-messages", "13"},
     {"max-queued-bytes", "14KiB"},
     {"retain-available", "off"},
@@ -145,6 +146,7 @@ void check_unusual(const Config& config) {
     CHECK(config.max_session_expiry == 7'200'000);
     CHECK(config.persistent_session_quota == 12);
     CHECK(config.persistent_session_bytes == 2 * 1024 * 1024);
+    CHECK(config.queue_memory == 3 * 1024 * 1024);
     CHECK(config.max_queued_messages == 13);
     CHECK(config.max_queued_bytes == 14 * 1024);
     CHECK_FALSE(config.retain_available);

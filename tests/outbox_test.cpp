@@ -54,11 +54,11 @@ TEST_CASE("a delivery comes out of the queue as it went in") {
     outbox.enqueue(put);
     const auto back = outbox.take_surplus(put);
     REQUIRE(back);
-    CHECK(back->message->payload == "hello");
-    CHECK(back->qos == QoS::at_least_once);
+    CHECK(back->in_memory->delivery.message->payload == "hello");
+    CHECK(back->in_memory->delivery.qos == QoS::at_least_once);
     CHECK(back->retain);
-    CHECK(back->identifiers == std::vector<std::uint32_t>{1, 2});
-    CHECK(*back->share == "$share/g/x");
+    CHECK(back->in_memory->delivery.identifiers == std::vector<std::uint32_t>{1, 2});
+    CHECK(*back->in_memory->delivery.share == "$share/g/x");
     CHECK_FALSE(outbox.take_surplus(put));
     CHECK(outbox.idle());
 }
@@ -84,7 +84,7 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
             const auto oldest = outbox->take_surplus(delivery(""));
             REQUIRE(oldest.has_value() == !expected.empty());
             if (!oldest) continue;
-            REQUIRE(oldest->message->payload == expected.front());
+            REQUIRE(oldest->in_memory->delivery.message->payload == expected.front());
             expected.pop_front();
         }
         std::size_t messages = 0;
@@ -114,7 +114,7 @@ TEST_CASE("whoever has most in a full queue loses first, and nobody else's goes 
     };
     const auto surplus = [&](const Delivery& next) {
         const auto taken = outbox.take_surplus(next);
-        return taken ? taken->message->payload : "the next one";
+        return taken ? taken->in_memory->delivery.message->payload : "the next one";
     };
     outbox.enqueue(message(1, "important"));
     outbox.enqueue(message(2, "flood 1"));

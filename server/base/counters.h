@@ -36,6 +36,7 @@ struct Counters {
     std::uint64_t dropped_expired = 0;        ///< older than their Message Expiry Interval
     std::uint64_t dropped_queue_full = 0;     ///< the oldest in the queue of a client
     std::uint64_t dropped_session_ended = 0;  ///< in the queue of a session that ended
+    std::uint64_t dropped_damaged = 0;        ///< waited on disk, and can't be read any more
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
     std::uint64_t dropped_no_inbox = 0;       ///< for a user without a session, over max-inboxes
     std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained

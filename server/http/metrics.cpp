@@ -67,6 +67,7 @@ public:
                 {"expired", counters.dropped_expired},
                 {"queue_full", counters.dropped_queue_full},
                 {"session_ended", counters.dropped_session_ended},
+                {"damaged", counters.dropped_damaged},
                 {"no_member", counters.dropped_no_member},
                 {"no_inbox", counters.dropped_no_inbox},
                 {"not_retained", counters.dropped_not_retained},

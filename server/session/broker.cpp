@@ -18,7 +18,7 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
                  settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user}),
       sessions_(settings, place_),
       memory_(settings, host),
-      sender_(settings, host, journal_, receipts_, counters),
+      sender_(settings, place_, host, journal_, receipts_, counters),
       inboxes_(settings, place_, sessions_, presence_, sender_, journal_, counters),
       shared_(place_, interest, router_, sender_, counters, host),
       replay_(settings, place_, retained_, presence_, sender_, host),
@@ -111,6 +111,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    },
                    [&](JournalTurn&) { journal_.flush(); },
                    [&](UnitDone& done) { journal_.receive(done); },
+                   [&](MessagesRead& read) { receive(read, now); },
                    [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },
                    [&](DelayedDue& due) { delayed_.receive(due, now); },
                    [&](DelayedTurn&) { delayed_.publish_next(now); },
@@ -119,6 +120,14 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](GroupReturn& returned) { shared_.receive(returned, now); },
                },
                message);
+}
+
+/// The rules may have changed since these messages were queued.
+void Broker::receive(const MessagesRead& read, Millis now) {
+    Session* const session = sender_.receive(read);
+    if (!session) return;
+    subscriptions_.judge(*session, now);
+    sender_.send_waiting(*session, now);
 }
 
 // -- time --
@@ -130,6 +139,7 @@ bool Broker::tick(Millis now) {
             if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
         });
         journal_.tick();
+        sender_.tick();
         delayed_.tick(now);
         retained_.forget_some(now);
     }

@@ -145,6 +145,8 @@ public:
     }
 
 private:
+    void receive(const MessagesRead& read, Millis now);
+
     const BrokerSettings& settings_;
     const ShardPlace place_;
 

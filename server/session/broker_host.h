@@ -9,6 +9,7 @@
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/presence.h"
+#include "server/session/session_id.h"
 #include "server/session/shard_messages.h"
 #include "server/store/ledger.h"
 
@@ -47,6 +48,8 @@ public:
     virtual OwnerId next_owner() = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order.
     virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
+    /// Reads messages. A MessagesRead for the session follows.
+    virtual void read_messages(SessionId session, std::vector<Stamp> stamps) = 0;
     /// Calls `Broker::store_overdue` at that time.
     virtual void call_store_overdue(Millis when) = 0;
 

@@ -35,9 +35,13 @@ void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery) {
     flowing(totals).outbox.enqueue(delivery);
 }
 
-const Outbox::InFlight* Exchanges::send_next(std::uint16_t window) {
+void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {
+    if (!messages.empty()) flowing(totals).outbox.enqueue(std::move(messages));
+}
+
+Outbox::InFlight* Exchanges::send_next(std::uint16_t window) {
     if (!flow_) return nullptr;
-    const auto* next = flow_->outbox.send_next(window, last_packet_id_);
+    auto* next = flow_->outbox.send_next(window, last_packet_id_);
     if (next && !next->again) last_packet_id_ = next->packet_id;
     return next;
 }
@@ -69,8 +73,30 @@ void Exchanges::interrupt() {
     if (flow_) flow_->outbox.interrupt();
 }
 
-std::optional<Delivery> Exchanges::take_surplus(const Delivery& next) {
+Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
+                            OwnerId owner) {
+    if (!flow_) return {};
+    auto lost = flow_->outbox.put_bodies(asked, found, owner);
+    forget_if_idle();
+    return lost;
+}
+
+std::optional<QueuedMessage> Exchanges::take_surplus(const Delivery& next) {
     return flow_ ? flow_->outbox.take_surplus(next) : std::nullopt;
+}
+
+Queue Exchanges::take_queue() {
+    if (!flow_) return {};
+    auto taken = flow_->outbox.take_queue();
+    forget_if_idle();
+    return taken;
+}
+
+Queue Exchanges::take_lent() {
+    if (!flow_) return {};
+    auto taken = flow_->outbox.take_lent();
+    forget_if_idle();
+    return taken;
 }
 
 std::size_t Exchanges::take_lost() {

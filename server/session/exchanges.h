@@ -28,13 +28,18 @@ public:
     /// Identifiers begin after this one: another one than before a restart.
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery);
-    const Outbox::InFlight* send_next(std::uint16_t window);
+    void enqueue(Outbox::Totals& totals, Queue messages);
+    Outbox::InFlight* send_next(std::uint16_t window);
+    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
+                     OwnerId owner);
     void discard(std::uint16_t packet_id);
     Outbox::Effect on_puback(std::uint16_t packet_id);
     Outbox::Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Outbox::Effect on_pubcomp(std::uint16_t packet_id);
     void interrupt();
-    std::optional<Delivery> take_surplus(const Delivery& next);
+    std::optional<QueuedMessage> take_surplus(const Delivery& next);
+    Queue take_queue();
+    Queue take_lent();
     template <class Wanted>
     std::vector<Delivery> take_if(Wanted wanted);
     template <class Store>
@@ -47,6 +52,7 @@ public:
     /// Null if there is no exchange and no queued message.
     const Outbox* outbox() const { return flow_ ? &flow_->outbox : nullptr; }
     bool unsent() const { return flow_ && flow_->outbox.unsent(); }
+    bool awaits_body() const { return flow_ && flow_->outbox.awaits_body(); }
     std::size_t in_flight() const { return flow_ ? flow_->outbox.in_flight() : 0; }
 
     // QoS 2 messages from the client, by packet identifier, up to their PUBREL.

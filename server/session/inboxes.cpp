@@ -11,8 +11,6 @@ namespace pulsegate {
 
 namespace {
 
-bool is_lent(const Delivery& delivery) { return delivery.lent && delivery.message; }
-
 Session& session_of(Device& device) { return static_cast<Session&>(device); }
 
 }  // namespace
@@ -76,20 +74,14 @@ bool Inboxes::has_room(const Message& message) {
     return false;
 }
 
-/// What is lent keeps its place in the store. At QoS 2 that would not do: the device's packet
-/// identifier must be stored with the message.
+/// What is lent keeps its place in the store.
 void Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || !user.online()) return;
     Session& device = session_of(user.devices.front());
-    Exchanges& exchanges = device.state.exchanges();
-    const auto all = [](const Delivery&, bool) { return true; };
-    for (Delivery& delivery : inbox->state.exchanges().take_if(all)) {
-        if (delivery.qos == QoS::exactly_once)
-            sender_.store_for(device.state.owner, delivery, DebtSource(), now);
-        delivery.lent = delivery.owner != device.state.owner || delivery.owner == 0;
-        exchanges.enqueue(sender_.waiting(), delivery);
-    }
+    Queue messages = inbox->state.exchanges().take_queue();
+    for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
+    device.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
     sender_.send_waiting(device, now);
 }
 
@@ -97,14 +89,10 @@ void Inboxes::take_back(Session& session) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;
     Exchanges& kept = inbox->state.exchanges();
-    const auto younger = kept.take_if([](const Delivery&, bool) { return true; });
-    auto back = session.state.exchanges().take_if(
-        [](const Delivery& delivery, bool) { return is_lent(delivery); });
-    back.insert(back.end(), younger.begin(), younger.end());
-    for (Delivery& delivery : back) {
-        delivery.lent = false;
-        kept.enqueue(sender_.waiting(), delivery);
-    }
+    Queue messages = session.state.exchanges().take_lent();
+    for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);
+    messages.splice(messages.end(), kept.take_queue());  // younger ones
+    kept.enqueue(sender_.waiting(), std::move(messages));
 }
 
 Session* Inboxes::done(const User& user) const {
@@ -112,7 +100,7 @@ Session* Inboxes::done(const User& user) const {
     if (!inbox || inbox->state.exchanges().outbox()) return nullptr;
     for (const Device& device : user.devices) {
         const auto* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
-        if (outbox && outbox->any_of(is_lent)) return nullptr;
+        if (outbox && outbox->has_lent()) return nullptr;
     }
     return inbox;
 }

@@ -72,6 +72,7 @@ void Journal::flush() {
     if (!is_refused()) {
         bytes_ += turn_bytes_;
         waiting_.push_back({std::move(debts_), turn_bytes_, std::move(cancelled_)});
+        ++handed_in_;
         host_.submit(std::move(operations_), urgent_);
     } else {  // behind what was refused, or the order would be lost
         Waiting unit{std::move(debts_), 0, std::move(cancelled_)};
@@ -90,6 +91,7 @@ void Journal::receive(UnitDone& done) {
     thread_.assert_here();
     Waiting unit = std::move(waiting_.front());
     waiting_.pop_front();
+    ++answered_;
     bytes_ -= unit.bytes;
     if (waiting_.empty()) retrying_ = false;
     answer(unit, done);
@@ -132,6 +134,7 @@ void Journal::tick() {
 void Journal::hand_in_again() {
     given_back_ = 0;
     waiting_.push_back({});
+    ++handed_in_;
     host_.submit(std::exchange(refused_, {}), true);
 }
 
@@ -142,6 +145,14 @@ WallMillis as_wall_time(Millis when, Millis now) {
 Millis as_monotonic_time(WallMillis when, Millis now) {
     // Never 0, which is "never", nor before the process began.
     return when == 0 ? 0 : std::max<Millis>(now + (when - wall_now()), 1);
+}
+
+MessageRef message_of(const StoredMessage& stored, Millis now) {
+    Message message = *stored.message;
+    message.qos = static_cast<QoS>(stored.flags & 3);
+    message.stamp = stored.stamp;
+    message.expires = as_monotonic_time(stored.expires, now);
+    return share(std::move(message));
 }
 
 }  // namespace pulsegate

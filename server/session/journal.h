@@ -10,6 +10,7 @@
 #include "server/session/broker_host.h"
 #include "server/session/receipts.h"
 #include "server/session/shard_place.h"
+#include "server/store/ledger.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
@@ -51,6 +52,11 @@ public:
 
     void receive(UnitDone& done);
 
+    /// The number of the unit in which is what is added now.
+    std::uint64_t unit() const { return handed_in_ + 1; }
+    /// Is it on disk, with all before it?
+    bool is_committed(std::uint64_t unit) const { return unit <= answered_ && !is_refused(); }
+
     /// Once a second: hands in again what was refused.
     void tick();
 
@@ -81,6 +87,8 @@ private:
     bool urgent_ = false;
     bool in_turn_ = false;         ///< `flush` is to be called
     std::deque<Waiting> waiting_;  ///< for each unit that is handed in
+    std::uint64_t handed_in_ = 0;
+    std::uint64_t answered_ = 0;  ///< of these
     std::size_t bytes_ = 0;
     std::vector<Operation> refused_;
     std::size_t given_back_ = 0;  ///< of `refused_`, since the last attempt
@@ -92,5 +100,8 @@ private:
 WallMillis as_wall_time(Millis when, Millis now);
 /// The other way round.
 Millis as_monotonic_time(WallMillis when, Millis now);
+
+/// The message that `Journal::put` has stored.
+MessageRef message_of(const StoredMessage& stored, Millis now);
 
 }  // namespace pulsegate

@@ -34,7 +34,8 @@ std::size_t bytes_held(const User& user) {
     std::size_t sum = user.kept;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
-        if (const Outbox* outbox = session.state.exchanges().outbox()) sum += outbox->bytes();
+        if (const Outbox* outbox = session.state.exchanges().outbox())
+            sum += outbox->bytes_in_memory();
         if (!session.link) sum += sizeof(Session) + session.client.size();
     }
     return sum;
@@ -328,6 +329,7 @@ void Lifecycle::announce_shutdown(Millis now) {
 
 /// The connection ends and the session continues.
 void Lifecycle::interrupt(Session& session, Millis now) {
+    sender_.stop_reading(session);
     sender_.store_unstored(session, now);
     session.state.exchanges().interrupt();
     if (!session.expiry_timer) {
@@ -347,6 +349,7 @@ void Lifecycle::clear(Session& session, Millis now) {
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     replay_.pause(session);
     session.replay.reset();
+    sender_.stop_reading(session);
     inboxes_.take_back(session);
     if (session.is_inbox()) inboxes_.forget(session);
     session.state.exchanges().clear();
@@ -399,7 +402,8 @@ bool Lifecycle::expire(Millis now) {
 /// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
 /// fair share. True if there is more to do.
 bool Lifecycle::make_room(Millis now) {
-    const auto queued = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
+    const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
+    const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
     const bool exceeded = memory_.exceeded();
     if (!exceeded && !sessions_.over_budget(queued)) return false;
     const auto holder = largest_holder(presence_);

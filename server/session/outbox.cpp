@@ -22,6 +22,7 @@ constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
 Outbox::~Outbox() {
     totals_.messages -= queue_.size();
     totals_.bytes -= queued_bytes_;
+    totals_.bytes_in_memory -= queued_in_memory_;
 }
 
 Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
@@ -40,23 +41,26 @@ void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) 
 
 void Outbox::enqueue(Delivery delivery) {
     shared_ |= delivery.share != nullptr;
-    const auto cost = delivery.cost();
-    queued_bytes_ += cost;
-    totals_.bytes += cost;
-    ++totals_.messages;
-    if (surplus_) surplus_->shares.add(delivery.message->sender, cost);
-    queue_.push_back(std::move(delivery));
+    queue_.emplace_back(std::move(delivery));
+    count_queued(std::prev(queue_.end()));
 }
 
-const Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last) {
+void Outbox::enqueue(Queue messages) {
+    while (!messages.empty()) {
+        queue_.splice(queue_.end(), messages, messages.begin());
+        count_queued(std::prev(queue_.end()));
+    }
+}
+
+Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last) {
     if (in_flight() >= window) return nullptr;
     if (!interrupted_.empty()) {
         sent_.splice(sent_.end(), interrupted_, interrupted_.begin());
         sent_.back().again = true;
         return &sent_.back();
     }
-    if (queue_.empty()) return nullptr;
-    return &send(dequeue(queue_.begin()), last);
+    if (queue_.empty() || !queue_.front().has_body()) return nullptr;
+    return &send(std::move(dequeue(queue_.begin()).in_memory->delivery), last);
 }
 
 void Outbox::discard(std::uint16_t packet_id) {
@@ -109,24 +113,21 @@ void Outbox::interrupt() {
     }
 }
 
-std::optional<Delivery> Outbox::take_surplus(const Delivery& next) {
+std::optional<QueuedMessage> Outbox::take_surplus(const Delivery& next) {
     if (!surplus_) count_shares();
     Surplus& surplus = *surplus_;
-    const auto largest = surplus.shares.largest(next.message->sender, next.cost());
+    const auto largest = surplus.shares.largest(SenderShares::sender(*next.message), next.cost());
     if (!surplus.shares.has(largest)) return std::nullopt;
     const bool same = std::exchange(surplus.largest, largest) == largest;
     if (!same || surplus.from == queue_.end()) surplus.from = queue_.begin();
-    surplus.from = std::find_if(surplus.from, queue_.end(), [&](const Delivery& delivery) {
-        return delivery.message->sender == largest;
-    });
+    surplus.from = std::ranges::find(surplus.from, queue_.end(), largest, &QueuedMessage::sender);
     return dequeue(surplus.from);
 }
 
 void Outbox::count_shares() {
     surplus_ = std::make_unique<Surplus>();
     surplus_->from = queue_.begin();
-    for (const Delivery& delivery : queue_)
-        surplus_->shares.add(delivery.message->sender, delivery.cost());
+    for (const QueuedMessage& each : queue_) surplus_->shares.add(each.sender, each.cost);
 }
 
 std::size_t Outbox::take_lost() { return std::exchange(lost_, 0); }
@@ -169,19 +170,119 @@ std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
     return after(last);
 }
 
-Delivery Outbox::dequeue(std::list<Delivery>::iterator entry) {
-    const auto cost = entry->cost();
+/// It is new in the queue.
+void Outbox::count_queued(Queue::iterator entry) {
+    queued_bytes_ += entry->cost;
+    totals_.bytes += entry->cost;
+    ++totals_.messages;
+    if (surplus_) surplus_->shares.add(entry->sender, entry->cost);
+    if (entry->has_body()) count_body(entry);
+}
+
+/// Its body is in memory now. That of a shared subscription stays: another shard has stored it, and
+/// it may go back there.
+void Outbox::count_body(Queue::iterator entry) {
+    queued_in_memory_ += entry->cost;
+    totals_.bytes_in_memory += entry->cost;
+    QueuedDelivery& body = *entry->in_memory;
+    if (body.delivery.owner == 0 || body.delivery.share) return;
+    body.outbox = this;
+    body.place = entry;
+    body.unit = totals_.journal->unit();
+    totals_.for_the_store.push_back(body);
+}
+
+QueuedMessage Outbox::dequeue(Queue::iterator entry) {
+    const std::size_t cost = entry->cost;
     queued_bytes_ -= cost;
     totals_.bytes -= cost;
     --totals_.messages;
+    if (entry->has_body()) {
+        queued_in_memory_ -= cost;
+        totals_.bytes_in_memory -= cost;
+        entry->in_memory->unlink();
+    }
     if (surplus_) {
-        surplus_->shares.remove(entry->message->sender, cost);
+        surplus_->shares.remove(entry->sender, cost);
         if (surplus_->from == entry) ++surplus_->from;
     }
-    Delivery delivery = std::move(*entry);
+    QueuedMessage message = std::move(*entry);
     queue_.erase(entry);
     if (queue_.empty()) surplus_.reset();
-    return delivery;
+    return message;
+}
+
+// -- what was lent --
+
+Queue Outbox::take_queue() {
+    Queue taken;
+    while (!queue_.empty()) taken.push_back(dequeue(queue_.begin()));
+    return taken;
+}
+
+Queue Outbox::take_lent() {
+    Queue taken;
+    for (Delivery& delivery : take_if([](const Delivery&each, bool sent) {
+             return sent && each.lent && each.message;  // not after the PUBREC
+         }))
+        taken.emplace_back(std::move(delivery));
+    for (auto entry = queue_.begin(); entry != queue_.end();) {
+        const auto next = std::next(entry);
+        if (entry->is_lent()) taken.push_back(dequeue(entry));
+        entry = next;
+    }
+    return taken;
+}
+
+bool Outbox::has_lent() const {
+    const auto in_flight = [](const InFlight& entry) {
+        return entry.delivery.lent && entry.delivery.message;
+    };
+    return std::ranges::any_of(interrupted_, in_flight) || std::ranges::any_of(sent_, in_flight) ||
+           std::ranges::any_of(queue_, &QueuedMessage::is_lent);
+}
+
+// -- bodies --
+
+std::vector<Stamp> Outbox::bodies_to_read(std::size_t most, std::size_t most_bytes) const {
+    std::vector<Stamp> stamps;
+    std::size_t bytes = 0;
+    for (const QueuedMessage& each : queue_) {
+        if (each.has_body()) break;
+        bytes += each.cost;
+        if (!stamps.empty() && (stamps.size() == most || bytes > most_bytes)) break;
+        stamps.push_back(each.stamp);
+    }
+    return stamps;
+}
+
+/// The queue begins with those that were asked for, unless some were dropped or sent meanwhile.
+Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
+                         OwnerId owner) {
+    Queue lost;
+    auto body = found.begin();
+    auto entry = queue_.begin();
+    for (const Stamp stamp : asked) {
+        const bool is_stored = body != found.end() && (*body)->stamp == stamp;
+        if (entry != queue_.end() && entry->stamp == stamp) {
+            const auto here = entry++;
+            if (is_stored && !here->has_body()) {
+                here->put_body(*body, owner);
+                count_body(here);
+            } else if (!here->has_body()) {
+                lost.push_back(dequeue(here));
+            }
+        }
+        if (is_stored) ++body;
+    }
+    return lost;
+}
+
+void Outbox::drop_body(QueuedDelivery& delivery) {
+    QueuedMessage& message = *delivery.place;
+    queued_in_memory_ -= message.cost;
+    totals_.bytes_in_memory -= message.cost;
+    message.drop_body();
 }
 
 }  // namespace pulsegate

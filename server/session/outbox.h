@@ -12,6 +12,7 @@
 
 #include "server/message.h"
 #include "server/session/journal.h"
+#include "server/session/queued_message.h"
 #include "server/session/sender_shares.h"
 
 namespace pulsegate {
@@ -38,7 +39,10 @@ public:
     /// is done; null: nothing is stored.
     struct Totals {
         std::size_t messages = 0;
-        std::size_t bytes = 0;
+        std::size_t bytes = 0;            ///< with their bodies
+        std::size_t bytes_in_memory = 0;  ///< of those whose bodies are
+        boost::intrusive::list<QueuedDelivery, boost::intrusive::constant_time_size<false>>
+            for_the_store{};       ///< bodies in memory that need not be, the oldest first
         std::uint64_t spared = 0;  ///< acknowledged before they had to be stored, since the start
         Journal* journal = nullptr;
     };
@@ -72,10 +76,26 @@ public:
 
     /// Queues a new message.
     void enqueue(Delivery delivery);
+    /// Queues what was in a queue before: in another one, or before a restart.
+    void enqueue(Queue messages);
 
     /// The message to send next: first those to be sent again, then the queue, oldest first. Null
-    /// if there is none, or the window is full.
-    const InFlight* send_next(std::uint16_t window, std::uint16_t last);
+    /// if there is none, the window is full, or its body is to be read first.
+    InFlight* send_next(std::uint16_t window, std::uint16_t last);
+
+    /// Is the next one to be read from the store?
+    bool awaits_body() const {
+        return interrupted_.empty() && !queue_.empty() && !queue_.front().has_body();
+    }
+    /// The stamps of the first messages in the queue that are to be read: so many, and of so many
+    /// bytes, but at least one.
+    std::vector<Stamp> bodies_to_read(std::size_t most, std::size_t most_bytes) const;
+    /// Those `asked` for were read; the queue is that of `owner`. Returns those that the store does
+    /// not have any more: they are removed.
+    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
+                     OwnerId owner);
+    /// Leaves the body of one of this outbox to the store.
+    void drop_body(QueuedDelivery& delivery);
 
     /// Puts in flight what was so before a restart, in the order of sending.
     void restore(Delivery delivery, std::uint16_t packet_id, bool released);
@@ -100,14 +120,21 @@ public:
 
     /// Makes room in a full queue for the message `next`: removes the oldest one of the user who
     /// would have the most bytes in it. Nothing if that is `next` itself.
-    std::optional<Delivery> take_surplus(const Delivery& next);
+    std::optional<QueuedMessage> take_surplus(const Delivery& next);
     /// Entries examined for it, about.
     std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
-    /// order of sending; `sent` is false for queued messages.
+    /// order of sending; `sent` is false for queued messages. It does not ask for those whose
+    /// bodies are only in the store.
     template <class Wanted>
     std::vector<Delivery> take_if(Wanted wanted);
+
+    /// Removes all that is queued.
+    Queue take_queue();
+    /// Removes what was lent, sent or not, in the order of sending.
+    Queue take_lent();
+    bool has_lent() const;
 
     /// Calls `visit(packet_id)` for each message that awaits PUBCOMP, the oldest first.
     template <class Visit>
@@ -121,13 +148,6 @@ public:
     std::size_t count_lost() { return ++lost_; }
     std::size_t take_lost();
 
-    template <class Wanted>
-    bool any_of(Wanted wanted) const {
-        const auto in_flight = [&](const InFlight& entry) { return wanted(entry.delivery); };
-        return std::ranges::any_of(interrupted_, in_flight) ||
-               std::ranges::any_of(sent_, in_flight) || std::ranges::any_of(queue_, wanted);
-    }
-
     /// Are there messages to send before a new one?
     bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
     bool idle() const { return sent_.empty() && !unsent() && lost_ == 0; }
@@ -137,7 +157,9 @@ public:
     std::size_t queued() const { return queue_.size(); }
     std::size_t queued_bytes() const { return queued_bytes_; }
     /// Of all messages, those in flight included.
-    std::size_t bytes() const { return queued_bytes_ + in_flight_bytes_; }
+    std::size_t bytes_in_memory() const {
+        return queue_.size() * sizeof(QueuedMessage) + queued_in_memory_ + in_flight_bytes_;
+    }
 
 private:
     // Not deques: an empty one takes 600 bytes, and most lists hold one message.
@@ -148,21 +170,24 @@ private:
     void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
-    Delivery dequeue(std::list<Delivery>::iterator entry);
+    void count_queued(Queue::iterator entry);
+    void count_body(Queue::iterator entry);
+    QueuedMessage dequeue(Queue::iterator entry);
     void count_shares();
 
     Totals& totals_;
     List sent_;         ///< in flight on this connection, the oldest first
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
-    std::list<Delivery> queue_;
+    Queue queue_;
     std::size_t queued_bytes_ = 0;
+    std::size_t queued_in_memory_ = 0;
     std::size_t in_flight_bytes_ = 0;  ///< and of those that were interrupted
 
     /// Of a queue that was full, until it is empty.
     struct Surplus {
         SenderShares shares;
         SenderShares::Sender largest = 0;
-        std::list<Delivery>::iterator from;  ///< no message of `largest` stands before it
+        Queue::iterator from;  ///< no message of `largest` stands before it
     };
     std::unique_ptr<Surplus> surplus_;
 
@@ -183,7 +208,8 @@ std::vector<Delivery> Outbox::take_if(Wanted wanted) {
         }
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);
-        if (wanted(*entry, false)) taken.push_back(dequeue(entry));
+        if (entry->has_body() && wanted(entry->in_memory->delivery, false))
+            taken.push_back(std::move(dequeue(entry).in_memory->delivery));
         entry = next;
     }
     return taken;

@@ -182,11 +182,13 @@ void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     while (full())
         if (!make_room(session, delivery)) return;
     const Outbox* outbox = exchanges.outbox();
-    const bool grows = outbox && outbox->queued() > 0;
+    // What is stored need not be in memory.
+    const bool grows = outbox && outbox->queued() > 0 && session.state.owner == 0;
     if (grows && host_.memory() != MemoryState::plenty && !make_room(session, delivery)) return;
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
     exchanges.enqueue(waiting_, stored);
+    leave_to_store();
 }
 
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
@@ -194,18 +196,22 @@ void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
 bool PacketSender::make_room(Session& session, const Delivery& delivery) {
     const auto taken = session.state.exchanges().take_surplus(delivery);
     work_ += session.state.exchanges().outbox()->senders_queued();
-    drop(taken ? *taken : delivery);
-    count_lost(session, taken ? *taken->message : *delivery.message);
-    return taken.has_value();
-}
-
-void PacketSender::count_lost(Session& session, const Message& lost) {
+    if (taken)
+        drop(session, *taken);
+    else
+        drop(delivery);
     ++counters_.dropped_queue_full;
     if (session.state.exchanges().count_lost() == 1)
         log_limited(spdlog::level::warn,
                     "client {} of user {}: queue full, dropping the oldest messages of those who "
-                    "have most in it, the first to {}",
-                    quoted(session.client), quoted(session.user.name), quoted(lost.topic));
+                    "have most in it",
+                    quoted(session.client), quoted(session.user.name));
+    return taken.has_value();
+}
+
+void PacketSender::drop(const Session& session, const QueuedMessage& message) {
+    const OwnerId owner = message.owner_in(session.state.owner);
+    if (owner != 0) journal_.done(owner, message.stamp);
 }
 
 void PacketSender::report_lost(Session& session) {
@@ -226,8 +232,9 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     while (keeps_up(session)) {
-        const auto* next = exchanges.send_next(session.terms.receive_maximum);
+        auto* next = exchanges.send_next(session.terms.receive_maximum);
         if (!next) break;
+        if (next->delivery.lent) own(session, next->delivery, now);
         PublishEncoder encoder(*next->delivery.message, now);
         if (!send_publish(session, next->delivery, next->packet_id, next->again, encoder, now))
             exchanges.discard(next->packet_id);
@@ -237,9 +244,53 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     // acknowledgement continues.
     const bool more = exchanges.unsent() || (session.replay && session.replay->waiting);
     const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
-    if (more && !window_full) session.link->notify_when_drained();
+    if (exchanges.awaits_body() && keeps_up(session))
+        reader_.read(session);
+    else if (more && !window_full)
+        session.link->notify_when_drained();
     const Outbox* outbox = exchanges.outbox();
     if (!outbox || outbox->queued() == 0) report_lost(session);
+}
+
+/// What the inbox has lent keeps its place in the store, but at QoS 2: the client's packet
+/// identifier must be stored with the message.
+void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
+    if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
+    store_for(session.state.owner, delivery, DebtSource(), now);
+    delivery.lent = delivery.owner != session.state.owner;
+}
+
+// -- bodies --
+
+/// When too much is in memory, the oldest messages in the queues are left to the store.
+void PacketSender::leave_to_store() {
+    const std::size_t most = host_.memory() == MemoryState::plenty ? queue_memory_ : 0;
+    auto& oldest = waiting_.for_the_store;
+    while (waiting_.bytes_in_memory > most && !oldest.empty()) {
+        QueuedDelivery& next = oldest.front();
+        const Stamp stamp = next.delivery.message->stamp;
+        if (!journal_.is_committed(next.unit) || receipts_.is_collected(stamp)) return;
+        if (receipts_.was_refused(stamp))
+            next.unlink();
+        else
+            next.outbox->drop_body(next);
+    }
+}
+
+Session* PacketSender::receive(const MessagesRead& read) {
+    thread_.assert_here();
+    Session* const session = reader_.receive(read);
+    if (!session) return nullptr;
+    const OwnerId owner = session->state.owner;
+    const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found, owner);
+    for (const QueuedMessage& message : lost) drop(*session, message);
+    if (lost.empty()) return session;
+    counters_.dropped_damaged += lost.size();
+    log_limited(spdlog::level::err,
+                "client {} of user {}: {} waiting messages are lost: the store does not have them "
+                "any more, or they are damaged",
+                quoted(session->client), quoted(session->user.name), lost.size());
+    return session;
 }
 
 void PacketSender::resume(Session& session, Millis now) {

@@ -7,10 +7,12 @@
 #include "server/base/clock.h"
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
+#include "server/session/body_reader.h"
 #include "server/session/broker_host.h"
 #include "server/session/publish_encoder.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
+#include "server/session/shard_place.h"
 
 namespace pulsegate {
 
@@ -19,13 +21,15 @@ namespace pulsegate {
 /// thread.
 class PacketSender {
 public:
-    PacketSender(const BrokerSettings& settings, BrokerHost& host, Journal& journal,
-                 Receipts& receipts, Counters& counters)
+    PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
+                 Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
+          queue_memory_(settings.queue_memory / place.count),
           host_(host),
           journal_(journal),
           receipts_(receipts),
-          counters_(counters) {
+          counters_(counters),
+          reader_(host, journal) {
         waiting_.journal = &journal;
     }
 
@@ -57,8 +61,16 @@ public:
     /// The same for all who take longer than `ack_patience`.
     void store_overdue(Millis now);
 
-    /// The session will not get this delivery of its queue.
+    /// The session will not get this delivery.
     void drop(const Delivery& delivery);
+
+    /// Messages of the session's queue were read. Returns the session, if it waits for more than
+    /// that; or null.
+    Session* receive(const MessagesRead& read);
+    /// The session's connection has ended.
+    void stop_reading(const Session& session) { reader_.forget(session); }
+    /// Once a second.
+    void tick() { reader_.tick(); }
 
     /// Is the client connected, with room in its window and its backlog?
     bool keeps_up(const Session& session) const;
@@ -94,17 +106,21 @@ private:
     void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
     void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
     void wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
+    void own(Session& session, Delivery& delivery, Millis now);
     bool make_room(Session& session, const Delivery& delivery);
-    void count_lost(Session& session, const Message& lost);
+    void drop(const Session& session, const QueuedMessage& message);
+    void leave_to_store();
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
     void report_lost(Session& session);
 
     const BrokerSettings& settings_;
+    const std::size_t queue_memory_;
     BrokerHost& host_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
     Outbox::Totals waiting_;
+    BodyReader reader_;
     boost::intrusive::list<Unstored, boost::intrusive::constant_time_size<false>>
         unstored_;                     ///< in the order in which they are due
     bool overdue_call_waits_ = false;  ///< the host was asked to call `store_overdue`

@@ -99,6 +99,7 @@ void Receipts::stored(const MessageStored& message) {
     if (found == collected_.end()) return;
     const auto waiting = std::move(found->second);
     collected_.erase(found);
+    if (message.refused) refused_.insert(message.stamp);
     for (const ReceiptId receipt : waiting) settle(receipt, message.refused);
 }
 

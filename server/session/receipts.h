@@ -4,6 +4,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -88,6 +89,10 @@ public:
     /// If the message is not stored yet, the receipt gets a part that is settled when it is.
     void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
     void stored(const MessageStored& message);
+    /// Are its receivers being collected, and it is not stored yet?
+    bool is_collected(Stamp stamp) const { return collected_.contains(stamp); }
+    /// Did the store refuse it, so that the publisher's shard hands it in again, some time?
+    bool was_refused(Stamp stamp) const { return refused_.contains(stamp); }
 
     /// The session's connection has ended: nobody waits for its answers.
     void forget(Session& session);
@@ -105,6 +110,7 @@ private:
     BrokerHost& host_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
     boost::unordered_flat_map<Stamp, std::vector<ReceiptId>> collected_;  ///< who waits for it
+    boost::unordered_flat_set<Stamp> refused_;  ///< of `collected_`, while the disk was in trouble
     ReceiptId last_ = 0;
     bool closed_ = false;
     [[no_unique_address]] OwnerThread thread_;

@@ -69,18 +69,26 @@ void Restore::will(const PutWill& stored) {
     session->set_will(std::move(will));
 }
 
-void Restore::message(const MessageRef& message, const Receiver& receiver) {
+bool Restore::waiting(const WaitingMessage& stored, const Receiver& receiver) {
     Session* const session = find(receiver.owner);
-    if (!session) return;
+    if (!session) return true;
+    if (exchanges_.contains({receiver.owner, stored.stamp})) return false;
+    Queue message;
+    message.emplace_back(stored, receiver);
+    session->state.exchanges().enqueue(sender_.waiting(), std::move(message));
+    return true;
+}
+
+void Restore::message(const MessageRef& message, const Receiver& receiver) {
+    const auto sent = exchanges_.find({receiver.owner, message->stamp});
     const Delivery delivery{.message = message,
                             .qos = receiver.qos,
                             .retain = receiver.retain,
                             .owner = receiver.owner,
                             .identifiers = receiver.identifiers};
-    Exchanges& exchanges = session->state.exchanges();
-    const auto sent = exchanges_.find({receiver.owner, message->stamp});
-    if (sent == exchanges_.end()) return exchanges.enqueue(sender_.waiting(), delivery);
-    exchanges.restore(sender_.waiting(), delivery, sent->second, false);
+    find(receiver.owner)
+        ->state.exchanges()
+        .restore(sender_.waiting(), delivery, sent->second, false);
     exchanges_.erase(sent);
 }
 

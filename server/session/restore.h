@@ -38,7 +38,9 @@ public:
     void incoming(PutIncoming stored);
     void exchange(PutExchange stored, bool released);
     void will(const PutWill& stored);
-    /// A message that waits; the older ones first.
+    /// A message that waits; the older ones first. False if it was under way to the client at QoS
+    /// 2: `message` is to be called.
+    bool waiting(const WaitingMessage& stored, const Receiver& receiver);
     void message(const MessageRef& message, const Receiver& receiver);
 
     /// Nobody is connected yet: the sessions' expiry goes on, or begins if it had not.

@@ -4,13 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "server/message.h"
+
 namespace pulsegate {
 
 /// How many bytes of a full queue are whose: the sender with the most loses first, so that nobody
-/// can empty a queue of what others have put into it. Senders are fingerprints of users.
+/// can empty a queue of what others have put into it.
 class SenderShares {
 public:
-    using Sender = std::uint64_t;
+    /// Half of a user's fingerprint: two users who share it have one share, and nobody can choose
+    /// whose.
+    using Sender = std::uint32_t;
+    static Sender sender(const Message& message) { return static_cast<Sender>(message.sender); }
 
     void add(Sender sender, std::size_t bytes) { bytes_[sender] += bytes; }
 

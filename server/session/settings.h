@@ -31,6 +31,7 @@ struct BrokerSettings {
     Millis max_session_expiry = 7 * 24 * 3600 * Millis{1000};
     std::size_t persistent_session_quota = 500'000;
     std::size_t persistent_session_bytes = 1024 * 1024 * 1024;
+    std::size_t queue_memory = 64 * 1024 * 1024;
     std::size_t max_queued_messages = 10'000;
     std::size_t max_queued_bytes = 4 * 1024 * 1024;
 

@@ -74,6 +74,14 @@ struct UnitDone {
     std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
 };
 
+/// To the shard itself: messages of a session's queue were read from the store.
+struct MessagesRead {
+    SessionId session;
+    bool refused;  ///< the store was in trouble
+    std::vector<Stamp> asked;
+    std::vector<MessageRef> found{};  ///< in their order
+};
+
 /// To the shard itself: a client's delayed message is cancelled, or it was not there.
 struct DelayedCancelled {
     ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
@@ -118,7 +126,7 @@ struct GroupReturn {
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
     std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
-                 MessageStored, JournalTurn, UnitDone, DelayedCancelled, DelayedDue, DelayedTurn,
-                 GroupMembership, GroupDelivery, GroupReturn>;
+                 MessageStored, JournalTurn, UnitDone, MessagesRead, DelayedCancelled, DelayedDue,
+                 DelayedTurn, GroupMembership, GroupDelivery, GroupReturn>;
 
 }  // namespace pulsegate

@@ -85,6 +85,38 @@ class RestartTest(unittest.TestCase):
             self.assertEqual(self.subscribe(gateway, *newcomer), [f"inbox/newcomer {payload}" for _, payload in sent])
             self.assertEqual(self.subscribe(gateway, *newcomer), [])
 
+    def test_what_waits_is_left_on_disk_and_read_in_order(self):
+        payloads = [f"{i} {'.' * 2000}" for i in range(600)]
+        bob = ["-i", "bob", "-c", "-q", "2", "-t", "chat/#"]
+        with self.start("--queue-memory", "0") as gateway:
+            self.assertEqual(self.subscribe(gateway, *bob), [])
+            publisher = paho.Client("ann")
+            publisher.max_inflight_messages_set(100)
+            publisher.connect("127.0.0.1", gateway.port)
+            publisher.loop_start()
+            sent = [publisher.publish("chat/bob" if i % 3 else "inbox/newcomer", payload, 1 + i % 2)
+                    for i, payload in enumerate(payloads)]
+            for message in sent:
+                message.wait_for_publish(10)
+            publisher.disconnect()
+            publisher.loop_stop()
+            # Some are acknowledged, and the rest waits again.
+            received = self.subscribe(gateway, *bob, "-C", "50")
+            wait_until(lambda: gateway.get_json("/api/v1/users/bob")[1]["state"] == "offline")
+        with self.start("--queue-memory", "0") as gateway:
+            received += self.subscribe(gateway, *bob)
+            newcomer = ["-u", "newcomer", "-i", "phone", "-q", "2", "-t", "nothing"]
+            received += self.subscribe(gateway, *newcomer)
+            for topic, remainders in (("chat/bob", (1, 2)), ("inbox/newcomer", (0,))):
+                for qos in (1, 2):  # each has its own order
+                    expected = [f"{topic} {payload}" for i, payload in enumerate(payloads)
+                                if i % 3 in remainders and 1 + i % 2 == qos]
+                    found = [line for line in received if line in set(expected)]
+                    self.assertEqual(list(dict.fromkeys(found)), expected)
+                    if qos == 2:
+                        self.assertEqual(len(found), len(expected))
+            self.assertEqual(gateway.metric("pulsegate_messages_dropped_total", reason="damaged"), 0)
+
     def test_who_was_online_when_the_gateway_was_killed_is_offline(self):
         with self.killed() as gateway:
             gateway.connect("ann")

@@ -22,7 +22,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",
             "ban-time", "duel-takeovers", "max-packet-size", "max-client-id-length", "output-budget", "receive-maximum", "max-inflight",
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
-            "persistent-session-bytes", "max-queued-messages", "max-queued-bytes", "retain-available",
+            "persistent-session-bytes", "queue-memory", "max-queued-messages", "max-queued-bytes", "retain-available",
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
             "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",

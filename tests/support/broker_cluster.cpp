@@ -92,6 +92,14 @@ void BrokerCluster::submit(unsigned from, std::vector<Operation> operations) {
                    }});
 }
 
+void BrokerCluster::read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps) {
+    store->read_messages(stamps, [=, this](Outcome outcome, const auto& stored) {
+        MessagesRead read{session, outcome == Outcome::refused, stamps};
+        for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
+        in_transit_[{from, from}].push_back(ShardMessage(std::move(read)));
+    });
+}
+
 std::vector<BrokerCluster::Pair> BrokerCluster::pairs_with_messages() const {
     std::vector<Pair> pairs;
     for (const auto& [pair, queue] : in_transit_)

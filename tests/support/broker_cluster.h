@@ -114,6 +114,9 @@ private:
         void submit(std::vector<Operation> operations, bool) override {
             cluster.submit(index, std::move(operations));
         }
+        void read_messages(SessionId session, std::vector<Stamp> stamps) override {
+            cluster.read_messages(index, session, std::move(stamps));
+        }
         void call_store_overdue(Millis when) override { cluster.overdue_[index] = when; }
         // Delayed messages need a gateway.
         std::uint32_t next_delayed_number() override { return 1; }
@@ -131,6 +134,7 @@ private:
     void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
                  PendingReceipt* receipt);
     void submit(unsigned from, std::vector<Operation> operations);
+    void read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps);
 
     const BrokerSettings settings_;
     std::vector<std::unique_ptr<Node>> nodes_;
