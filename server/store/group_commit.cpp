@@ -53,6 +53,7 @@ GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& 
       delayed_(delayed),
       writer_(database, index, delayed),
       reader_(database),
+      file_size_(database),
       begin_(database, "BEGIN IMMEDIATE"),
       commit_(database, "COMMIT"),
       floor_(floor),
@@ -80,6 +81,7 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     writer_.begin();
     begin_.run();
     remove_dead();
+    file_size_.shrink();
     std::size_t done = 0;
     while (done < count.value_or(requests.size()) && database_.ok()) {
         if (!count && done > 0 && is_full()) break;
@@ -138,6 +140,7 @@ void GroupCommit::keep_floor() {
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
+    file_size_.measure();
     writer_.committed();
     index_.forget_dead(removed_);
     for (std::size_t i = 0; i < count; ++i) {

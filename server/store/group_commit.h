@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/store/database.h"
+#include "server/store/file_size.h"
 #include "server/store/request.h"
 #include "server/store/store_reader.h"
 #include "server/store/unit_writer.h"
@@ -29,10 +30,15 @@ public:
     void write_floor() { floor_ = 0; }
 
     /// Is there something to write without requests?
-    bool has_work() const { return !index_.dead().empty() || floor_is_due(); }
+    bool has_work() const {
+        return !index_.dead().empty() || file_size_.is_to_shrink() || floor_is_due();
+    }
 
     /// Messages to be deleted by the next commits.
     std::size_t dead() const { return index_.dead().size(); }
+
+    FileSize& file_size() { return file_size_; }
+    const FileSize& file_size() const { return file_size_; }
 
 private:
     std::size_t attempt(std::deque<Request>& requests, std::optional<std::size_t> count);
@@ -49,6 +55,7 @@ private:
     DelayedTable& delayed_;
     UnitWriter writer_;
     StoreReader reader_;
+    FileSize file_size_;
     Statement begin_;
     Statement commit_;
     Stamp floor_;       ///< committed

@@ -102,6 +102,8 @@ public:
     virtual std::int64_t next_delayed() const = 0;
     /// The delayed messages of a user, or of all.
     virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
+    /// What is stored takes so much room.
+    virtual std::size_t bytes() const = 0;
     /// Is the disk in trouble, and everything refused?
     virtual bool refusing() const = 0;
 };

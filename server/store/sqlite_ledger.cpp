@@ -111,7 +111,7 @@ void SqliteLedger::idle() {
 
 SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
     constexpr std::size_t many = 1000;
-    if (commits_.dead() > many) return 0s;
+    if (commits_.dead() > many || commits_.file_size().is_to_shrink()) return 0s;
     return commits_.dead() > 0 || unsynced_ ? 1s : 10s;
 }
 
@@ -179,9 +179,10 @@ void SqliteLedger::answer(std::size_t count) {
 
 void SqliteLedger::keep_wal_short() {
     const auto bytes = static_cast<std::size_t>(database_.wal_pages()) * page_size;
-    if (bytes <= options_.wal_bytes || Clock::now() < next_checkpoint_) return;
+    const bool is_due = bytes > options_.wal_bytes || commits_.file_size().awaits_checkpoint();
+    if (!is_due || Clock::now() < next_checkpoint_) return;
     database_.checkpoint(SQLITE_CHECKPOINT_RESTART);
-    if (database_.ok()) return;
+    if (database_.ok()) return commits_.file_size().checkpointed();
     // Nothing is lost: the WAL keeps everything until a checkpoint has succeeded.
     spdlog::error("the log can't be copied into the database: {}", database_.error_text());
     database_.clear_error();

@@ -58,6 +58,7 @@ public:
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return delayed_.total(user);
     }
+    std::size_t bytes() const override { return commits_.file_size().used(); }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
 
     /// Copies the database to a file. The copy has all that was committed before this, and opens as
