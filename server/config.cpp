@@ -319,6 +319,10 @@ void add_general(Settings& settings, Config& config) {
         "When what is stored is forced to the disk: always before it is acknowledged; once "
         "a second, and a power cut may take that second; or when the system likes",
         [&](auto& name, auto& text) { config.fsync = parse_fsync(name, text); });
+    settings.size("max-data-bytes", config.max_data_bytes, 16 * 1024 * 1024, most_bytes,
+                  "4/5 of what the disk has",
+                  "How much of the disk is used; beyond it queues grow no more, and the sessions "
+                  "for which most waits end");
     settings.any("log-level", "LEVEL", "info",
                  "What to log to standard error: debug, info, warn or error",
                  [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });

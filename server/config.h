@@ -57,6 +57,7 @@ struct Config : BrokerSettings {
     std::string events;
     std::string data;  ///< the folder; "": nothing is stored
     Fsync fsync = Fsync::always;
+    std::size_t max_data_bytes = 0;  ///< 0: four fifths of what the disk has for it
     spdlog::level::level_enum log_level = spdlog::level::info;
 };
 

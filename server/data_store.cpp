@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <optional>
@@ -121,12 +122,20 @@ private:
     std::size_t users_ = 0;
 };
 
+/// Of the disk, for what is stored.
+std::size_t usual_share(const std::string& folder, std::size_t stored) {
+    if (folder.empty()) return std::numeric_limits<std::size_t>::max();
+    return (std::filesystem::space(folder).available + stored) / 5 * 4;
+}
+
 }  // namespace
 
 DataStore::DataStore(const Settings& settings)
     : is_kept_(!settings.folder.empty()),
       ledger_(std::make_unique<SqliteLedger>(
-          SqliteLedger::Options{.folder = settings.folder, .fsync = settings.fsync})) {}
+          SqliteLedger::Options{.folder = settings.folder, .fsync = settings.fsync})),
+      max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
+                                         : usual_share(settings.folder, ledger_->bytes())) {}
 
 DataStore::~DataStore() = default;
 
@@ -167,6 +176,8 @@ void DataStore::read_messages(std::vector<Stamp> stamps, std::function<void(Read
     };
     ledger_->read_messages(std::move(stamps), std::move(answer));
 }
+
+std::size_t DataStore::bytes() const { return ledger_->bytes(); }
 
 Ledger& DataStore::ledger() { return *ledger_; }
 

@@ -23,6 +23,7 @@ public:
     struct Settings {
         std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
+        std::size_t max_bytes = 0;  ///< 0: four fifths of what the disk has for it
     };
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
@@ -35,6 +36,11 @@ public:
 
     /// Does it outlive the process? If not, it is for delayed messages only.
     bool is_kept() const { return is_kept_; }
+
+    /// Should nothing grow that need not? From any thread.
+    bool is_full() const { return bytes() > max_bytes_; }
+    std::size_t bytes() const;
+    std::size_t max_bytes() const { return max_bytes_; }
 
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -65,6 +71,7 @@ public:
 private:
     const bool is_kept_;
     std::unique_ptr<SqliteLedger> ledger_;
+    const std::size_t max_bytes_;
     std::atomic<OwnerId> next_owner_{1};
     std::atomic<std::uint32_t> next_delayed_{1};
 };

@@ -90,7 +90,8 @@ Server::Server(const Config& config) try
                 fmt::format("events: {}; name a file that can be written, or -", error.what()));
         }
     }
-    store_ = std::make_unique<DataStore>(DataStore::Settings{config_.data, config_.fsync});
+    store_ = std::make_unique<DataStore>(DataStore::Settings{
+        .folder = config_.data, .fsync = config_.fsync, .max_bytes = config_.max_data_bytes});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/data_store.h"
 #include "server/item_weight.h"
 #include "server/transport/connection.h"
 #include "server/transport/turn_work.h"
@@ -118,6 +119,8 @@ ShardStatus Shard::status() const {
                        .spared = broker_.spared(),
                        .delayed = index_ == 0 ? peers_.delayed_total(std::nullopt) : DelayedTotal{},
                        .store_refuses = broker_.journal().is_refused(),
+                       .data_bytes = index_ == 0 ? peers_.store().bytes() : 0,
+                       .max_data_bytes = index_ == 0 ? peers_.store().max_bytes() : 0,
                        .logins_waiting = logins_.waiting(),
                        .backlog = transport_.backlog(),
                        .tick = wheel.now(),

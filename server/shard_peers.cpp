@@ -46,6 +46,8 @@ bool ShardPeers::stores() const { return store_.is_kept(); }
 
 OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
 
+bool ShardPeers::is_store_full() const { return store_.is_full(); }
+
 void ShardPeers::submit(std::vector<Operation> operations, bool urgent) {
     Shard& shard = *shards_[index_];
     store_.submit(std::move(operations), urgent,

@@ -30,6 +30,7 @@ public:
     /// All shards, its own included, by index; before they run.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
 
+    const DataStore& store() const { return store_; }
     Shard& operator[](unsigned shard) { return *shards_[shard]; }
 
     /// Does too much wait for a shard that messages were sent to?
@@ -43,6 +44,7 @@ public:
     MemoryState memory() const override;
     bool stores() const override;
     OwnerId next_owner() override;
+    bool is_store_full() const override;
     void submit(std::vector<Operation> operations, bool urgent) override;
     void read_messages(SessionId session, std::vector<Stamp> stamps) override;
     void call_store_overdue(Millis when) override;

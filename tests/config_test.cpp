@@ -108,6 +108,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"events", "changes.jsonl"},
     {"data", "state"},
     {"fsync", "1s"},
+    {"max-data-bytes", "2GiB"},
     {"log-level", "debug"},
 };
 
@@ -128,6 +129,7 @@ void check_unusual(const Config& config) {
     CHECK(hook.token_file == "token");
     CHECK(config.data == "state");
     CHECK(config.fsync == Fsync::each_second);
+    CHECK(config.max_data_bytes == std::size_t{2} * 1024 * 1024 * 1024);
     CHECK(config.shards == 3);
     CHECK(config.idle_timeout == 90'000);
     CHECK(config.strict_idle_timeout);

@@ -225,6 +225,10 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      count(&Counters::delayed_published));
     families.gauge("pulsegate_store_refuses", "1: the disk is in trouble, and nothing is stored.",
                    [](const ShardStatus& shard) { return shard.store_refuses ? 1u : 0u; });
+    families.gauge("pulsegate_store_bytes", "What is stored takes so much of the disk.",
+                   state(&ShardStatus::data_bytes));
+    families.gauge("pulsegate_store_max_bytes", "What it may take, see max-data-bytes.",
+                   state(&ShardStatus::max_data_bytes));
     families.gauge("pulsegate_subscriptions", "Subscriptions.", state(&ShardStatus::subscriptions));
     families.gauge("pulsegate_users_known", "Users known, online or offline.",
                    state(&ShardStatus::users));

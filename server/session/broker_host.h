@@ -46,6 +46,8 @@ public:
     /// Does anything outlive the process?
     virtual bool stores() const = 0;
     virtual OwnerId next_owner() = 0;
+    /// Does what is stored take too much room, so that nothing should grow that need not?
+    virtual bool is_store_full() const = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order.
     virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
     /// Reads messages. A MessagesRead for the session follows.

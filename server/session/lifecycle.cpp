@@ -30,7 +30,7 @@ struct Holder {
     unsigned holders = 0;  ///< users who take anything
 };
 
-std::size_t bytes_held(const User& user) {
+std::size_t bytes_in_memory(const User& user) {
     std::size_t sum = user.kept;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
@@ -41,8 +41,17 @@ std::size_t bytes_held(const User& user) {
     return sum;
 }
 
+/// Of all that waits for the user's clients.
+std::size_t bytes_waiting(const User& user) {
+    std::size_t sum = 0;
+    for (const Device& device : user.devices)
+        if (const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox())
+            sum += outbox->queued_bytes();
+    return sum;
+}
+
 /// The one who has been so for longest, of two with as much.
-Holder largest_holder(const Presence& presence) {
+Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const User&)) {
     Holder largest;
     presence.visit({}, SIZE_MAX, [&](User& user) {
         const auto bytes = bytes_held(user);
@@ -396,7 +405,17 @@ bool Lifecycle::expire(Millis now) {
         end_disconnected(session, "its session expiry has passed", now);
     };
     const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
+    make_room_in_store(now);
     return make_room(now) || more_due;
+}
+
+void Lifecycle::make_room_in_store(Millis now) {
+    constexpr Millis until_it_shows = 5000;
+    if (!memory_.is_store_full() || now < next_room_in_store_) return;
+    const auto holder = largest_holder(presence_, bytes_waiting);
+    if (holder.bytes <= worth_ending) return;
+    next_room_in_store_ = now + until_it_shows;
+    end_largest(*holder.user, "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
 /// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
@@ -406,7 +425,7 @@ bool Lifecycle::make_room(Millis now) {
     const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
     const bool exceeded = memory_.exceeded();
     if (!exceeded && !sessions_.over_budget(queued)) return false;
-    const auto holder = largest_holder(presence_);
+    const auto holder = largest_holder(presence_, bytes_in_memory);
     const auto equal_share =
         settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
     const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);

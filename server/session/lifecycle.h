@@ -71,6 +71,7 @@ private:
     bool may_publish(const Session& session, const StoredWill& will) const;
     void end_disconnected(Session& session, const char* why, Millis now);
     bool make_room(Millis now);
+    void make_room_in_store(Millis now);
     void end_largest(User& user, const char* why, Millis now);
 
     const BrokerSettings& settings_;
@@ -90,6 +91,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
+    Millis next_room_in_store_ = 0;
 };
 
 /// The user of a client; `client` is its client id.

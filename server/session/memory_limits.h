@@ -29,6 +29,8 @@ public:
     std::optional<Refusal> objection_to_will(const User& user, std::size_t more) const;
 
     /// Is memory-budget exceeded?
+    /// Does what is stored take too much room?
+    bool is_store_full() const { return host_.is_store_full(); }
     bool exceeded() const { return host_.memory() == MemoryState::exceeded; }
 
 private:

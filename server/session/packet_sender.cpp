@@ -182,9 +182,10 @@ void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     while (full())
         if (!make_room(session, delivery)) return;
     const Outbox* outbox = exchanges.outbox();
-    // What is stored need not be in memory.
-    const bool grows = outbox && outbox->queued() > 0 && session.state.owner == 0;
-    if (grows && host_.memory() != MemoryState::plenty && !make_room(session, delivery)) return;
+    const bool grows = outbox && outbox->queued() > 0;
+    const bool is_short =
+        session.state.owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
+    if (grows && is_short && !make_room(session, delivery)) return;
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
     exchanges.enqueue(waiting_, stored);

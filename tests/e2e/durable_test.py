@@ -117,6 +117,27 @@ class RestartTest(unittest.TestCase):
                         self.assertEqual(len(found), len(expected))
             self.assertEqual(gateway.metric("pulsegate_messages_dropped_total", reason="damaged"), 0)
 
+    def test_a_user_for_whom_too_much_waits_loses_it_before_the_disk_is_full(self):
+        limits = ["--max-data-bytes", "16MiB", "--max-queued-bytes", "64MiB", "--max-byte-rate", "0"]
+        with self.start(*limits) as gateway:
+            for user in ("bob", "mallory"):
+                self.subscribe(gateway, "-u", user, "-i", user, "-c", "-q", "1", "-t", f"chat/{user}")
+            self.publish(gateway, "-q", "1", "-t", "chat/bob", "-m", "hello")
+            publisher = paho.Client("flood")
+            publisher.max_inflight_messages_set(1000)
+            publisher.connect("127.0.0.1", gateway.port)
+            publisher.loop_start()
+            sent = [publisher.publish("chat/mallory", "." * 50_000, 1) for _ in range(500)]
+            for message in sent:
+                message.wait_for_publish(20)
+            publisher.disconnect()
+            publisher.loop_stop()
+            gateway.wait_for_log("of user 'mallory': session ended: max-data-bytes is exceeded")
+            wait_until(lambda: gateway.metric("pulsegate_store_bytes") < 1_000_000, what="room in the store")
+            wait_until(lambda: (self.folder / "pulsegate.db").stat().st_size < 12_000_000, what="a smaller file")
+            self.assertEqual(self.subscribe(gateway, "-u", "bob", "-i", "bob", "-c", "-q", "1", "-t", "chat/bob"),
+                             ["chat/bob hello"])
+
     def test_who_was_online_when_the_gateway_was_killed_is_offline(self):
         with self.killed() as gateway:
             gateway.connect("ann")

@@ -89,6 +89,7 @@ public:
 
     Millis now = 1'000'500;
     MemoryState memory = MemoryState::plenty;
+    bool is_store_full = false;
     bool in_slices = false;   ///< the test calls `Broker::go_on`
     Ledger* store = nullptr;  ///< null: nothing is stored
 
@@ -111,6 +112,7 @@ private:
         MemoryState memory() const override { return cluster.memory; }
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
+        bool is_store_full() const override { return cluster.is_store_full; }
         void submit(std::vector<Operation> operations, bool) override {
             cluster.submit(index, std::move(operations));
         }

@@ -21,6 +21,7 @@ public:
     MemoryState memory() const override { return MemoryState::plenty; }
     bool stores() const override { return true; }
     OwnerId next_owner() override { return 1; }
+    bool is_store_full() const override { return false; }
     void submit(std::vector<Operation>, bool) override {}
     void read_messages(SessionId, std::vector<Stamp>) override {}
     void call_store_overdue(Millis) override {}
