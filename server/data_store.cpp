@@ -54,6 +54,8 @@ public:
         message.retain = true;
         message.retained = true;
         message.stamp = stored.stamp;
+        message.publisher = stored.publisher;
+        message.sender = stored.sender;
         message.expires = as_monotonic_time(stored.expires, now_);
         const auto kept = share(std::move(message));
         for (Broker* broker : brokers_) broker->restore().retained(kept, now_);
@@ -143,6 +145,7 @@ void DataStore::restore(const std::vector<Broker*>& brokers) {
     Restoration restoration(brokers);
     const auto start = ledger_->load(restoration);
     set_stamp_floor(start.floor);
+    set_fingerprint_key(start.key);
     next_owner_ = start.next_owner;
     next_delayed_ = start.next_delayed;
     restoration.finish(*ledger_);

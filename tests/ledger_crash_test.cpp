@@ -83,6 +83,7 @@ PutMessage put(Stamp stamp, std::vector<Receiver> receivers, std::size_t size = 
     return {.stamp = stamp,
             .expires = static_cast<WallMillis>(stamp * 2),
             .flags = static_cast<std::uint32_t>(stamp % 7),
+            .sender = 0xFEDC0000 + static_cast<std::uint32_t>(stamp),
             .message = message(fmt::format("topic/{}", stamp), std::string(size, 'x'), "p"),
             .receivers = std::move(receivers)};
 }
@@ -124,7 +125,10 @@ Script written_script() {
     to.add({put(17, {{.owner = 2}})});  // more receivers
     to.commit();
     to.add({PutWill{.owner = 1, .delay = 5, .message_expiry = 9, .message = message("w", "will")}});
-    to.add({PutRetained{.stamp = 30, .publisher = 77, .message = message("r", "first")}});
+    to.add({PutRetained{.stamp = 30,
+                        .publisher = 77,
+                        .sender = ~std::uint64_t{7},
+                        .message = message("r", "first")}});
     to.commit();
     to.add({PutRetained{.stamp = 29, .message = message("r", "came late")},
             DropRetained{.stamp = 31, .topic = "s"}});

@@ -588,9 +588,13 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
         CHECK(found.waits(3, 1882600456728870912));  // carl, a job
         for (const char* line :
              {"owner 2 0 bob laptop 604800 5", "subscription 3 $share/workers/jobs/+ 1 0 false",
-              "retained 1882600456737259520", "user eve 1795387703646", "body 1882600456713142272"})
+              "retained 1882600456737259520", "user carl 1795387703615",
+              "body 1882600456713142272"})
             CHECK(found.text().find(line) != std::string::npos);
         CHECK(found.text().find("missing") == std::string::npos);
+        const bool has_delayed =
+            found.text().find("delayed 4066165800354971650 eve later") != std::string::npos;
+        CHECK(has_delayed == (version > 1));
         store.fill({delayed(100)});
     }
 }

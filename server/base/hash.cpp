@@ -76,6 +76,19 @@ private:
     std::uint64_t v0_, v1_, v2_, v3_;
 };
 
+/// A hash that has taken in the secret of the process.
+const SipHash& keyed() {
+    static const SipHash begun(random_key());
+    return begun;
+}
+
+SipHash& for_fingerprints() {
+    static SipHash begun(random_key());
+    return begun;
+}
+
+}  // namespace
+
 HashKey random_key() {
     HashKey key;
     // So few bytes come whole, or not at all if a signal comes before the system has randomness.
@@ -83,14 +96,6 @@ HashKey random_key() {
         if (errno != EINTR) throw std::system_error(errno, std::system_category(), "getrandom");
     return key;
 }
-
-/// A hash that has taken in the secret of the process.
-const SipHash& keyed() {
-    static const SipHash begun(random_key());
-    return begun;
-}
-
-}  // namespace
 
 std::uint64_t siphash13(const HashKey& key, std::string_view text) {
     return SipHash(key).finish(text);
@@ -113,6 +118,18 @@ std::uint64_t keyed_hash(std::string_view first, std::string_view second) {
 std::uint64_t stable_hash(std::string_view text) {
     return siphash13({0x07060504'03020100, 0x0F0E0D0C'0B0A0908}, text);
 }
+
+std::uint64_t fingerprint(std::string_view user) {
+    return SipHash(for_fingerprints()).finish(user);
+}
+
+std::uint64_t fingerprint(std::string_view user, std::string_view client) {
+    SipHash hash = for_fingerprints();
+    hash.add(fingerprint(user));
+    return hash.finish(client, sizeof(std::uint64_t));
+}
+
+void set_fingerprint_key(const HashKey& key) { for_fingerprints() = SipHash(key); }
 
 unsigned home_shard(std::string_view name, unsigned shards) {
     return static_cast<unsigned>(stable_hash(name) % shards);

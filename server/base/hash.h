@@ -35,13 +35,25 @@ struct TextHash {
 /// collisions, so no table may be keyed by it.
 std::uint64_t stable_hash(std::string_view text);
 
-/// The home shard of the user, or the shared subscription, with this name.
-unsigned home_shard(std::string_view name, unsigned shards);
-
 struct HashKey {
     std::uint64_t low;   ///< of the 128 bits, the first eight bytes
     std::uint64_t high;  ///< the others
 };
+
+/// Stands for a user, or a user's client, in what outlives the process. It is keyed with a secret
+/// of the store, so that it means the same after a restart and nobody outside can find two names
+/// with the same one.
+std::uint64_t fingerprint(std::string_view user);
+std::uint64_t fingerprint(std::string_view user, std::string_view client);
+
+/// Another secret than a random one, before the first fingerprint is made.
+void set_fingerprint_key(const HashKey& key);
+
+/// 128 random bits of the system. Throws std::system_error.
+HashKey random_key();
+
+/// The home shard of the user, or the shared subscription, with this name.
+unsigned home_shard(std::string_view name, unsigned shards);
 
 /// SipHash-1-3, the function behind all of the above.
 std::uint64_t siphash13(const HashKey& key, std::string_view text);

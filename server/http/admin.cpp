@@ -398,7 +398,7 @@ struct Admin::Impl {
                               "filter is no topic filter; percent-encode '#' as %23, '+' as %2B");
         Retained::Erasure erasure{
             .filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
-        if (user) erasure.sender = keyed_hash(*user);
+        if (user) erasure.sender = fingerprint(*user);
         std::size_t erased = 0;
         for (Shard* const shard : shards) {
             Retained::Erasure here = erasure;

@@ -28,7 +28,7 @@ bool ClientLimits::count_flap(std::string_view user, std::string_view client, un
                               Millis now) {
     thread_.assert_here();
     if (settings_.ban_flaps == 0) return false;
-    const auto key = fingerprint(user, client);
+    const auto key = recent_key(user, client);
     if (flaps_.add(key, now, weight) < settings_.ban_flaps * weight_of_break) return false;
     flaps_.forget(key);
     bans_.add({std::string(user), std::string(client)}, now, now + settings_.ban_time);
@@ -39,7 +39,7 @@ Millis ClientLimits::pause_before_takeover(std::string_view user, std::string_vi
                                            Millis now) {
     thread_.assert_here();
     if (settings_.duel_takeovers == 0) return 0;
-    const unsigned lately = takeovers_.add(fingerprint(user, client), now);
+    const unsigned lately = takeovers_.add(recent_key(user, client), now);
     if (lately <= settings_.duel_takeovers) return 0;
     constexpr Millis shortest = 1000;
     constexpr unsigned most_doublings = 3;

@@ -12,7 +12,7 @@
 namespace pulsegate {
 
 /// A key for two texts. Peers can't choose texts whose keys collide.
-inline std::uint64_t fingerprint(std::string_view first, std::string_view second) {
+inline std::uint64_t recent_key(std::string_view first, std::string_view second) {
     return keyed_hash(first, second);
 }
 

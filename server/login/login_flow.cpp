@@ -224,7 +224,7 @@ void LoginFlow::reject(const Login& login) {
 void LoginFlow::count_wrong_password(const Login& login) {
     const Connect& connect = login.connect();
     const Address& address = login.connection->origin().address;
-    const auto guess = fingerprint(connect.username.value_or(""), connect.password.value_or(""));
+    const auto guess = recent_key(connect.username.value_or(""), connect.password.value_or(""));
     if (!address_limits_.failed(address, guess, login.now)) return;
     log_limited(
         spdlog::level::warn,

@@ -139,7 +139,7 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     Message message = *delayed.message;
     set_will_flags(message, delayed.flags);
     if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
-    if (!delayed.user.empty()) message.sender = keyed_hash(delayed.user);
+    if (!delayed.user.empty()) message.sender = fingerprint(delayed.user);
     ++open_;
     ++counters_.delayed_published;
     PendingReceipt receipt(receipts_);

@@ -41,7 +41,7 @@ void FanOut::publish(Message message, const Session* publisher, Millis now,
         message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
-    if (publisher) message.sender = keyed_hash(publisher->user.name);
+    if (publisher) message.sender = fingerprint(publisher->user.name);
     if (retained) judge_retained(message);
     const auto shared = share(std::move(message));
     const bool must_come_once =
@@ -52,8 +52,7 @@ void FanOut::publish(Message message, const Session* publisher, Millis now,
     route(shared, publisher, now, receipt);
 }
 
-/// The publisher's shard does it for all. Who published it is not stored: fingerprints are the
-/// process's own.
+/// The publisher's shard does it for all.
 void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now) {
     const bool is_deletion = message->payload.empty() || message->not_kept;
     Operation operation = DropRetained{message->stamp, message->topic};
@@ -61,6 +60,8 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
         operation = PutRetained{.stamp = message->stamp,
                                 .expires = as_wall_time(message->expires, now),
                                 .flags = static_cast<std::uint32_t>(message->qos),
+                                .publisher = message->publisher,
+                                .sender = message->sender,
                                 .message = message};
     if (receipt)
         journal_.add(std::move(operation), receipt->debt());

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "server/session/sender_shares.h"
+
 namespace pulsegate {
 
 void Journal::begin_turn() {
@@ -36,6 +38,7 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
         operations_.push_back(PutMessage{.stamp = message->stamp,
                                          .expires = as_wall_time(message->expires, now),
                                          .flags = static_cast<std::uint32_t>(message->qos),
+                                         .sender = SenderShares::sender(*message),
                                          .message = message});
         last = std::get_if<PutMessage>(&operations_.back());
         turn_bytes_ += message->cost();
@@ -151,6 +154,7 @@ MessageRef message_of(const StoredMessage& stored, Millis now) {
     Message message = *stored.message;
     message.qos = static_cast<QoS>(stored.flags & 3);
     message.stamp = stored.stamp;
+    message.sender = stored.sender;
     message.expires = as_monotonic_time(stored.expires, now);
     return share(std::move(message));
 }

@@ -44,6 +44,7 @@ struct QueuedMessage {
     /// Of before a restart.
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver)
         : stamp(stored.stamp),
+          sender(stored.sender),
           cost(bounded(Message().cost() + stored.bytes)),
           is_exactly_once(receiver.qos == QoS::exactly_once),
           retain(receiver.retain) {

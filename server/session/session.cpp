@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-std::uint64_t Session::fingerprint() const { return keyed_hash(user.name, client); }
+std::uint64_t Session::fingerprint() const { return pulsegate::fingerprint(user.name, client); }
 
 void Session::keep(std::size_t bytes) {
     kept_ = static_cast<std::uint16_t>(kept_ + units(bytes));

@@ -20,4 +20,15 @@ void log_damaged(std::string_view table, std::int64_t key);
 
 inline Blob blob(std::string_view bytes) { return {bytes}; }
 
+/// The column `flags` of a message: in its upper half is the sender.
+constexpr std::uint64_t flags_column(std::uint32_t flags, std::uint32_t sender) {
+    return std::uint64_t{sender} << 32 | flags;
+}
+constexpr std::uint32_t flags_in(std::uint64_t column) {
+    return static_cast<std::uint32_t>(column);
+}
+constexpr std::uint32_t sender_in(std::uint64_t column) {
+    return static_cast<std::uint32_t>(column >> 32);
+}
+
 }  // namespace pulsegate

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/hash.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
@@ -16,6 +17,7 @@ struct WaitingMessage {
     Stamp stamp;
     WallMillis expires;
     std::uint32_t flags;
+    std::uint32_t sender;
     std::size_t bytes;  ///< of properties and payload
 };
 
@@ -24,6 +26,7 @@ struct StoredMessage {
     Stamp stamp;
     WallMillis expires;
     std::uint32_t flags;
+    std::uint32_t sender;
     MessageRef message;
 };
 
@@ -62,6 +65,7 @@ public:
         Stamp floor = 0;                 ///< no stamp so far was larger
         OwnerId next_owner = 1;          ///< the least number that no owner has had
         std::uint32_t next_delayed = 1;  ///< for the next `delayed_id`
+        HashKey key{};                   ///< of the store's own, see `fingerprint`
     };
 
     virtual ~Ledger() = default;

@@ -89,6 +89,18 @@ std::unique_ptr<Database> open_database(const std::string& path, const char* vfs
     return database;
 }
 
+/// Draws it if there is none.
+HashKey stored_key(Database& database) {
+    const HashKey drawn = random_key();
+    Statement(database, "INSERT OR IGNORE INTO meta VALUES('key_low', ?), ('key_high', ?)")
+        .run(drawn.low, drawn.high);
+    const auto half = [&](const char* query) {
+        return static_cast<std::uint64_t>(number(database, query));
+    };
+    return {half("SELECT value FROM meta WHERE key = 'key_low'"),
+            half("SELECT value FROM meta WHERE key = 'key_high'")};
+}
+
 void sync_folder(const std::string& folder) {
     const UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!file || ::fsync(file.get()) != 0) refuse(folder, "the folder can't be synced");
@@ -113,6 +125,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
     Statement(database, "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?)")
         .run(store.new_floor);
+    store.key = stored_key(database);
     // A process that was killed may have left frames of the WAL in the page cache only. Now they
     // are in the file and synced, before anybody is told of what is in them.
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "server/base/hash.h"
 #include "server/store/database.h"
 #include "server/store/fsync.h"
 #include "server/store/unit.h"
@@ -15,6 +16,7 @@ struct OpenStore {
     std::unique_ptr<Database> database;
     Stamp floor = 0;      ///< no stamp so far was larger
     Stamp new_floor = 0;  ///< that the next start will find
+    HashKey key{};        ///< a secret that was drawn when the database was made
 };
 
 /// Opens `folder`/pulsegate.db or makes it ("": a database in memory), checks it if it was not

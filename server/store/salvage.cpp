@@ -27,10 +27,16 @@ private:
     sqlite3_stmt* statement_ = nullptr;
 };
 
-std::string places(int columns) {
-    std::string text = "?";
-    while (--columns > 0) text += ",?";
-    return text;
+/// The damaged database may be of an older version, with fewer columns.
+std::string insertion(const char* table, sqlite3_stmt* from) {
+    std::string columns;
+    std::string places;
+    for (int i = 0; i < sqlite3_column_count(from); ++i) {
+        const char* const separator = i == 0 ? "" : ",";
+        columns += fmt::format("{}{}", separator, sqlite3_column_name(from, i));
+        places += fmt::format("{}?", separator);
+    }
+    return fmt::format("INSERT OR IGNORE INTO {}({}) VALUES({})", table, columns, places);
 }
 
 /// Copies rows up to the first one that can't be read. True if there was none such.
@@ -39,7 +45,7 @@ bool copy_rows(sqlite3* from, sqlite3* to, const Table& table, const char* direc
                                 direction));
     const int columns = sqlite3_column_count(read.get());
     if (columns == 0) return false;
-    Rows write(to, fmt::format("INSERT OR IGNORE INTO {} VALUES({})", table.name, places(columns)));
+    Rows write(to, insertion(table.name, read.get()));
     if (sqlite3_bind_parameter_count(write.get()) != columns) return false;
     int result = SQLITE_ROW;
     while ((result = sqlite3_step(read.get())) == SQLITE_ROW) {

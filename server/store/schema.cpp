@@ -43,6 +43,7 @@ constexpr const char* steps[] = {
        CREATE INDEX delayed_user ON delayed(user);
        CREATE TABLE delayed_sum(user TEXT PRIMARY KEY, messages INTEGER, bytes INTEGER)
            WITHOUT ROWID;)",
+    R"(ALTER TABLE retained ADD COLUMN sender INTEGER NOT NULL DEFAULT 0;)",
 };
 
 }  // namespace

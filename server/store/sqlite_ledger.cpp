@@ -52,8 +52,10 @@ Ledger::Start SqliteLedger::load(Visitor& visitor) {
                         "all of it and goes on with what is readable",
                         options_.folder, database_.error_text()));
     thread_ = std::thread([this] { run(); });
-    return {
-        .floor = store_.floor, .next_owner = next_owner, .next_delayed = delayed_.first_number()};
+    return {.floor = store_.floor,
+            .next_owner = next_owner,
+            .next_delayed = delayed_.first_number(),
+            .key = store_.key};
 }
 
 void SqliteLedger::submit(Unit unit) { queue_.add({.what = std::move(unit)}); }

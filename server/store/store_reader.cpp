@@ -92,13 +92,14 @@ public:
 
     void retained() {
         each(
-            "SELECT stamp, expires, flags, publisher, checksum, topic, properties, payload"
+            "SELECT stamp, expires, flags, publisher, checksum, topic, properties, payload, sender"
             " FROM retained WHERE payload IS NOT NULL",
             [&](const Row& row) {
                 PutRetained put{.stamp = row.bits(0),
                                 .expires = row.number(1),
                                 .flags = row.as<std::uint32_t>(2),
                                 .publisher = row.bits(3),
+                                .sender = row.bits(8),
                                 .message = read_body(row, 4, row.bits(0))};
                 if (!put.message) return log_damaged("retained", row.number(0));
                 visitor_.retained(put);
@@ -127,7 +128,8 @@ private:
     void message(const Row& row) {
         const WaitingMessage message{.stamp = row.bits(0),
                                      .expires = row.number(1),
-                                     .flags = row.as<std::uint32_t>(2),
+                                     .flags = flags_in(row.bits(2)),
+                                     .sender = sender_in(row.bits(2)),
                                      .bytes = row.as<std::size_t>(4)};
         const auto receivers = decode_receivers(message.stamp, row.view(3));
         if (!receivers) log_damaged("message", row.number(0));
@@ -188,7 +190,8 @@ std::vector<StoredMessage> StoreReader::messages(const std::vector<Stamp>& stamp
                 if (!message) return log_damaged("message", row.number(0));
                 found.push_back({.stamp = stamp,
                                  .expires = row.number(1),
-                                 .flags = row.as<std::uint32_t>(2),
+                                 .flags = flags_in(row.bits(2)),
+                                 .sender = sender_in(row.bits(2)),
                                  .message = std::move(message)});
             },
             stamp);

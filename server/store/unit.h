@@ -41,6 +41,7 @@ struct PutMessage {
     Stamp stamp = 0;
     WallMillis expires = 0;  ///< 0: never
     std::uint32_t flags = 0;
+    std::uint32_t sender = 0;  ///< whose message it is
     MessageRef message{};
     std::vector<Receiver> receivers{};
 };
@@ -133,7 +134,8 @@ struct PutRetained {
     Stamp stamp = 0;
     WallMillis expires = 0;  ///< 0: never
     std::uint32_t flags = 0;
-    std::uint64_t publisher = 0;
+    std::uint64_t publisher = 0;  ///< the client
+    std::uint64_t sender = 0;     ///< the user
     MessageRef message{};
 };
 struct DropRetained {

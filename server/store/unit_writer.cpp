@@ -37,12 +37,14 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       put_will_(database, "INSERT OR REPLACE INTO will VALUES(?,?,?,?,?,?,?,?)"),
       drop_will_(database, "DELETE FROM will WHERE owner = ?"),
       // A row without payload: it was dropped, and what comes late with an older stamp must know.
-      put_retained_(database,
-                    "INSERT INTO retained VALUES(?,?,?,?,?,?,?,?) ON CONFLICT(topic) DO UPDATE SET"
-                    " stamp = excluded.stamp, expires = excluded.expires, flags = excluded.flags,"
-                    " publisher = excluded.publisher, checksum = excluded.checksum,"
-                    " properties = excluded.properties, payload = excluded.payload"
-                    " WHERE excluded.stamp > retained.stamp"),
+      put_retained_(
+          database,
+          "INSERT INTO retained VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(topic) DO UPDATE SET"
+          " stamp = excluded.stamp, expires = excluded.expires, flags = excluded.flags,"
+          " publisher = excluded.publisher, checksum = excluded.checksum,"
+          " properties = excluded.properties, payload = excluded.payload,"
+          " sender = excluded.sender"
+          " WHERE excluded.stamp > retained.stamp"),
       forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
@@ -113,9 +115,9 @@ void UnitWriter::apply(const PutMessage& put) {
 
 void UnitWriter::write_message(const PutMessage& put, const std::string& receivers) {
     const Message& message = *put.message;
-    const int added =
-        add_message_.run(put.stamp, put.expires, put.flags, blob(receivers), checksum_of(message),
-                         message.topic, blob(message.properties), blob(message.payload));
+    const int added = add_message_.run(put.stamp, put.expires, flags_column(put.flags, put.sender),
+                                       blob(receivers), checksum_of(message), message.topic,
+                                       blob(message.properties), blob(message.payload));
     if (added == 0 && database_.ok()) {
         const std::string all = encode_receivers(put.stamp, with_stored_receivers(put));
         add_receivers_.run(put.stamp, blob(all));
@@ -216,11 +218,12 @@ void UnitWriter::apply(const DropWill& drop) { drop_will_.run(drop.owner); }
 void UnitWriter::apply(const PutRetained& put) {
     const Message& message = *put.message;
     put_retained_.run(message.topic, put.stamp, put.expires, put.flags, put.publisher,
-                      checksum_of(message), blob(message.properties), blob(message.payload));
+                      checksum_of(message), blob(message.properties), blob(message.payload),
+                      put.sender);
 }
 
 void UnitWriter::apply(const DropRetained& drop) {
-    put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{});
+    put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{}, 0);
 }
 
 void UnitWriter::apply(const PutUser& put) {

@@ -1,11 +1,13 @@
 """What outlives the process with --data, by common clients. torture_test kills the gateway under load."""
 
 import contextlib
+import json
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -69,6 +71,27 @@ class RestartTest(unittest.TestCase):
             self.assertEqual(self.subscribe(gateway, "-i", "bob", "-t", "nothing"), [])
         with self.start() as gateway:
             self.assertEqual(self.subscribe(gateway, *bob), [])
+
+    def test_whose_messages_are_is_known_after_a_restart(self):
+        limits = ["--max-retained-messages-per-user", "2", "--max-queued-messages", "10"]
+        with self.start(*limits) as gateway:
+            for user in ("ann", "mallory"):
+                self.publish(gateway, "-u", user, "-q", "1", "-r", "-t", f"{user}/1", "-m", "kept")
+            self.subscribe(gateway, "-u", "bob", "-i", "bob", "-c", "-q", "1", "-t", "chat")
+            for _ in range(4):
+                self.publish(gateway, "-u", "ann", "-q", "1", "-t", "chat", "-m", "from ann")
+        with self.start(*limits) as gateway:
+            for i in range(20):
+                self.publish(gateway, "-u", "mallory", "-q", "1", "-t", "chat", "-m", "flood")
+                self.publish(gateway, "-u", "mallory", "-q", "1", "-r", "-t", f"mallory/{2 + i}", "-m", "kept")
+            found = self.subscribe(gateway, "-u", "bob", "-i", "bob", "-c", "-q", "1", "-t", "chat")
+            self.assertEqual(found, 4 * ["chat from ann"] + 6 * ["chat flood"])
+            self.assertEqual(self.subscribe(gateway, "-t", "#"), ["ann/1 kept", "mallory/1 kept", "mallory/2 kept"])
+            address = f"http://127.0.0.1:{gateway.http_port}/api/v1/retained?user=mallory"
+            with urllib.request.urlopen(urllib.request.Request(address, method="DELETE"), timeout=10) as response:
+                self.assertEqual(json.load(response), {"deleted": 2})
+        with self.start() as gateway:
+            self.assertEqual(self.subscribe(gateway, "-t", "#"), ["ann/1 kept"])
 
     def test_an_inbox_waits_for_the_first_device_of_its_user(self):
         sent = [("1", "one"), ("1", "two"), ("2", "three")]

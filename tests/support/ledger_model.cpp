@@ -96,6 +96,7 @@ void StoredState::put(const PutMessage& put) {
         .stamp = put.stamp,
         .expires = put.expires,
         .flags = put.flags,
+        .sender = put.sender,
         .bytes = put.message->properties.size() + put.message->payload.size()};
     bool first = true;
     for (const auto& [key, line] : waiting_) first = first && key.first != put.stamp;
@@ -158,13 +159,14 @@ void StoredState::will(const PutWill& put) {
 
 void StoredState::waiting(const WaitingMessage& message, const Receiver& receiver) {
     waiting_[{message.stamp, receiver.owner}] =
-        fmt::format("{} {} {}", static_cast<int>(receiver.qos), receiver.retain,
-                    fmt::join(receiver.identifiers, ","));
+        fmt::format("{} {} {} of {}", static_cast<int>(receiver.qos), receiver.retain,
+                    fmt::join(receiver.identifiers, ","), message.sender);
 }
 
 void StoredState::retained(const PutRetained& put) {
     retain(put.stamp, put.message->topic,
-           fmt::format("{} {}", put.publisher, line(put.expires, put.flags, put.message)));
+           fmt::format("{} {} {}", put.publisher, put.sender,
+                       line(put.expires, put.flags, put.message)));
 }
 
 void StoredState::delayed(const PutDelayed& put) {
