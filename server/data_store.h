@@ -16,6 +16,9 @@ namespace pulsegate {
 
 class SqliteLedger;
 
+/// What the shard is told of a unit, whose operations the ledger has given back.
+UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back);
+
 /// What outlives the process, for all shards: the ledger, and how the brokers get back what it
 /// holds. Any thread may use it after `restore`.
 class DataStore {

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/session/broker.h"
+#include "server/store/ledger.h"
+
+namespace pulsegate {
+
+/// Gives each shard's broker what the ledger has stored of it. Before the shards run, and before
+/// anything else is asked of the ledger. Throws std::runtime_error if the store can't be read.
+Ledger::Start restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now);
+
+}  // namespace pulsegate
