@@ -73,7 +73,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
                            .alias = alias.alias,
                            .alias_known = alias.known};
     const bool is_noted_first = delivery.qos == QoS::exactly_once && session.state.owner != 0 &&
-                                delivery.owner == session.state.owner && !dup;
+                                delivery.owner == session.state.owner;
     if (is_noted_first) {  // an alias might be introduced too late for what is sent meanwhile
         options.alias = 0;
         options.alias_known = false;
@@ -99,9 +99,14 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         session.aliases->introduced(message.topic, options.alias);
     ++counters_.messages_out;
     if (is_noted_first) {
-        // Or the client would get it again after a crash, with another packet identifier.
+        // Or the client would get it again after a crash, with another packet identifier. If it is
+        // sent again, the client may have come back before that is stored.
         PendingReceipt receipt(receipts_);
-        journal_.add(PutExchange{session.state.owner, packet_id, message.stamp}, receipt.debt());
+        if (dup)
+            journal_.await(receipt.debt());
+        else
+            journal_.add(PutExchange{session.state.owner, packet_id, message.stamp},
+                         receipt.debt());
         receipts_.add_part_if_collected(message.stamp, receipt);
         hold(session, receipt.close(), Buffer(packet), {});
         return true;
@@ -300,7 +305,7 @@ void PacketSender::resume(Session& session, Millis now) {
     report_lost(session);
     if (const Outbox* outbox = session.state.exchanges().outbox())
         outbox->for_each_released(
-            [&](std::uint16_t packet_id) { send(session, Pubrel{.packet_id = packet_id}); });
+            [&](std::uint16_t packet_id) { send_pubrel(session, packet_id); });
     send_waiting(session, now);
 }
 
@@ -316,14 +321,18 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
     thread_.assert_here();
     const auto effect =
         session.state.exchanges().on_pubrec(pubrec.packet_id, is_error(pubrec.reason));
-    if (effect == Outbox::Effect::release) {
-        PendingReceipt receipt(receipts_);
-        if (session.state.owner != 0) journal_.await(receipt.debt());
-        return answer(session, Pubrel{.packet_id = pubrec.packet_id}, receipt.close());
-    }
+    if (effect == Outbox::Effect::release) return send_pubrel(session, pubrec.packet_id);
     if (effect == Outbox::Effect::unknown && !is_error(pubrec.reason))
         return send(session, Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
     settle(session, effect, "PUBREC for a message of QoS 1", now);
+}
+
+/// When it is stored that the client has received the message: else it would get it again after a
+/// crash, and take it for another one.
+void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
+    PendingReceipt receipt(receipts_);
+    if (session.state.owner != 0) journal_.await(receipt.debt());
+    answer(session, Pubrel{.packet_id = packet_id}, receipt.close());
 }
 
 void PacketSender::receive(Session& session, const Pubcomp& pubcomp, Millis now) {

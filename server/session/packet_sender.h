@@ -103,6 +103,7 @@ private:
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused);
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
                       PublishEncoder& encoder, Millis now);
+    void send_pubrel(Session& session, std::uint16_t packet_id);
     void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
     void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
     void wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
