@@ -29,6 +29,13 @@ UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back) {
     return done;
 }
 
+MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp> asked,
+                           const std::vector<StoredMessage>& stored, Millis now) {
+    MessagesRead read{session, outcome == Outcome::refused, std::move(asked)};
+    for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
+    return read;
+}
+
 DataStore::DataStore(const Settings& settings)
     : is_kept_(!settings.folder.empty()),
       ledger_(std::make_unique<SqliteLedger>(
@@ -44,29 +51,6 @@ void DataStore::restore(const std::vector<Broker*>& brokers) {
     set_fingerprint_key(start.key);
     next_owner_ = start.next_owner;
     next_delayed_ = start.next_delayed;
-}
-
-void DataStore::submit(std::vector<Operation> operations, bool urgent,
-                       std::function<void(UnitDone)> done) {
-    Unit unit{std::move(operations),
-              [done = std::move(done)](Outcome outcome, std::vector<Operation>& given_back) {
-                  done(unit_done(outcome, given_back));
-              }};
-    if (urgent)
-        ledger_->submit(std::move(unit));
-    else
-        ledger_->submit_lazily(std::move(unit));
-}
-
-void DataStore::read_messages(std::vector<Stamp> stamps, std::function<void(Read)> done) {
-    auto answer = [asked = stamps, done = std::move(done)](
-                      Outcome outcome, const std::vector<StoredMessage>& stored) mutable {
-        Read read{outcome == Outcome::refused, std::move(asked), {}};
-        const Millis now = monotonic_now();
-        for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
-        done(std::move(read));
-    };
-    ledger_->read_messages(std::move(stamps), std::move(answer));
 }
 
 std::size_t DataStore::bytes() const { return ledger_->bytes(); }

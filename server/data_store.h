@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +17,10 @@ class SqliteLedger;
 
 /// What the shard is told of a unit, whose operations the ledger has given back.
 UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back);
+
+/// What the shard is told of messages that it has `asked` for.
+MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp> asked,
+                           const std::vector<StoredMessage>& stored, Millis now);
 
 /// What outlives the process, for all shards: the ledger, and how the brokers get back what it
 /// holds. Any thread may use it after `restore`.
@@ -46,17 +49,6 @@ public:
     std::size_t max_bytes() const { return max_bytes_; }
 
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
-
-    /// `done` is called on the ledger's thread.
-    void submit(std::vector<Operation> operations, bool urgent, std::function<void(UnitDone)> done);
-
-    struct Read {
-        bool refused;
-        std::vector<Stamp> asked;
-        std::vector<MessageRef> found;  ///< in their order
-    };
-    /// `done` is called on the ledger's thread.
-    void read_messages(std::vector<Stamp> stamps, std::function<void(Read)> done);
 
     /// Of 31 bits, for `delayed_id`.
     std::uint32_t next_delayed_number() {

@@ -48,18 +48,26 @@ OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
 
 bool ShardPeers::is_store_full() const { return store_.is_full(); }
 
-void ShardPeers::submit(std::vector<Operation> operations, bool urgent) {
+void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) {
     Shard& shard = *shards_[index_];
-    store_.submit(std::move(operations), urgent,
-                  [&shard](UnitDone done) { shard.send(ShardMessage(std::move(done))); });
+    Unit unit{std::move(operations),
+              [&shard](Outcome outcome, std::vector<Operation>& given_back) {
+                  shard.send(ShardMessage(unit_done(outcome, given_back)));
+              },
+              index_ + 1, generation};
+    if (urgent)
+        store_.ledger().submit(std::move(unit));
+    else
+        store_.ledger().submit_lazily(std::move(unit));
 }
 
 void ShardPeers::read_messages(SessionId session, std::vector<Stamp> stamps) {
     Shard& shard = *shards_[index_];
-    store_.read_messages(std::move(stamps), [&shard, session](DataStore::Read read) {
-        shard.send(ShardMessage(
-            MessagesRead{session, read.refused, std::move(read.asked), std::move(read.found)}));
-    });
+    auto answer = [&shard, session, stamps](Outcome outcome, const auto& stored) {
+        shard.send(
+            ShardMessage(messages_read(session, outcome, stamps, stored, monotonic_now())));
+    };
+    store_.ledger().read_messages(std::move(stamps), std::move(answer));
 }
 
 std::uint32_t ShardPeers::next_delayed_number() { return store_.next_delayed_number(); }

@@ -22,7 +22,7 @@ public:
         if (const auto* part = std::get_if<ReceiptPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
     }
-    void submit(std::vector<Operation> operations, bool urgent) override {
+    void submit(std::vector<Operation> operations, bool urgent, std::uint32_t) override {
         units.push_back({std::move(operations), urgent});
     }
 

@@ -35,10 +35,12 @@ std::string text_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations) {
+std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations,
+                            std::uint32_t source = 0, std::uint32_t generation = 0) {
     auto told = std::make_shared<std::promise<Outcome>>();
-    ledger.submit(
-        {std::move(operations), [told](Outcome outcome, auto&) { told->set_value(outcome); }});
+    ledger.submit({std::move(operations),
+                   [told](Outcome outcome, auto&) { told->set_value(outcome); }, source,
+                   generation});
     return told->get_future();
 }
 
@@ -468,6 +470,22 @@ TEST_CASE("a disk that fails for too long has everything refused, until it works
     }
     CHECK_FALSE(store->refusing());
     CHECK(stored_of(*store, {5, 6, 7}) == std::vector<Stamp>{7});
+}
+
+TEST_CASE("what a source submits before it knows that a unit was refused is refused, too") {
+    const QuietLog quiet;
+    Store store({.patience = 20ms});
+    commit(*store, {session(1)});
+    store.disk().break_down(SQLITE_IOERR_WRITE);
+    CHECK(submit(*store, {put(5, {1})}, 1).get() == Outcome::refused);
+    store.disk().mend();
+    while (commit(*store, {put(7, {1})}) == Outcome::refused) {
+    }
+    CHECK(submit(*store, {put(8, {1})}, 1).get() == Outcome::refused);
+    CHECK(submit(*store, {put(9, {1})}, 2).get() == Outcome::committed);
+    CHECK(submit(*store, {put(5, {1}), put(8, {1})}, 1, 1).get() == Outcome::committed);
+    CHECK(submit(*store, {put(10, {1})}, 1, 1).get() == Outcome::committed);
+    CHECK(stored_of(*store, {5, 7, 8, 9, 10}) == std::vector<Stamp>{5, 7, 8, 9, 10});
 }
 
 TEST_CASE("a ledger ends at once though the disk fails, and refuses what it could not commit") {

@@ -48,8 +48,9 @@ public:
     virtual OwnerId next_owner() = 0;
     /// Does what is stored take too much room, so that nothing should grow that need not?
     virtual bool is_store_full() const = 0;
-    /// Hands in a unit. A UnitDone follows for each, in their order.
-    virtual void submit(std::vector<Operation> operations, bool urgent) = 0;
+    /// Hands in a unit. A UnitDone follows for each, in their order. `generation`: see Unit.
+    virtual void submit(std::vector<Operation> operations, bool urgent,
+                        std::uint32_t generation) = 0;
     /// Reads messages. A MessagesRead for the session follows.
     virtual void read_messages(SessionId session, std::vector<Stamp> stamps) = 0;
     /// Calls `Broker::store_overdue` at that time.

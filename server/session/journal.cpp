@@ -76,7 +76,7 @@ void Journal::flush() {
         bytes_ += turn_bytes_;
         waiting_.push_back({std::move(debts_), turn_bytes_, std::move(cancelled_)});
         ++handed_in_;
-        host_.submit(std::move(operations_), urgent_);
+        host_.submit(std::move(operations_), urgent_, generation_);
     } else {  // behind what was refused, or the order would be lost
         Waiting unit{std::move(debts_), 0, std::move(cancelled_)};
         UnitDone done{true, std::move(operations_), {}};
@@ -138,7 +138,7 @@ void Journal::hand_in_again() {
     given_back_ = 0;
     waiting_.push_back({});
     ++handed_in_;
-    host_.submit(std::exchange(refused_, {}), true);
+    host_.submit(std::exchange(refused_, {}), true, ++generation_);
 }
 
 WallMillis as_wall_time(Millis when, Millis now) {

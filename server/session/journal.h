@@ -93,6 +93,8 @@ private:
     std::vector<Operation> refused_;
     std::size_t given_back_ = 0;  ///< of `refused_`, since the last attempt
     bool retrying_ = false;
+    std::uint32_t generation_ =
+        0;  ///< of units; the next one when refused ones are handed in again
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "server/store/store_reader.h"
 
@@ -91,7 +92,7 @@ void SqliteLedger::run() {
     for (bool stopping = false; !stopping || !taken_.empty();) {
         if (taken_.empty()) idle();
         stopping = queue_.stopped();
-        queue_.take(taken_);
+        take();
         if (!taken_.empty() || commits_.has_work()) commit_some();
         backup_.step();
         keep_wal_short();
@@ -99,6 +100,21 @@ void SqliteLedger::run() {
     }
     backup_.stop();
     close();
+}
+
+void SqliteLedger::take() {
+    const std::size_t known = taken_.size();
+    queue_.take(taken_);
+    for (std::size_t i = known; i < taken_.size(); ++i) {
+        const auto* unit = std::get_if<Unit>(&taken_[i].what);
+        if (unit && comes_late(*unit)) taken_[i].outcome = Outcome::refused;
+    }
+}
+
+/// Does its source not know yet that an earlier one was refused?
+bool SqliteLedger::comes_late(const Unit& unit) const {
+    const auto found = refused_.find(unit.source);
+    return found != refused_.end() && unit.generation <= found->second;
 }
 
 /// Waits for requests; a backup goes on meanwhile.
@@ -167,8 +183,12 @@ bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) 
 }
 
 void SqliteLedger::refuse_all() {
-    queue_.take(taken_);
-    for (Request& request : taken_) request.outcome = Outcome::refused;
+    take();
+    for (Request& request : taken_) {
+        request.outcome = Outcome::refused;
+        const auto* unit = std::get_if<Unit>(&request.what);
+        if (unit && unit->source != 0) refused_[unit->source] = unit->generation;
+    }
     answer(taken_.size());
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -70,6 +71,8 @@ private:
     using Clock = RequestQueue::Clock;
 
     void run();
+    void take();
+    bool comes_late(const Unit& unit) const;
     void idle();
     Clock::duration idle_time() const;
     void commit_some();
@@ -93,8 +96,9 @@ private:
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< of the queue, and not answered yet
     std::atomic<bool> refusing_{false};
-    unsigned sync_failures_ = 0;  ///< since a commit has succeeded
-    bool unsynced_ = false;       ///< Fsync::each_second: there were commits since the last sync
+    std::map<std::uint32_t, std::uint32_t> refused_;  ///< by source, the generation of the last one
+    unsigned sync_failures_ = 0;                      ///< since a commit has succeeded
+    bool unsynced_ = false;  ///< Fsync::each_second: there were commits since the last sync
     Clock::time_point next_sync_{};
     Clock::time_point next_checkpoint_{};
     Backup backup_;

@@ -209,6 +209,11 @@ using Completion = std::function<void(Outcome, std::vector<Operation>& operation
 struct Unit {
     std::vector<Operation> operations{};
     Completion completion{};  ///< may be empty
+
+    // When a unit is refused, so are those that its source submits before it knows: else they would
+    // be applied before it, if it is submitted again. Then they are of the next generation.
+    std::uint32_t source = 0;  ///< 0: the unit stands alone
+    std::uint32_t generation = 0;
 };
 
 }  // namespace pulsegate

@@ -94,9 +94,8 @@ void BrokerCluster::submit(unsigned from, std::vector<Operation> operations) {
 
 void BrokerCluster::read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps) {
     store->read_messages(stamps, [=, this](Outcome outcome, const auto& stored) {
-        MessagesRead read{session, outcome == Outcome::refused, stamps};
-        for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
-        in_transit_[{from, from}].push_back(ShardMessage(std::move(read)));
+        in_transit_[{from, from}].push_back(
+            ShardMessage(messages_read(session, outcome, stamps, stored, now)));
     });
 }
 

@@ -113,7 +113,7 @@ private:
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
         bool is_store_full() const override { return cluster.is_store_full; }
-        void submit(std::vector<Operation> operations, bool) override {
+        void submit(std::vector<Operation> operations, bool, std::uint32_t) override {
             cluster.submit(index, std::move(operations));
         }
         void read_messages(SessionId session, std::vector<Stamp> stamps) override {
