@@ -31,8 +31,8 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       subscriptions_(settings, authorizations_, presence_, memory_, router_, shared_, replay_,
                      sender_, journal_, receipts_, counters),
       lifecycle_(settings, place_, sessions_, presence_, inboxes_, authorizations_, memory_,
-                 retained_, shared_, subscriptions_, replay_, fan_out_, announcer_, sender_,
-                 journal_, receipts_, counters),
+                 retained_, shared_, subscriptions_, replay_, fan_out_, delayed_, announcer_,
+                 sender_, journal_, receipts_, counters),
       restore_(sessions_, presence_, inboxes_, retained_, subscriptions_, shared_, sender_,
                journal_) {}
 

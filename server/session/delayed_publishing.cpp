@@ -112,7 +112,8 @@ void DelayedPublishing::tick(Millis now) {
 
 void DelayedPublishing::take_some(Millis now) {
     const std::int64_t second = calendar_time(now) / 1000;
-    if (stopped_ || taking_ || journal_.is_refused() || host_.next_delayed() > second) return;
+    if (place_.index != 0 || stopped_ || taking_) return;
+    if (journal_.is_refused() || host_.next_delayed() > second) return;
     taking_ = true;
     host_.take_delayed(second + 1, taken_at_a_time);
 }
@@ -140,13 +141,33 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     set_will_flags(message, delayed.flags);
     if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
     if (!delayed.user.empty()) message.sender = fingerprint(delayed.user);
-    ++open_;
     ++counters_.delayed_published;
+    publish(delayed.id, std::move(message), nullptr, now);
+}
+
+void DelayedPublishing::publish_safely(Message message, std::optional<std::uint32_t> expiry,
+                                       const Session& publisher, Millis now) {
+    const auto id = delayed_id(calendar_time(now) / 1000, host_.next_delayed_number());
+    journal_.put(PutDelayed{.id = id,
+                            .flags = will_flags(message),
+                            .message_expiry = expiry,
+                            .user = publisher.user.name,
+                            .message = share(message),
+                            .is_promised = true,
+                            .is_taken = true},
+                 {});
+    publish(id, std::move(message), &publisher, now);
+}
+
+/// In the store it is deleted in the same unit that stores it for its receivers.
+void DelayedPublishing::publish(std::uint64_t id, Message message, const Session* publisher,
+                                Millis now) {
+    ++open_;
     PendingReceipt receipt(receipts_);
     if (message.qos != QoS::at_most_once && journal_.is_on()) receipt.collect_all();
-    fan_out_.publish(std::move(message), nullptr, now, &receipt);
-    receipt.then([this, id = delayed.id, collected = receipt.collected(), now](
-                     const DebtRef& debt, std::vector<Receiver> receivers) {
+    fan_out_.publish(std::move(message), publisher, now, &receipt);
+    receipt.then([this, id, collected = receipt.collected(), now](const DebtRef& debt,
+                                                                  std::vector<Receiver> receivers) {
         for (Receiver& receiver : receivers)
             journal_.put(collected, std::move(receiver), debt, now);
         journal_.add(DropDelayed{id}, debt);

@@ -55,6 +55,12 @@ public:
                 ReceiptId receipt);
     void receive(const DelayedCancelled& cancelled);
 
+    /// Publishes a message at once that may not be lost, though no publisher waits to hear of it:
+    /// until it is stored for all who are to get it, it waits in the store, too, for the next
+    /// start. The unit of this turn has that. `expiry`: its Message Expiry Interval, in seconds.
+    void publish_safely(Message message, std::optional<std::uint32_t> expiry,
+                        const Session& publisher, Millis now);
+
     /// Once a second: begins to publish what is due, at most some thousands in a second.
     void tick(Millis now);
     void receive(DelayedDue& due, Millis now);
@@ -66,6 +72,7 @@ public:
 private:
     void take_some(Millis now);
     void publish(const PutDelayed& delayed, Millis now);
+    void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;

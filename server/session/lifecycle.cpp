@@ -71,8 +71,8 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
                      Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
                      const MemoryLimits& memory, const Retained& retained,
                      SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
-                     FanOut& fan_out, PresenceAnnouncer& announcer, PacketSender& sender,
-                     Journal& journal, Receipts& receipts, Counters& counters)
+                     FanOut& fan_out, DelayedPublishing& delayed, PresenceAnnouncer& announcer,
+                     PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
@@ -85,6 +85,7 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       subscriptions_(subscriptions),
       replay_(replay),
       fan_out_(fan_out),
+      delayed_(delayed),
       announcer_(announcer),
       sender_(sender),
       journal_(journal),
@@ -261,6 +262,7 @@ void Lifecycle::store_owner(const Session& session) {
 
 void Lifecycle::set_will(Session& session, std::unique_ptr<StoredWill> will) {
     const bool had_one = session.state.will();
+    if (will) will->is_stored = session.state.owner != 0;
     if (session.state.owner != 0 && will)
         journal_.add(PutWill{.owner = session.state.owner,
                              .delay = will->delay,
@@ -378,8 +380,12 @@ void Lifecycle::publish_will(Session& session, Millis now) {
     const auto will = session.take_will();
     if (!will) return;
     if (session.state.owner != 0) journal_.add(DropWill{session.state.owner});
-    if (may_publish(session, *will))
-        return fan_out_.publish(take_message(*will, now), &session, now);
+    if (may_publish(session, *will)) {
+        Message message = take_message(*will, now);
+        if (will->is_stored && message.qos != QoS::at_most_once)
+            return delayed_.publish_safely(std::move(message), will->message_expiry, session, now);
+        return fan_out_.publish(std::move(message), &session, now);
+    }
     ++counters_.dropped_refused;
     log_limited(spdlog::level::warn,
                 "client {} of user {}: will to {} dropped: its login or the rules don't allow it "

@@ -8,6 +8,7 @@
 #include "server/auth/auth_result.h"
 #include "server/session/authorizations.h"
 #include "server/session/connect_agreement.h"
+#include "server/session/delayed_publishing.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
@@ -30,8 +31,8 @@ public:
               Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
               const MemoryLimits& memory, const Retained& retained, SharedSubscriptions& shared,
               Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
-              PresenceAnnouncer& announcer, PacketSender& sender, Journal& journal,
-              Receipts& receipts, Counters& counters);
+              DelayedPublishing& delayed, PresenceAnnouncer& announcer, PacketSender& sender,
+              Journal& journal, Receipts& receipts, Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -86,6 +87,7 @@ private:
     Subscriptions& subscriptions_;
     Replay& replay_;
     FanOut& fan_out_;
+    DelayedPublishing& delayed_;
     PresenceAnnouncer& announcer_;
     PacketSender& sender_;
     Journal& journal_;

@@ -66,6 +66,7 @@ void Restore::will(const PutWill& stored) {
     set_will_flags(will->message, stored.flags);
     will->message_expiry = stored.message_expiry;
     will->delay = stored.delay;
+    will->is_stored = true;
     session->set_will(std::move(will));
 }
 

@@ -120,6 +120,7 @@ void DelayedTable::put(const PutDelayed& put) {
     ++change.messages;
     change.bytes += bytes;
     last_number_ = static_cast<std::uint32_t>(put.id & number_mask);
+    if (put.is_taken) newly_.insert(put.id);
     is_changed_ = true;
 }
 

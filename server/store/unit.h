@@ -152,6 +152,7 @@ struct PutDelayed {
     std::optional<std::string> name{};
     MessageRef message{};
     bool is_promised = false;  ///< to be submitted again if it is refused; not stored
+    bool is_taken = false;  ///< it is being published, and taken after a restart only; not stored
 };
 /// Deletes a delayed message, unless it was taken to be published.
 struct CancelDelayed {
