@@ -166,13 +166,12 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
     PendingReceipt receipt(receipts_);
     if (message.qos != QoS::at_most_once && journal_.is_on()) receipt.collect_all();
     fan_out_.publish(std::move(message), publisher, now, &receipt);
-    receipt.then([this, id, collected = receipt.collected(), now](const DebtRef& debt,
-                                                                  std::vector<Receiver> receivers) {
-        for (Receiver& receiver : receivers)
-            journal_.put(collected, std::move(receiver), debt, now);
-        journal_.add(DropDelayed{id}, debt);
-        if (--open_ == 0 && due_.empty()) take_some(now);
-    });
+    receipt.then(
+        [this, id, shared = receipt.collected(), now](const DebtRef& debt, Collected collected) {
+            journal_.put(shared, std::move(collected), debt, now);
+            journal_.add(DropDelayed{id}, debt);
+            if (--open_ == 0 && due_.empty()) take_some(now);
+        });
     receipts_.settle(receipt.close());
 }
 

@@ -48,6 +48,12 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     await(std::move(debt));
 }
 
+void Journal::put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now) {
+    for (Receiver& receiver : collected.receivers) put(message, std::move(receiver), debt, now);
+    if (!collected.shards.empty())
+        promises_.push_back({message->stamp, std::move(collected.shards)});
+}
+
 void Journal::put(PutDelayed delayed, DebtRef debt) {
     turn_bytes_ += delayed.message->cost();
     if (!debt) return add_lazily(std::move(delayed));
@@ -74,11 +80,12 @@ void Journal::flush() {
     if (operations_.empty() && debts_.empty()) return;
     if (!is_refused()) {
         bytes_ += turn_bytes_;
-        waiting_.push_back({std::move(debts_), turn_bytes_, std::move(cancelled_)});
+        waiting_.push_back(
+            {std::move(debts_), turn_bytes_, std::move(cancelled_), std::move(promises_)});
         ++handed_in_;
         host_.submit(std::move(operations_), urgent_, generation_);
     } else {  // behind what was refused, or the order would be lost
-        Waiting unit{std::move(debts_), 0, std::move(cancelled_)};
+        Waiting unit{std::move(debts_), 0, std::move(cancelled_), std::move(promises_)};
         UnitDone done{true, std::move(operations_), {}};
         answer(unit, done);
         keep(done, refused_.size());
@@ -86,6 +93,7 @@ void Journal::flush() {
     operations_.clear();
     debts_.clear();
     cancelled_.clear();
+    promises_.clear();
     turn_bytes_ = 0;
     urgent_ = false;
 }
@@ -107,6 +115,12 @@ void Journal::receive(UnitDone& done) {
 void Journal::answer(Waiting& unit, const UnitDone& done) {
     if (done.refused)
         for (const DebtRef& debt : unit.debts) debt->refuse();
+    for (Promise& promise : unit.promises)
+        if (done.refused)
+            refused_promises_.push_back(std::move(promise));
+        else
+            for (const unsigned shard : promise.shards)
+                host_.send(shard, MessageStored{promise.stamp});
     for (std::size_t i = 0; i < unit.cancelled.size(); ++i) {
         unit.cancelled[i].refused = done.refused;
         unit.cancelled[i].found = !done.refused && done.cancelled[i];
@@ -136,7 +150,7 @@ void Journal::tick() {
 
 void Journal::hand_in_again() {
     given_back_ = 0;
-    waiting_.push_back({});
+    waiting_.push_back({.promises = std::exchange(refused_promises_, {})});
     ++handed_in_;
     host_.submit(std::exchange(refused_, {}), true, ++generation_);
 }

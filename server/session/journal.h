@@ -40,6 +40,9 @@ public:
 
     /// Stores the message for one receiver. For those of one turn it is stored once.
     void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
+    /// Stores it for the receivers of several shards, which are told when it is stored: if it is
+    /// refused, later than those who refer to `debt`.
+    void put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now);
     /// Stores a message that is published later. Null: it may be lost.
     void put(PutDelayed delayed, DebtRef debt);
     /// Cancels one; the host is sent the answer, completed.
@@ -66,10 +69,16 @@ public:
     std::size_t bytes() const { return bytes_; }
 
 private:
+    /// A message that was collected, and who is to be told that it is stored.
+    struct Promise {
+        Stamp stamp;
+        std::vector<unsigned> shards;
+    };
     struct Waiting {
-        std::vector<DebtRef> debts;
+        std::vector<DebtRef> debts{};
         std::size_t bytes = 0;
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
+        std::vector<Promise> promises{};
     };
 
     void begin_turn();
@@ -82,6 +91,7 @@ private:
     std::vector<Operation> operations_;
     std::vector<DebtRef> debts_;
     std::vector<DelayedCancelled> cancelled_;
+    std::vector<Promise> promises_;
     std::size_t turn_bytes_ = 0;
     std::uint64_t messages_ = 0;
     bool urgent_ = false;
@@ -91,6 +101,7 @@ private:
     std::uint64_t answered_ = 0;  ///< of these
     std::size_t bytes_ = 0;
     std::vector<Operation> refused_;
+    std::vector<Promise> refused_promises_;
     std::size_t given_back_ = 0;  ///< of `refused_`, since the last attempt
     bool retrying_ = false;
     std::uint32_t generation_ =

@@ -276,10 +276,7 @@ void PacketSender::leave_to_store() {
         QueuedDelivery& next = oldest.front();
         const Stamp stamp = next.delivery.message->stamp;
         if (!journal_.is_committed(next.unit) || receipts_.is_collected(stamp)) return;
-        if (receipts_.was_refused(stamp))
-            next.unlink();
-        else
-            next.outbox->drop_body(next);
+        next.outbox->drop_body(next);
     }
 }
 

@@ -76,9 +76,9 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
 void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
     const std::pair key(incoming.owner, incoming.packet_id);
     sent_again_[key];
-    receipt.then([this, incoming, key, message = receipt.collected(), now](
-                     const DebtRef& debt, std::vector<Receiver> receivers) {
-        for (Receiver& receiver : receivers) journal_.put(message, std::move(receiver), debt, now);
+    receipt.then([this, incoming, key, message = receipt.collected(), now](const DebtRef& debt,
+                                                                           Collected collected) {
+        journal_.put(message, std::move(collected), debt, now);
         journal_.add(incoming, debt);
         const auto again = sent_again_.extract(key);
         if (again.empty()) return;

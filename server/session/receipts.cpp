@@ -32,10 +32,8 @@ void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt,
     settle(receipt);
 }
 
-void Receipts::then(ReceiptId receipt, Stamp stamp, LastStep last_step) {
-    Receipt& changed = *receipts_.at(receipt);
-    changed.stamp = stamp;
-    changed.last_step = std::move(last_step);
+void Receipts::then(ReceiptId receipt, LastStep last_step) {
+    receipts_.at(receipt)->last_step = std::move(last_step);
 }
 
 void Receipts::settle(unsigned shard, ReceiptPart part) {
@@ -45,16 +43,16 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
     const auto found = receipts_.find(part.receipt);
     Receipt& settled = *found->second;
     settled.is_refused |= part.refused;
-    if (!part.receivers.empty()) settled.shards.push_back(part.from);
-    std::move(part.receivers.begin(), part.receivers.end(), std::back_inserter(settled.receivers));
+    Collected& collected = settled.collected;
+    if (!part.receivers.empty()) collected.shards.push_back(part.from);
+    std::move(part.receivers.begin(), part.receivers.end(),
+              std::back_inserter(collected.receivers));
     if (--settled.open > 0) return;
     if (settled.last_step) {
         ++settled.open;
         const DebtRef debt = new Debt(*this, shard, part.receipt);
-        return std::exchange(settled.last_step, {})(debt, std::move(settled.receivers));
+        return std::exchange(settled.last_step, {})(debt, std::move(collected));
     }
-    for (const unsigned each : settled.shards)
-        host_.send(each, MessageStored{settled.stamp, settled.is_refused});
     Session* const session = settled.session;
     if (session) return send_ready(*session);
     receipts_.erase(found);
@@ -99,13 +97,12 @@ void Receipts::stored(const MessageStored& message) {
     if (found == collected_.end()) return;
     const auto waiting = std::move(found->second);
     collected_.erase(found);
-    if (message.refused) refused_.insert(message.stamp);
-    for (const ReceiptId receipt : waiting) settle(receipt, message.refused);
+    for (const ReceiptId receipt : waiting) settle(receipt);
 }
 
 void PendingReceipt::then(LastStep last_step) {
     if (id_ == 0) id_ = receipts_.open();
-    receipts_.then(id_, stamp(), std::move(last_step));
+    receipts_.then(id_, std::move(last_step));
 }
 
 DebtRef PendingReceipt::debt() {

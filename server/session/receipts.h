@@ -4,7 +4,6 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,9 +24,15 @@ class Session;
 
 using DebtRef = boost::intrusive_ptr<Debt>;
 
+/// The receivers of a message that were collected, and the shards that have named them.
+struct Collected {
+    std::vector<Receiver> receivers{};
+    std::vector<unsigned> shards{};
+};
+
 /// What is to be done when all other parts of a receipt are settled: it gets a part of its own, and
-/// the receivers that were collected.
-using LastStep = std::function<void(const DebtRef&, std::vector<Receiver>)>;
+/// what was collected.
+using LastStep = std::function<void(const DebtRef&, Collected)>;
 
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
@@ -39,9 +44,7 @@ struct Receipt
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
     bool is_refused = false;     ///< a part was: the store does not take it
     LastStep last_step{};
-    Stamp stamp = 0;                    ///< of a message whose receivers are collected, or 0
-    std::vector<Receiver> receivers{};  ///< collected, of the shards
-    std::vector<unsigned> shards{};
+    Collected collected{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
@@ -72,8 +75,7 @@ public:
         receipts_.at(receipt)->accepted = std::move(accepted);
     }
 
-    /// `stamp`: of the message whose receivers are collected, or 0.
-    void then(ReceiptId receipt, Stamp stamp, LastStep last_step);
+    void then(ReceiptId receipt, LastStep last_step);
 
     /// One part is settled, of a receipt of this shard or of another.
     void settle(unsigned shard, ReceiptPart part);
@@ -91,8 +93,6 @@ public:
     void stored(const MessageStored& message);
     /// Are its receivers being collected, and it is not stored yet?
     bool is_collected(Stamp stamp) const { return collected_.contains(stamp); }
-    /// Did the store refuse it, so that the publisher's shard hands it in again, some time?
-    bool was_refused(Stamp stamp) const { return refused_.contains(stamp); }
 
     /// The session's connection has ended: nobody waits for its answers.
     void forget(Session& session);
@@ -110,7 +110,6 @@ private:
     BrokerHost& host_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
     boost::unordered_flat_map<Stamp, std::vector<ReceiptId>> collected_;  ///< who waits for it
-    boost::unordered_flat_set<Stamp> refused_;  ///< of `collected_`, while the disk was in trouble
     ReceiptId last_ = 0;
     bool closed_ = false;
     [[no_unique_address]] OwnerThread thread_;

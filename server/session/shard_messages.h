@@ -58,10 +58,9 @@ struct ReceiptPart {
     std::vector<Receiver> receivers{};  ///< for whom the message is to be stored
 };
 
-/// To the shards that have named receivers of a message: it is stored for all of them, or refused.
+/// To the shards that have named receivers of a message: it is stored for all of them.
 struct MessageStored {
     Stamp stamp;
-    bool refused;
 };
 
 /// To the shard itself: hand in what is to be stored; see Journal.
