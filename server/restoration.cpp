@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <future>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -94,11 +95,7 @@ private:
             if (stamps.size() == messages_a_read) break;
             stamps.push_back(stamp);
         }
-        std::promise<std::vector<StoredMessage>> answer;
-        ledger.read_messages(std::move(stamps), [&](Outcome, std::vector<StoredMessage> found) {
-            answer.set_value(std::move(found));
-        });
-        const auto found = answer.get_future().get();
+        const auto found = read(ledger, std::move(stamps));
         auto next = found.begin();
         MessageRef message;
         for (; begin < end; ++begin) {
@@ -111,6 +108,22 @@ private:
             at(receiver.owner).message(message, receiver);
         }
         return end;
+    }
+
+    /// Whoever began without them would take them for delivered.
+    static std::vector<StoredMessage> read(Ledger& ledger, std::vector<Stamp> stamps) {
+        std::promise<std::optional<std::vector<StoredMessage>>> answer;
+        ledger.read_messages(std::move(stamps),
+                             [&](Outcome outcome, std::vector<StoredMessage> found) {
+                                 if (outcome == Outcome::refused)
+                                     answer.set_value(std::nullopt);
+                                 else
+                                     answer.set_value(std::move(found));
+                             });
+        auto found = answer.get_future().get();
+        if (!found)
+            throw std::runtime_error("can't read the messages that wait: the disk is in trouble");
+        return *std::move(found);
     }
 
     const std::vector<Broker*>& brokers_;
