@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "server/data_store.h"
+#include "server/restoration.h"
+
 namespace pulsegate {
 
 namespace {
@@ -16,11 +19,21 @@ void for_each_queue(const Broker& broker, Visit visit) {
 
 }  // namespace
 
-BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards)
-    : settings_(settings) {
+BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards, Ledger* store,
+                             Millis now)
+    : now(now), store(store), settings_(settings) {
     for (unsigned shard = 0; shard < shards; ++shard)
         nodes_.push_back(std::make_unique<Node>(*this, settings_, shard, shards));
+    if (store) restore();
     for (auto& node : nodes_) static_cast<void>(node->broker.tick(now));
+}
+
+void BrokerCluster::restore() {
+    std::vector<Broker*> brokers;
+    for (auto& node : nodes_) brokers.push_back(&node->broker);
+    start_ = pulsegate::restore(*store, brokers, now);
+    last_owner_ = start_.next_owner - 1;
+    next_delayed_ = start_.next_delayed;
 }
 
 std::size_t BrokerCluster::longest_queue(unsigned shard) const {
@@ -84,12 +97,31 @@ void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optio
 }
 
 /// A unit is on its way to the disk, until the test delivers its UnitDone.
-void BrokerCluster::submit(unsigned from, std::vector<Operation> operations) {
-    store->submit({std::move(operations), [&](Outcome outcome, auto& given_back) {
-                       const bool refused = outcome == Outcome::refused;
-                       in_transit_[{from, from}].push_back(ShardMessage(UnitDone{
-                           refused, refused ? std::move(given_back) : std::vector<Operation>()}));
-                   }});
+void BrokerCluster::submit(unsigned from, std::vector<Operation> operations, bool urgent,
+                           std::uint32_t generation) {
+    Unit unit{std::move(operations),
+              [this, from](Outcome outcome, auto& given_back) {
+                  in_transit_[{from, from}].push_back(ShardMessage(unit_done(outcome, given_back)));
+              },
+              from + 1, generation};
+    if (urgent)
+        store->submit(std::move(unit));
+    else
+        store->submit_lazily(std::move(unit));
+}
+
+void BrokerCluster::take_delayed(unsigned from, std::int64_t before, std::size_t most) {
+    store->take_delayed(before, most, [this, from](Outcome, std::vector<PutDelayed> taken) {
+        in_transit_[{from, from}].push_back(ShardMessage(DelayedDue{std::move(taken)}));
+    });
+}
+
+void BrokerCluster::store_overdue() {
+    for (const auto& [shard, when] : std::exchange(overdue_, {}))
+        if (when <= now)
+            broker(shard).store_overdue(now);
+        else
+            overdue_.emplace(shard, when);
 }
 
 void BrokerCluster::read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps) {

@@ -59,7 +59,9 @@ public:
         std::vector<unsigned> spared;
     };
 
-    BrokerCluster(const BrokerSettings& settings, unsigned shards);
+    /// With a store the brokers begin with what it holds; it was not loaded before.
+    BrokerCluster(const BrokerSettings& settings, unsigned shards, Ledger* store = nullptr,
+                  Millis now = 1'000'500);
 
     unsigned shards() const { return static_cast<unsigned>(nodes_.size()); }
     Broker& broker(unsigned shard) { return nodes_[shard]->broker; }
@@ -87,11 +89,17 @@ public:
     /// Messages that were forwarded since the last call.
     std::vector<Forwarded> take_forwarded() { return std::exchange(forwarded_, {}); }
 
-    Millis now = 1'000'500;
+    /// What the store said when the brokers were restored.
+    const Ledger::Start& start() const { return start_; }
+
+    /// As a shard's timer does: stores what clients have not acknowledged in time.
+    void store_overdue();
+
+    Millis now;
     MemoryState memory = MemoryState::plenty;
     bool is_store_full = false;
-    bool in_slices = false;   ///< the test calls `Broker::go_on`
-    Ledger* store = nullptr;  ///< null: nothing is stored
+    bool in_slices = false;  ///< the test calls `Broker::go_on`
+    Ledger* const store;     ///< null: nothing is stored
 
 private:
     struct Node final : BrokerHost {
@@ -113,18 +121,24 @@ private:
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
         bool is_store_full() const override { return cluster.is_store_full; }
-        void submit(std::vector<Operation> operations, bool, std::uint32_t) override {
-            cluster.submit(index, std::move(operations));
+        void submit(std::vector<Operation> operations, bool urgent,
+                    std::uint32_t generation) override {
+            cluster.submit(index, std::move(operations), urgent, generation);
         }
         void read_messages(SessionId session, std::vector<Stamp> stamps) override {
             cluster.read_messages(index, session, std::move(stamps));
         }
         void call_store_overdue(Millis when) override { cluster.overdue_[index] = when; }
-        // Delayed messages need a gateway.
-        std::uint32_t next_delayed_number() override { return 1; }
-        std::int64_t next_delayed() const override { return std::int64_t{1} << 40; }
-        DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
-        void take_delayed(std::int64_t, std::size_t) override {}
+        std::uint32_t next_delayed_number() override { return cluster.next_delayed_++; }
+        std::int64_t next_delayed() const override {
+            return cluster.store ? cluster.store->next_delayed() : std::int64_t{1} << 40;
+        }
+        DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
+            return cluster.store ? cluster.store->delayed_total(user) : DelayedTotal{};
+        }
+        void take_delayed(std::int64_t before, std::size_t most) override {
+            cluster.take_delayed(index, before, most);
+        }
 
         BrokerCluster& cluster;
         const unsigned index;
@@ -135,15 +149,20 @@ private:
 
     void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
                  PendingReceipt* receipt);
-    void submit(unsigned from, std::vector<Operation> operations);
+    void restore();
+    void submit(unsigned from, std::vector<Operation> operations, bool urgent,
+                std::uint32_t generation);
     void read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps);
+    void take_delayed(unsigned from, std::int64_t before, std::size_t most);
 
     const BrokerSettings settings_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::map<Pair, std::deque<InTransit>> in_transit_;
     std::list<KeptLink*> links_;
     std::vector<Forwarded> forwarded_;
+    Ledger::Start start_;
     OwnerId last_owner_ = 0;
+    std::uint32_t next_delayed_ = 1;
     std::map<unsigned, Millis> overdue_;  ///< by shard, when what is not acknowledged is stored
 };
 

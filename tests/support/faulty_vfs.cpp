@@ -59,6 +59,12 @@ FaultyDisk::FaultyDisk(std::uint32_t seed) : random_(seed), name_(new_name()) {
 
 FaultyDisk::~FaultyDisk() { sqlite3_vfs_unregister(&vfs_); }
 
+void FaultyDisk::copy(const FaultyDisk& other) {
+    const std::scoped_lock lock(mutex_, other.mutex_);
+    for (const auto& [name, file] : other.files_)
+        files_[name] = std::make_shared<File>(File{file->written, file->written, {}});
+}
+
 std::uint64_t FaultyDisk::steps() const {
     const std::lock_guard lock(mutex_);
     return steps_;

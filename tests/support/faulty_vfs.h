@@ -33,6 +33,9 @@ public:
     FaultyDisk(const FaultyDisk&) = delete;
     FaultyDisk& operator=(const FaultyDisk&) = delete;
 
+    /// Begins with the files of another disk, as they would be after it was synced.
+    void copy(const FaultyDisk& other);
+
     /// The name of the VFS.
     const char* vfs() const { return name_.c_str(); }
 

@@ -1,0 +1,252 @@
+#include "tests/support/delivery_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/topics.h"
+#include "tests/support/session_model.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::string_view group_prefix = "$share/g/";
+
+bool is_share(std::string_view filter) { return filter.starts_with(group_prefix); }
+
+bool matches(std::string_view filter, std::string_view topic) {
+    if (is_share(filter)) filter.remove_prefix(group_prefix.size());
+    return selects(filter, topic);
+}
+
+template <class... Args>
+[[noreturn]] void violated(fmt::format_string<Args...> format, Args&&... args) {
+    throw Broken(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace
+
+// -- messages --
+
+DeliveryModel::Number DeliveryModel::publish(Note note) {
+    notes_.push_back({.note = std::move(note), .sent = ++now_});
+    return static_cast<Number>(notes_.size() - 1);
+}
+
+void DeliveryModel::acknowledge(Number number) {
+    Entry& entry = notes_.at(number);
+    if (entry.acknowledged == never) entry.acknowledged = ++now_;
+}
+
+// -- sessions --
+
+void DeliveryModel::connected(const std::string& client, const std::string& user, bool clean,
+                              bool kept, bool present) {
+    Receiver& receiver = receivers_[client];
+    receiver.user = user;
+    const Expected expected = clean ? Expected::absent : receiver.expected;
+    if (present && expected == Expected::absent)
+        violated("a session of {} has come back that had ended", client);
+    if (!present && expected == Expected::present) violated("the session of {} is lost", client);
+    receiver.kept = kept;
+    receiver.expected = kept ? Expected::present : Expected::absent;
+    if (present && expected == Expected::present) return;
+    receiver.received.clear();
+    receiver.latest.clear();
+    if (present) return make_certain(receiver);
+    begin_session(receiver, expected == Expected::either);
+}
+
+/// `is_certain`: the gateway has started without the session, so it will not come back.
+void DeliveryModel::begin_session(Receiver& receiver, bool is_certain) {
+    ++now_;
+    for (Period& period : receiver.periods) {
+        if (period.end != never) continue;
+        period.sure = never;
+        period.ending = !is_certain;
+        if (is_certain) period.end = now_;
+    }
+    receiver.certain = false;
+    receiver.periods.push_back(
+        {.filter = inbox_topic(receiver.user), .qos = QoS::exactly_once, .begin = now_});
+}
+
+void DeliveryModel::disconnected(const std::string& client) {
+    Receiver& receiver = receivers_[client];
+    if (receiver.kept) return;
+    ++now_;
+    for (Period& period : receiver.periods)
+        if (period.is_open()) period.end = now_;
+}
+
+void DeliveryModel::make_certain(Receiver& receiver) {
+    ++now_;
+    receiver.certain = true;
+    for (Period& period : receiver.periods) {
+        if (std::exchange(period.ending, false)) period.end = now_;
+        const bool is_inbox = period.filter == inbox_topic(receiver.user);
+        const bool is_kept = receiver.expected == Expected::present;
+        if (is_inbox && is_kept && period.is_open() && period.sure == never) period.sure = now_;
+    }
+}
+
+DeliveryModel::Period* DeliveryModel::open_period(Receiver& receiver, const std::string& filter) {
+    for (Period& period : receiver.periods)
+        if (period.is_open() && period.filter == filter) return &period;
+    return nullptr;
+}
+
+void DeliveryModel::subscribe(const std::string& client, const std::string& filter, QoS qos) {
+    Receiver& receiver = receivers_.at(client);
+    if (!open_period(receiver, filter))
+        receiver.periods.push_back({.filter = filter, .qos = qos, .begin = ++now_});
+}
+
+void DeliveryModel::subscribed(const std::string& client, const std::string& filter) {
+    Receiver& receiver = receivers_.at(client);
+    if (!receiver.kept) return;
+    make_certain(receiver);  // the disk has the session if it has a later subscription of it
+    Period* period = open_period(receiver, filter);
+    if (period && period->sure == never) period->sure = ++now_;
+}
+
+void DeliveryModel::unsubscribe(const std::string& client, const std::string& filter) {
+    if (Period* period = open_period(receivers_.at(client), filter)) period->sure = never;
+}
+
+void DeliveryModel::unsubscribed(const std::string& client, const std::string& filter) {
+    if (Period* period = open_period(receivers_.at(client), filter)) period->end = ++now_;
+}
+
+void DeliveryModel::settle() {
+    for (auto& [client, receiver] : receivers_) make_certain(receiver);
+}
+
+void DeliveryModel::crash() {
+    for (auto& [client, receiver] : receivers_) {
+        if (receiver.certain) continue;
+        receiver.expected = Expected::either;
+        for (Period& period : receiver.periods) {
+            period.ending = false;
+            if (period.end == never) period.sure = never;
+        }
+    }
+}
+
+bool DeliveryModel::keeps_session(const std::string& client) const {
+    const auto found = receivers_.find(client);
+    return found != receivers_.end() && found->second.expected != Expected::absent;
+}
+
+// -- judgement --
+
+bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry) const {
+    const std::string& topic = entry.note.topic;
+    if (topic == inbox_topic(receiver.user)) return true;
+    const bool ends_with_answer = entry.note.kind == Kind::plain && !entry.note.retain;
+    return std::ranges::any_of(receiver.periods, [&](const Period& period) {
+        const bool begins_in_time = !ends_with_answer || period.begin < entry.acknowledged;
+        return period.end > entry.sent && begins_in_time && matches(period.filter, topic);
+    });
+}
+
+void DeliveryModel::receive(const std::string& client, Number number, QoS qos, bool is_new,
+                            WallMillis now) {
+    Receiver& receiver = receivers_.at(client);
+    const Entry& entry = notes_.at(number);
+    if (entry.cancelled) violated("{} got {}, which was cancelled", client, number);
+    if (entry.note.due > now)
+        violated("{} got {} {} ms early", client, number, entry.note.due - now);
+    if (!may_get(receiver, entry))
+        violated("{} got {} without a subscription to {}", client, number, entry.note.topic);
+    if (!is_new) return;
+    receiver.ever_received.insert(number);
+    const unsigned times = ++receiver.received[number];
+    const bool comes_once = qos == QoS::exactly_once && entry.note.kind != Kind::will;
+    if (times > 1 && comes_once) violated("{} got {} twice at QoS 2", client, number);
+    const bool is_shared = matches(std::string(group_prefix) + "s/+", entry.note.topic);
+    if (is_shared && ++by_group_[number] > 1 && comes_once)
+        violated("{} got {} after another member of its group", client, number);
+    if (times == 1 && !is_shared) check_order(receiver, entry, number, qos);
+}
+
+/// First deliveries of one publisher to one topic keep their order, at each QoS.
+void DeliveryModel::check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos) {
+    const Note& note = entry.note;
+    if (note.kind != Kind::plain || entry.refused || note.for_newcomer) return;
+    Number& latest = receiver.latest[{note.publisher, note.topic, note.qos, qos}];
+    if (latest > number) violated("{} is late: {} was before it", number, latest);
+    latest = number;
+}
+
+bool DeliveryModel::is_owed(const Entry& entry) const {
+    return entry.acknowledged != never && entry.note.qos != QoS::at_most_once &&
+           !entry.may_be_cancelled && !entry.cancelled && !entry.note.deletes;
+}
+
+bool DeliveryModel::must_get(const Receiver& receiver, const Entry& entry) const {
+    return std::ranges::any_of(receiver.periods, [&](const Period& period) {
+        return period.is_open() && period.sure != never && period.sure < entry.sent &&
+               period.qos != QoS::at_most_once && matches(period.filter, entry.note.topic);
+    });
+}
+
+void DeliveryModel::check_complete() const {
+    for (Number number = 0; number < notes_.size(); ++number) {
+        const Entry& entry = notes_[number];
+        if (!is_owed(entry)) continue;
+        if (entry.note.topic.starts_with("s/")) {
+            check_group(entry, number);
+            continue;
+        }
+        for (const auto& [client, receiver] : receivers_)
+            if (must_get(receiver, entry) && !receiver.received.contains(number))
+                violated("{} to {} is lost for {}", number, entry.note.topic, client);
+        if (entry.note.for_newcomer) check_newcomer(entry, number);
+    }
+}
+
+/// If any of them may have been a member on the way, it may have got the message then.
+void DeliveryModel::check_group(const Entry& entry, Number number) const {
+    bool all_are_sure = true;
+    bool some_are = false;
+    for (const auto& [client, receiver] : receivers_)
+        for (const Period& period : receiver.periods) {
+            if (!is_share(period.filter)) continue;
+            const bool is_sure = period.is_open() && period.sure < entry.sent;
+            all_are_sure &= is_sure;
+            some_are |= is_sure;
+        }
+    if (some_are && all_are_sure && !by_group_.contains(number))
+        violated("{} to the shared subscription is lost", number);
+}
+
+void DeliveryModel::check_newcomer(const Entry& entry, Number number) const {
+    for (const auto& [client, receiver] : receivers_)
+        if (receiver.ever_received.contains(number)) return;
+    violated("{} to {} is lost", number, entry.note.topic);
+}
+
+// -- retained messages --
+
+std::set<std::string> DeliveryModel::retained_topics() const {
+    std::set<std::string> topics;
+    for (const Entry& entry : notes_)
+        if (entry.note.retain) topics.insert(entry.note.topic);
+    return topics;
+}
+
+void DeliveryModel::check_retained(const std::string& topic, std::optional<Number> value) const {
+    bool is_right = !value;  // as long as none was acknowledged
+    for (Number number = 0; number < notes_.size(); ++number) {
+        const Entry& entry = notes_[number];
+        if (!entry.note.retain || entry.note.topic != topic) continue;
+        const bool is_this = entry.note.deletes ? !value : value == number;
+        const bool must_be = entry.acknowledged != never;
+        is_right = must_be ? is_this : is_right || is_this;
+    }
+    if (!is_right) violated("{} retains {}", topic, value ? std::to_string(*value) : "nothing");
+}
+
+}  // namespace pulsegate

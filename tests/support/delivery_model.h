@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/base/clock.h"
+
+namespace pulsegate {
+
+/// What clients may rely on when the gateway crashes: it is told what they send and receive, and
+/// judges what comes, and in the end what has not come. It knows nothing of the gateway, and where
+/// the gateway may do one thing or the other it allows both. Throws Broken (session_model.h).
+class DeliveryModel {
+public:
+    enum class Kind : std::uint8_t { plain, will, delayed };
+
+    struct Note {
+        std::string topic;
+        QoS qos = QoS::at_most_once;
+        std::string publisher{};
+        Kind kind = Kind::plain;
+        bool retain = false;
+        bool deletes = false;       ///< what is retained
+        bool for_newcomer = false;  ///< to the inbox of a user who never had a session
+        WallMillis due = 0;         ///< of a delayed message
+    };
+    /// Of a message; it is the payload.
+    using Number = std::uint32_t;
+
+    // -- messages
+    Number publish(Note note);
+    Note& note(Number number) { return notes_.at(number).note; }
+    /// The gateway answers for it from now on.
+    void acknowledge(Number number);
+    void refuse(Number number) { notes_.at(number).refused = true; }
+    void try_to_cancel(Number number) { notes_.at(number).may_be_cancelled = true; }
+    void cancelled(Number number) { notes_.at(number).cancelled = true; }
+
+    // -- sessions
+    /// CONNACK. `kept`: the session outlives its connection.
+    void connected(const std::string& client, const std::string& user, bool clean, bool kept,
+                   bool present);
+    void disconnected(const std::string& client);
+    void subscribe(const std::string& client, const std::string& filter, QoS qos);
+    void subscribed(const std::string& client, const std::string& filter);
+    void unsubscribe(const std::string& client, const std::string& filter);
+    void unsubscribed(const std::string& client, const std::string& filter);
+    /// All that happened so far is on the disk.
+    void settle();
+    void crash();
+
+    // -- judgement
+    /// `is_new`: the packet is not the repetition of one that the client has.
+    void receive(const std::string& client, Number number, QoS qos, bool is_new, WallMillis now);
+    /// Everything has had its time to arrive.
+    void check_complete() const;
+    /// What a new subscriber was told of the topic.
+    void check_retained(const std::string& topic, std::optional<Number> value) const;
+
+    std::set<std::string> retained_topics() const;
+    bool keeps_session(const std::string& client) const;
+
+private:
+    using Event = std::uint64_t;
+    static constexpr Event never = std::numeric_limits<Event>::max();
+
+    struct Entry {
+        Note note;
+        Event sent = 0;
+        Event acknowledged = never;
+        bool refused = false;
+        bool may_be_cancelled = false;
+        bool cancelled = false;
+    };
+
+    /// A subscription from the SUBSCRIBE to the UNSUBACK, or to the end of its session.
+    struct Period {
+        std::string filter;
+        QoS qos;
+        Event begin;
+        Event sure = never;  ///< it is promised since
+        Event end = never;
+        bool ending = false;  ///< its session has ended, but perhaps not on the disk
+
+        bool is_open() const { return end == never && !ending; }
+    };
+
+    /// What the next CONNACK says of a session.
+    enum class Expected : std::uint8_t { absent, present, either };
+
+    struct Receiver {
+        std::string user;
+        std::vector<Period> periods;
+        Expected expected = Expected::absent;
+        bool kept = false;
+        bool certain = true;                  ///< what the CONNECT has changed is on the disk
+        std::map<Number, unsigned> received;  ///< in this session
+        std::set<Number> ever_received;
+        using Stream = std::tuple<std::string, std::string, QoS, QoS>;
+        std::map<Stream, Number> latest;  ///< of first deliveries in this session
+    };
+
+    void begin_session(Receiver& receiver, bool is_certain);
+    void make_certain(Receiver& receiver);
+    bool may_get(const Receiver& receiver, const Entry& entry) const;
+    bool must_get(const Receiver& receiver, const Entry& entry) const;
+    bool is_owed(const Entry& entry) const;
+    void check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos);
+    void check_group(const Entry& entry, Number number) const;
+    void check_newcomer(const Entry& entry, Number number) const;
+    Period* open_period(Receiver& receiver, const std::string& filter);
+
+    std::vector<Entry> notes_;
+    std::map<std::string, Receiver> receivers_;
+    std::map<Number, unsigned> by_group_;  ///< deliveries to members of the shared subscription
+    Event now_ = 0;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,306 @@
+#include "tests/support/durable_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "protocol/decode.h"
+#include "protocol/properties.h"
+#include "server/base/hash.h"
+#include "server/base/overloaded.h"
+#include "tests/support/session_model.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::uint32_t long_expiry = 100'000;  // seconds
+
+DeliveryModel::Number number_of(std::string_view payload) {
+    DeliveryModel::Number number = 0;
+    for (const char c : payload.substr(0, payload.find(' ')))
+        number = number * 10 + static_cast<DeliveryModel::Number>(c - '0');
+    return number;
+}
+
+bool is_refusal(Reason reason) { return static_cast<std::uint8_t>(reason) >= 0x80; }
+
+}  // namespace
+
+/// Some fill more than a page of the database.
+std::string payload_of(DeliveryModel::Number number) {
+    return fmt::format("{} {}", number, std::string(number % 16 == 15 ? 5000 : 20, 'x'));
+}
+
+// -- connections --
+
+void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Number> will) {
+    if (is_here()) break_connection();
+    gone();
+    cluster_ = &cluster;
+    clean_ = clean;
+    // In 3.1.1 a clean session ends with its connection.
+    keeps_session_ = terms_.keeps_session && !(clean && terms_.version == Version::v3_1_1);
+    asked_will_ = will;
+    const unsigned shard = home_shard(terms_.user, cluster.shards());
+    link_ = std::make_unique<KeptLink>(shard);
+    link_->heard = cluster.now;
+    PropertyList properties;
+    if (terms_.version == Version::v5_0) {
+        if (terms_.keeps_session) properties.add(Property::session_expiry_interval, long_expiry);
+        if (terms_.window != 65'535) properties.add(Property::receive_maximum, terms_.window);
+    }
+    Connect connect{.version = terms_.version,
+                    .clean_start = clean,
+                    .keepalive = 30,
+                    .client_id = terms_.name,
+                    .username = terms_.user,
+                    .properties = properties.view()};
+    std::string payload;
+    if (will) {
+        const auto& note = model_.note(*will);
+        payload = payload_of(*will);
+        connect.will = Will{note.topic, payload, note.qos};
+    }
+    cluster.adopt(*link_);
+    cluster.broker(shard).login(*link_, connect, {}, cluster.now);
+}
+
+void DurableClient::disconnect() {
+    will_.reset();
+    handle(Disconnect{});
+}
+
+void DurableClient::lose_connection() {
+    break_connection();
+    link_->end({Cause::connection_lost, Reason::success, "lost"});
+}
+
+/// Whoever does not disconnect has a will.
+void DurableClient::break_connection() {
+    if (will_ && will_is_certain_ && keeps_session_) model_.acknowledge(*will_);
+    will_.reset();
+}
+
+void DurableClient::crash() {
+    if (is_here()) break_connection();
+    gone();
+}
+
+void DurableClient::gone() {
+    if (!link_) return;
+    links_.push_back(std::move(link_));
+    due_.clear();
+    subscribing_.clear();
+    unsubscribing_.clear();
+    model_.disconnected(terms_.name);
+}
+
+// -- requests --
+
+void DurableClient::handle(const Packet& packet) {
+    if (!is_here()) return;
+    link_->heard = cluster_->now;
+    cluster_->broker(link_->shard).handle(*link_->session, packet, cluster_->now);
+}
+
+void DurableClient::subscribe(const std::string& filter, QoS qos) {
+    model_.subscribe(terms_.name, filter, qos);
+    subscribing_[++last_request_] = filter;
+    handle(Subscribe{.packet_id = last_request_, .filters = {{filter, {.qos = qos}}}});
+}
+
+void DurableClient::unsubscribe(const std::string& filter) {
+    model_.unsubscribe(terms_.name, filter);
+    unsubscribing_[++last_request_] = filter;
+    handle(Unsubscribe{.packet_id = last_request_, .filters = {filter}});
+}
+
+DurableClient::Sent DurableClient::made(Number number, std::string topic) const {
+    const auto& note = model_.note(number);
+    return {.topic = std::move(topic),
+            .qos = note.qos,
+            .retain = note.retain,
+            .payload = note.deletes ? "" : payload_of(number),
+            .number = number};
+}
+
+void DurableClient::publish(Number number, std::string topic) {
+    send_new(made(number, std::move(topic)));
+}
+
+void DurableClient::publish_delayed(Number number, unsigned seconds) {
+    Sent publish = made(number, fmt::format("$delayed/{}/{}", seconds, model_.note(number).topic));
+    publish.delay_name = fmt::format("m{}", number);
+    send_new(std::move(publish));
+}
+
+void DurableClient::cancel(Number number, QoS qos) {
+    model_.try_to_cancel(number);
+    send_new({.topic = fmt::format("$delayed/cancel/m{}", number), .qos = qos, .cancels = number});
+}
+
+void DurableClient::send_new(Sent publish) {
+    if (publish.qos == QoS::at_most_once) return send(publish, false);
+    publish.packet_id = free_id();
+    send(sent_.emplace_back(std::move(publish)), false);
+}
+
+std::uint16_t DurableClient::free_id() const {
+    std::uint16_t id = 1;
+    while (std::ranges::any_of(sent_, [&](const Sent& sent) { return sent.packet_id == id; })) ++id;
+    return id;
+}
+
+void DurableClient::send(const Sent& publish, bool again) {
+    PropertyList properties;
+    if (!publish.delay_name.empty() && terms_.version == Version::v5_0)
+        properties.add_user("delay-id", publish.delay_name);
+    handle(Publish{.dup = again,
+                   .qos = publish.qos,
+                   .retain = publish.retain,
+                   .topic = publish.topic,
+                   .packet_id = publish.packet_id,
+                   .properties = properties.view(),
+                   .payload = publish.payload});
+}
+
+// -- answers --
+
+bool DurableClient::read() {
+    if (!link_) return false;
+    const std::string bytes = std::exchange(link_->bytes, {});
+    Bytes rest = as_bytes(bytes);
+    while (!rest.empty()) {
+        const Frame frame = next_frame(rest, 1 << 20);
+        if (frame.status != Frame::Status::complete) throw Broken("no packet");
+        const Decoded decoded = decode(rest.first(frame.size), terms_.version, Sender::server);
+        rest = rest.subspan(frame.size);
+        if (const auto* packet = std::get_if<Packet>(&decoded))
+            read(*packet);
+        else
+            throw Broken("a bad packet");
+    }
+    const bool ends = link_->ending && !link_->session;
+    if (ends) break_connection();
+    if (ends) gone();
+    return !bytes.empty() || ends;
+}
+
+void DurableClient::read(const Packet& packet) {
+    std::visit(Overloaded{
+                   [&](const Connack& connack) { read(connack); },
+                   [&](const Publish& publish) { read(publish); },
+                   [&](const Puback& puback) { answered(puback.packet_id, puback.reason, true); },
+                   [&](const Pubrec& pubrec) { answered(pubrec.packet_id, pubrec.reason, false); },
+                   [&](const Pubcomp& pubcomp) {
+                       const auto found = find(pubcomp.packet_id);
+                       if (found != sent_.end() && found->is_received) sent_.erase(found);
+                   },
+                   [&](const Pubrel& pubrel) {
+                       log_(fmt::format("  {}: PUBREL {}", terms_.name, pubrel.packet_id));
+                       received_.erase(pubrel.packet_id);
+                       due(Pubcomp{pubrel.packet_id, Reason::success, {}});
+                   },
+                   [&](const Suback& suback) {
+                       if (is_refusal(suback.reasons.at(0))) throw Broken("SUBSCRIBE was refused");
+                       model_.subscribed(terms_.name, subscribing_.at(suback.packet_id));
+                   },
+                   [&](const Unsuback& unsuback) {
+                       model_.unsubscribed(terms_.name, unsubscribing_.at(unsuback.packet_id));
+                   },
+                   [&](const auto&) { throw Broken("a packet that it should not get"); },
+               },
+               packet);
+}
+
+void DurableClient::read(const Connack& connack) {
+    if (connack.reason != Reason::success) return;  // while the disk fails
+    log_(fmt::format("  {}: CONNACK, {}", terms_.name,
+                     connack.session_present ? "the session is present" : "a new session"));
+    model_.connected(terms_.name, terms_.user, clean_, keeps_session_, connack.session_present);
+    will_ = asked_will_;
+    will_is_certain_ = false;
+    if (connack.session_present)
+        go_on();
+    else
+        begin_anew();
+}
+
+/// Sends again what was not acknowledged (MQTT 5.0, 4.4).
+void DurableClient::go_on() {
+    for (const Sent& sent : sent_)
+        if (sent.is_received)
+            handle(Pubrel{sent.packet_id, Reason::success, {}});
+        else
+            send(sent, true);
+}
+
+/// Nobody knows what became of messages of QoS 2, so they are not sent again.
+void DurableClient::begin_anew() {
+    received_.clear();
+    std::erase_if(sent_, [](const Sent& sent) { return sent.qos == QoS::exactly_once; });
+    for (const Sent& sent : sent_) send(sent, false);
+}
+
+void DurableClient::read(const Publish& publish) {
+    ++received_count_;
+    const Number number = number_of(publish.payload);
+    const auto id = publish.packet_id;
+    bool is_new = true;
+    log_(fmt::format("  {} gets {} at QoS {}, identifier {}{}", terms_.name, number,
+                     static_cast<int>(publish.qos), id, publish.dup ? ", again" : ""));
+    if (publish.qos == QoS::exactly_once) {
+        const auto [known, added] = received_.emplace(id, number);
+        is_new = added;
+        if (!is_new && (known->second != number || !publish.dup))
+            throw Broken(fmt::format("{} takes {} for {}, whose identifier {} it has not released",
+                                     terms_.name, number, known->second, id));
+    }
+    model_.receive(terms_.name, number, publish.qos, is_new, calendar_time(cluster_->now));
+    if (publish.retain) retained_[std::string(publish.topic)] = number;
+    if (publish.qos == QoS::at_least_once) due(Puback{id, Reason::success, {}});
+    if (publish.qos == QoS::exactly_once) due(Pubrec{id, Reason::success, {}});
+}
+
+void DurableClient::due(Packet packet) {
+    due_.push_back(std::move(packet));
+    if (acknowledges_at_once) acknowledge();
+}
+
+void DurableClient::acknowledge() {
+    while (!due_.empty() && is_here()) {
+        handle(due_.front());
+        due_.pop_front();
+    }
+}
+
+std::list<DurableClient::Sent>::iterator DurableClient::find(std::uint16_t packet_id) {
+    return std::ranges::find(sent_, packet_id, &Sent::packet_id);
+}
+
+/// A PUBACK, which completes it, or a PUBREC.
+void DurableClient::answered(std::uint16_t packet_id, Reason reason, bool completes) {
+    const auto found = find(packet_id);
+    if (found == sent_.end()) throw Broken("an answer to nothing");
+    log_(fmt::format("  {}: {} {} {} with {:#x}", terms_.name, completes ? "PUBACK" : "PUBREC",
+                     packet_id, found->topic, static_cast<int>(reason)));
+    if (is_refusal(reason)) {
+        if (found->number) model_.refuse(*found->number);
+        sent_.erase(found);
+        return;
+    }
+    if (found->number) model_.acknowledge(*found->number);
+    if (found->cancels && terms_.version == Version::v5_0 && reason == Reason::success)
+        model_.cancelled(*found->cancels);
+    if (completes) {
+        sent_.erase(found);
+        return;
+    }
+    found->is_received = true;
+    due(Pubrel{packet_id, Reason::success, {}});
+}
+
+}  // namespace pulsegate
