@@ -235,12 +235,6 @@ struct Contender {
     std::vector<double> ratios{};  ///< of it to the bare loop's in the same round
 };
 
-/// The value that `part` of them do not exceed.
-double quantile(std::vector<double> values, double part) {
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(static_cast<double>(values.size() - 1) * part + 0.5)];
-}
-
 void run(const Options& options) {
     pin_to(1);
     std::vector<std::unique_ptr<Contender>> contenders;

@@ -8,7 +8,6 @@
 // to it: the PUBLISH that comes in, the one that leaves, and at QoS 1 both acknowledgements. The
 // servers are on CPU 0, the clients on CPU 1, and they take turns.
 
-#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -35,22 +34,12 @@ Options parse(int argc, char** argv) {
     return options;
 }
 
-std::string text(std::string_view value) {
-    std::string bytes{static_cast<char>(value.size() >> 8), static_cast<char>(value.size())};
-    return bytes.append(value);
-}
-
-std::string packet(char first, const std::string& body) {
-    return std::string{first, static_cast<char>(body.size())} + body;
-}
-
 /// A subscriber that counts the messages it gets, and acknowledges those of QoS 1.
 class Subscriber {
 public:
     Subscriber(std::uint16_t port, unsigned number, std::string_view topic, int qos)
         : socket_(log_in(number, port, fmt::format("subscriber-{}", number))) {
-        const auto request =
-            packet('\x82', std::string("\0\1", 2) + text(topic) + static_cast<char>(qos));
+        const auto request = subscribe_packet(topic, qos);
         send(socket_, request.data(), request.size(), MSG_NOSIGNAL);
         read_exactly(socket_, 5);
     }
@@ -172,11 +161,6 @@ void measure_logins(Contender& contender, const Options& options) {
     });
     for (const int socket : sockets)
         if (socket >= 0) drop(socket);
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
 }
 
 void run(const Options& options) {

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -200,14 +201,29 @@ inline void remove_mosquitto_file(std::uint16_t port) {
     std::filesystem::remove(fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port));
 }
 
-/// An MQTT 3.1.1 CONNECT with a clean session and a keepalive of ten minutes.
-inline std::string connect_packet(std::string_view client) {
-    std::string packet("\x10\x00\x00\x04MQTT\x04\x02\x02\x58", 12);
-    packet += static_cast<char>(client.size() >> 8);
-    packet += static_cast<char>(client.size());
-    packet += client;
-    packet[1] = static_cast<char>(packet.size() - 2);
-    return packet;
+/// A string as MQTT writes it.
+inline std::string text(std::string_view value) {
+    std::string bytes{static_cast<char>(value.size() >> 8), static_cast<char>(value.size())};
+    return bytes.append(value);
+}
+
+inline std::string packet(char first, std::string_view body) {
+    std::string bytes{first};
+    auto left = body.size();
+    for (; left > 127; left /= 128) bytes += static_cast<char>(left % 128 | 128);
+    return (bytes += static_cast<char>(left)).append(body);
+}
+
+/// An MQTT 3.1.1 CONNECT with a keepalive of ten minutes.
+inline std::string connect_packet(std::string_view client, bool clean = true) {
+    std::string body("\0\4MQTT\4\0\2\x58", 10);
+    if (clean) body[7] = 2;
+    return packet('\x10', body + text(client));
+}
+
+/// A SUBSCRIBE to one topic.
+inline std::string subscribe_packet(std::string_view topic, int qos) {
+    return packet('\x82', std::string("\0\1", 2) + text(topic) + static_cast<char>(qos));
 }
 
 /// Reads exactly `size` bytes from a blocking socket.
@@ -219,13 +235,22 @@ inline std::string read_exactly(int socket, std::size_t size) {
 }
 
 /// Logs a client in.
-inline int log_in(std::uint32_t from, std::uint16_t port, std::string_view client) {
+inline int log_in(std::uint32_t from, std::uint16_t port, std::string_view client,
+                  bool clean = true) {
     const int socket = connect_from(from, port);
     if (socket < 0) fail("connection refused");
-    const auto connect = connect_packet(client);
+    const auto connect = connect_packet(client, clean);
     send(socket, connect.data(), connect.size(), MSG_NOSIGNAL);
-    if (read_exactly(socket, 4) != std::string_view("\x20\x02\x00\x00", 4)) fail("login refused");
+    if (read_exactly(socket, 4)[3] != 0) fail("login refused");
     return socket;
 }
+
+/// The value that `part` of them do not exceed.
+inline double quantile(std::vector<double> values, double part) {
+    std::sort(values.begin(), values.end());
+    return values[static_cast<std::size_t>(static_cast<double>(values.size() - 1) * part + 0.5)];
+}
+
+inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 }  // namespace pulsegate::bench
