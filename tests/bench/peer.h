@@ -123,7 +123,7 @@ public:
             serve();
             _exit(127);
         }
-        for (int i = 0; i < 500; ++i) {
+        for (int i = 0; i < 12'000; ++i) {  // two minutes: what was stored is read first
             const int probe = connect_from(0, port);
             if (probe >= 0) {
                 drop(probe);
@@ -136,9 +136,13 @@ public:
     }
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
-    ~Peer() {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
+    ~Peer() { end(SIGKILL); }
+
+    /// Sends it a signal and waits for its end.
+    void end(int signal) {
+        if (pid_ == 0) return;
+        kill(pid_, signal);
+        waitpid(std::exchange(pid_, 0), nullptr, 0);
     }
 
     /// What its threads have spent on a CPU, in the kernel and outside, in seconds.
@@ -154,18 +158,24 @@ public:
     }
 
     /// Its own memory in bytes: no pages of files.
-    double memory() const {
-        std::ifstream status(fmt::format("/proc/{}/status", pid_));
-        for (std::string word; status >> word;)
-            if (word == "RssAnon:") {
-                double kilobytes = 0;
-                status >> kilobytes;
-                return kilobytes * 1024;
-            }
+    double memory() const { return read_number("status", "RssAnon:") * 1024; }
+    /// Its memory as it is, and the most that it ever was, in bytes.
+    double resident() const { return read_number("status", "VmRSS:") * 1024; }
+    double most_resident() const { return read_number("status", "VmHWM:") * 1024; }
+
+    /// Bytes that it had written to disk.
+    double written() const { return read_number("io", "write_bytes:"); }
+
+private:
+    /// The number behind a word in a file of /proc.
+    double read_number(std::string_view file, std::string_view name) const {
+        std::ifstream in(fmt::format("/proc/{}/{}", pid_, file));
+        double number = 0;
+        for (std::string word; in >> word;)
+            if (word == name) return in >> number, number;
         return 0;
     }
 
-private:
     pid_t pid_;
 };
 
@@ -187,13 +197,19 @@ inline void execute_pulsegate(const std::string& binary, std::uint16_t port) {
              "--max-message-rate", "0", "--max-byte-rate", "0"});
 }
 
-/// Debian's mosquitto with nothing to slow it down: no log, no persistence, no limits.
-inline void execute_mosquitto(const std::string& binary, std::uint16_t port) {
+/// Debian's mosquitto with nothing to slow it down: no log, no limits, and persistence only if it
+/// gets a folder; then as it is by default.
+inline void execute_mosquitto(const std::string& binary, std::uint16_t port,
+                              const std::string& folder = {}) {
     const auto file = fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port);
+    const auto persistence =
+        folder.empty() ? "persistence false"
+                       : fmt::format("persistence true\npersistence_location {}/", folder);
+    // Else it would change from root to a user of its own, who has no right to the folder.
     std::ofstream(file) << fmt::format(
-        "listener {} 127.0.0.1\nallow_anonymous true\nlog_dest none\npersistence false\n"
+        "user root\nlistener {} 127.0.0.1\nallow_anonymous true\nlog_dest none\n{}\n"
         "max_connections -1\nmax_inflight_messages 256\nmax_queued_messages 0\n",
-        port);
+        port, persistence);
     execute({binary, "-c", file});
 }
 
