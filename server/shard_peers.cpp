@@ -64,8 +64,7 @@ void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uin
 void ShardPeers::read_messages(SessionId session, std::vector<Stamp> stamps) {
     Shard& shard = *shards_[index_];
     auto answer = [&shard, session, stamps](Outcome outcome, const auto& stored) {
-        shard.send(
-            ShardMessage(messages_read(session, outcome, stamps, stored, monotonic_now())));
+        shard.send(ShardMessage(messages_read(session, outcome, stamps, stored, monotonic_now())));
     };
     store_.ledger().read_messages(std::move(stamps), std::move(answer));
 }

@@ -23,6 +23,7 @@ constexpr unsigned most_on_their_way = 5;
 BrokerSettings broker_settings() {
     BrokerSettings settings;
     settings.recipients_a_turn = 2;
+    settings.queue_memory = 1000;  // some of what waits is left to the store
     return settings;
 }
 
@@ -148,6 +149,7 @@ void CrashPlay::open() {
     ledger_ = std::make_unique<PumpedLedger>(options(folder_, disk_, impatient_), disk_);
     cluster_ =
         std::make_unique<BrokerCluster>(broker_settings(), scene_.shards, ledger_.get(), now_);
+    ledger_->end_start();
 }
 
 void CrashPlay::check_start() {

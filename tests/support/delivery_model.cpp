@@ -134,9 +134,9 @@ void DeliveryModel::crash() {
     }
 }
 
-bool DeliveryModel::keeps_session(const std::string& client) const {
+bool DeliveryModel::is_certain(const std::string& client) const {
     const auto found = receivers_.find(client);
-    return found != receivers_.end() && found->second.expected != Expected::absent;
+    return found == receivers_.end() || found->second.certain;
 }
 
 // -- judgement --

@@ -66,7 +66,8 @@ public:
     void check_retained(const std::string& topic, std::optional<Number> value) const;
 
     std::set<std::string> retained_topics() const;
-    bool keeps_session(const std::string& client) const;
+    /// Is it on the disk what the last CONNECT has changed?
+    bool is_certain(const std::string& client) const;
 
 private:
     using Event = std::uint64_t;

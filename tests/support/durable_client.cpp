@@ -87,6 +87,10 @@ void DurableClient::break_connection() {
 void DurableClient::crash() {
     if (is_here()) break_connection();
     gone();
+    // CONNACK does not wait for the disk: an earlier session may come back, with its identifiers.
+    if (model_.is_certain(terms_.name)) return;
+    forget_exchanges();
+    first_id_ = static_cast<std::uint16_t>(first_id_ + 100);
 }
 
 void DurableClient::gone() {
@@ -96,6 +100,14 @@ void DurableClient::gone() {
     subscribing_.clear();
     unsubscribing_.clear();
     model_.disconnected(terms_.name);
+    if (keeps_session_) return;
+    received_.clear();
+    forget_exchanges();
+}
+
+/// Nobody knows what becomes of messages of QoS 2, so they are not sent again.
+void DurableClient::forget_exchanges() {
+    std::erase_if(sent_, [](const Sent& sent) { return sent.qos == QoS::exactly_once; });
 }
 
 // -- requests --
@@ -149,7 +161,7 @@ void DurableClient::send_new(Sent publish) {
 }
 
 std::uint16_t DurableClient::free_id() const {
-    std::uint16_t id = 1;
+    std::uint16_t id = first_id_;
     while (std::ranges::any_of(sent_, [&](const Sent& sent) { return sent.packet_id == id; })) ++id;
     return id;
 }
@@ -238,10 +250,9 @@ void DurableClient::go_on() {
             send(sent, true);
 }
 
-/// Nobody knows what became of messages of QoS 2, so they are not sent again.
 void DurableClient::begin_anew() {
     received_.clear();
-    std::erase_if(sent_, [](const Sent& sent) { return sent.qos == QoS::exactly_once; });
+    forget_exchanges();
     for (const Sent& sent : sent_) send(sent, false);
 }
 

@@ -100,6 +100,7 @@ private:
     void answered(std::uint16_t packet_id, Reason reason, bool completes);
     void go_on();
     void begin_anew();
+    void forget_exchanges();
     void break_connection();
     void gone();
     void due(Packet packet);
@@ -120,6 +121,7 @@ private:
     std::deque<Packet> due_;
     std::map<std::uint16_t, std::string> subscribing_;
     std::map<std::uint16_t, std::string> unsubscribing_;
+    std::uint16_t first_id_ = 1;
     std::uint16_t last_request_ = 1000;
     std::size_t received_count_ = 0;
     std::map<std::string, Number> retained_;

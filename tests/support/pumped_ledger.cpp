@@ -61,6 +61,18 @@ void PumpedLedger::take_delayed(std::int64_t before, std::size_t most, DelayedAn
     waiting_.push_back({take, true});
 }
 
+void PumpedLedger::read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) {
+    if (!is_started_) return ledger_.read_messages(std::move(stamps), std::move(answer));
+    urgent_ = true;
+    const auto read = [this, stamps = std::move(stamps), answer = std::move(answer)](bool) {
+        ledger_.read_messages(stamps, [this, answer](Outcome outcome, auto found) {
+            answered(outcome == Outcome::refused,
+                     [answer, outcome, found = std::move(found)] { answer(outcome, found); });
+        });
+    };
+    waiting_.push_back({read, true});
+}
+
 void PumpedLedger::commit(bool lazy_too) {
     if (disk_.dead()) throw DiskIsDead();
     if (lazy_too) submit({});

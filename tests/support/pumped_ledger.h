@@ -38,13 +38,13 @@ public:
     void submit_lazily(Unit unit) override;
     void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) override;
 
-    // Answered at once, as needed for the start.
+    /// Answered at once during the start.
+    void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override;
+    void end_start() { is_started_ = true; }
+
     void find_owner(OwnerKind kind, std::string user, std::string client,
                     OwnerAnswer answer) override {
         ledger_.find_owner(kind, std::move(user), std::move(client), std::move(answer));
-    }
-    void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override {
-        ledger_.read_messages(std::move(stamps), std::move(answer));
     }
     void list_delayed(std::optional<std::string> user, std::uint64_t after, std::size_t most,
                       DelayedAnswer answer) override {
@@ -55,6 +55,7 @@ public:
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return ledger_.delayed_total(user);
     }
+    std::size_t bytes() const override { return ledger_.bytes(); }
     bool refusing() const override { return ledger_.refusing(); }
 
 private:
@@ -70,7 +71,8 @@ private:
 
     const FaultyDisk& disk_;
     std::vector<Waiting> waiting_;
-    bool urgent_ = false;        ///< some of them are
+    bool urgent_ = false;  ///< some of them are
+    bool is_started_ = false;
     std::size_t handed_in_ = 0;  ///< and not answered
     Stamp committed_ = 0;
 
