@@ -4,25 +4,15 @@
 
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
-#include <boost/intrusive/list.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -33,8 +23,10 @@
 #include "server/base/url.h"
 #include "server/base/web_origin.h"
 #include "server/data_store.h"
+#include "server/http/api_message.h"
 #include "server/http/backup.h"
 #include "server/http/delayed.h"
+#include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/limits/address.h"
 #include "server/shard.h"
@@ -43,89 +35,28 @@
 namespace pulsegate {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
 namespace http = boost::beast::http;
 namespace json = boost::json;
-using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 namespace {
 
-using Request = http::request<http::string_body>;
-using Response = http::response<http::string_body>;
-
 constexpr auto shard_timeout = 2s;
-constexpr auto client_timeout = 10s;
-/// For the header of a new connection's first request: who asks for /healthz has it ready.
-constexpr auto first_header_timeout = 2s;
-constexpr std::size_t most_connections = 128;
-constexpr std::size_t most_connections_of_an_address = 64;
 constexpr std::size_t most_users_asked = 1000;
 /// Of a request's body.
 constexpr std::size_t most_body_bytes = 16 * 1024;
 /// The same with delayed messages.
 constexpr std::size_t most_delayed_bytes = 4 * 1024 * 1024;
 
-/// A connection to the admin API. It belongs to its coroutine, `serve`.
-struct Client
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    Client(tcp::socket socket, const Address& from) : stream(std::move(socket)), address(from) {}
+ApiReply reply(std::string body) { return {.body = std::move(body)}; }
 
-    beast::tcp_stream stream;
-    const Address address;
-    bool waits = true;  ///< for a complete request
-};
-
-/// The connections to the admin API, those first that have waited longest for a request.
-class Clients {
-public:
-    void add(Client& client) { list_.push_back(client); }
-
-    /// The client waits for a request from now on.
-    void wait(Client& client) {
-        client.waits = true;
-        list_.splice(list_.end(), list_, list_.iterator_to(client));
-    }
-
-    /// Is there a place for one more from this address? If places are short, whoever has waited
-    /// longest for a request gives up its own, so that silent connections shut nobody out.
-    bool make_room(const Address& address) {
-        const auto same = [&](const Client& client) { return client.address == address; };
-        const bool crowded = std::ranges::count_if(list_, same) >=
-                             static_cast<std::ptrdiff_t>(most_connections_of_an_address);
-        if (!crowded && list_.size() < most_connections) return true;
-        const auto loser = std::ranges::find_if(list_, [&](const Client& client) {
-            return client.waits && (!crowded || same(client));
-        });
-        if (loser == list_.end()) return false;
-        loser->stream.close();
-        loser->unlink();
-        return true;
-    }
-
-private:
-    boost::intrusive::list<Client, boost::intrusive::constant_time_size<false>> list_;
-};
-
-Response reply(const Request& request, http::status status, std::string body,
-               const char* type = "application/json") {
-    Response response(status, request.version());
-    response.set(http::field::server, "Pulsegate/" PULSEGATE_VERSION);
-    response.set(http::field::content_type, type);
-    response.set(http::field::cache_control, "no-store");
-    response.keep_alive(request.keep_alive());
-    response.content_length(body.size());  // for HEAD too: the length of GET's body (RFC 9110, 8.6)
-    if (request.method() != http::verb::head) response.body() = std::move(body);
-    return response;
+ApiReply reply_with(http::status status, std::string body) {
+    return {.status = status, .body = std::move(body)};
 }
 
-Response failure(const Request& request, http::status status, std::string_view error) {
-    return reply(request, status, json::serialize(json::object{{"error", error}}));
-}
-
-Response unavailable(const Request& request) {
-    return failure(request, http::status::service_unavailable,
-                   "a shard does not answer: its event loop is stalled");
+ApiReply unavailable() {
+    return api_refusal(http::status::service_unavailable,
+                       "a shard does not answer: its event loop is stalled");
 }
 
 bool is_delayed(std::string_view path) {
@@ -219,14 +150,20 @@ struct Admin::Impl {
           authenticator(checks),
           store(data),
           settings(broker_settings),
-          token(std::move(secret)) {}
+          token(std::move(secret)),
+          server({.most_body_bytes = [this](auto& request) { return most_body_of(request); },
+                  .answer = [this](auto& request) { return answer(request); }}) {}
 
-    bool admits(const Request& request) const {
+    bool admits(const ApiRequest& request) const {
         if (token.empty()) return true;
         const std::string expected = "Bearer " + token;
-        const auto shown = request[http::field::authorization];
+        const auto shown = request.authorization;
         return shown.size() == expected.size() &&
                CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
+    }
+
+    std::size_t most_body_of(const ApiRequest& request) const {
+        return is_delayed(request.path) && admits(request) ? most_delayed_bytes : most_body_bytes;
     }
 
     /// Runs `question(Shard&)` on each of the shards' threads and returns the answers, in their
@@ -268,78 +205,75 @@ struct Admin::Impl {
     /// Without a token, whoever reaches the API may use it; but not the scripts of web pages in a
     /// browser on this machine, which come under the name of the page's host (DNS rebinding) or
     /// from another origin. What is wrong with the request, or nothing.
-    std::string_view objection_to_page(const Request& request) const {
+    std::string_view objection_to_page(const ApiRequest& request) const {
         if (!token.empty()) return {};
-        const std::string host(request[http::field::host]);
-        if (!host.empty() && !is_loopback_host(host))
+        if (!request.host.empty() && !is_loopback_host(request.host))
             return "without an admin-token-file only requests to localhost or a loopback address "
                    "are answered: see the Host field";
-        if (!origin_allowed(std::string(request[http::field::origin]), host, {}))
+        if (!origin_allowed(request.origin, request.host, {}))
             return "requests of web pages from elsewhere are not answered: see the Origin field";
         return {};
     }
 
-    asio::awaitable<Response> answer(const Request& request) {
-        const std::string_view target(request.target().data(), request.target().size());
-        const auto path = target.substr(0, target.find('?'));
-        const auto query = target.substr(std::min(path.size() + 1, target.size()));
+    asio::awaitable<ApiReply> answer(const ApiRequest& request) {
+        const auto path = request.path;
+        const auto query = request.query;
         constexpr std::string_view user_path = "/api/v1/users/";
 
-        const bool deletes = request.method() == http::verb::delete_;
+        const bool deletes = request.method == http::verb::delete_;
 
-        if (const auto allowed = methods_of(path); !allows(allowed, request.method_string())) {
-            auto refusal = failure(request, http::status::method_not_allowed,
-                                   "method not allowed: use one of " + std::string(allowed));
-            refusal.set(http::field::allow, std::string(allowed));
+        if (const auto allowed = methods_of(path);
+            !allows(allowed, http::to_string(request.method))) {
+            auto refusal = api_refusal(http::status::method_not_allowed,
+                                       "method not allowed: use one of " + std::string(allowed));
+            refusal.fields.emplace_back(http::field::allow, allowed);
             co_return refusal;
         }
         const bool is_probe = path == "/healthz" || path == "/readyz";
         if (!is_probe && !admits(request)) {
-            auto refusal = failure(request, http::status::unauthorized,
-                                   "token missing or wrong: send Authorization: Bearer TOKEN");
-            refusal.set(http::field::www_authenticate, "Bearer");
+            auto refusal = api_refusal(http::status::unauthorized,
+                                       "token missing or wrong: send Authorization: Bearer TOKEN");
+            refusal.fields.emplace_back(http::field::www_authenticate, "Bearer");
             co_return refusal;
         }
-        if (path == "/healthz") co_return co_await health(request);
-        if (path == "/readyz") co_return co_await readiness(request);
+        if (path == "/healthz") co_return co_await health();
+        if (path == "/readyz") co_return co_await readiness();
         if (const auto objection = objection_to_page(request); !objection.empty())
-            co_return failure(request, http::status::forbidden, objection);
-        if (path == "/metrics") co_return co_await metrics(request);
-        if (path == "/api/v1/wheel") co_return co_await wheel(request);
+            co_return api_refusal(http::status::forbidden, objection);
+        if (path == "/metrics") co_return co_await metrics();
+        if (path == "/api/v1/wheel") co_return co_await wheel();
         if (path == "/api/v1/backup") {
-            const auto done = co_await back_up(io, store, request.body());
-            co_return reply(request, done.status, done.body);
+            co_return co_await back_up(io, store, request.body);
         }
         if (is_delayed(path)) {
             const auto number = path.substr(std::min(delayed_path.size() + 1, path.size()));
-            const bool grows = request.method() == http::verb::post && !store.is_kept();
+            const bool grows = request.method == http::verb::post && !store.is_kept();
             if (grows && (admission.scarce() || admission.exceeded()))
-                co_return failure(request, http::status::insufficient_storage,
-                                  "memory-budget is nearly used up");
-            const DelayedRequest asked{request.method(), number, query, request.body()};
-            const auto done = co_await delayed(io, store, settings, asked);
-            co_return reply(request, done.status, done.body);
+                co_return api_refusal(http::status::insufficient_storage,
+                                      "memory-budget is nearly used up");
+            const DelayedRequest asked{request.method, number, query, request.body};
+            co_return co_await delayed(io, store, settings, asked);
         }
-        if (path == "/api/v1/retained") co_return co_await erase_retained(request, query);
-        if (path == "/api/v1/bans" && deletes) co_return co_await lift_ban(request, query);
-        if (path == "/api/v1/bans") co_return co_await bans(request);
-        if (path == "/api/v1/users") co_return co_await users(request, query);
+        if (path == "/api/v1/retained") co_return co_await erase_retained(query);
+        if (path == "/api/v1/bans" && deletes) co_return co_await lift_ban(query);
+        if (path == "/api/v1/bans") co_return co_await bans();
+        if (path == "/api/v1/users") co_return co_await users(query);
         if (path.starts_with(user_path) && path.size() > user_path.size())
-            co_return co_await user(request, path.substr(user_path.size()));
-        co_return failure(request, http::status::not_found, "no such resource");
+            co_return co_await user(path.substr(user_path.size()));
+        co_return api_refusal(http::status::not_found, "no such resource");
     }
 
-    asio::awaitable<Response> health(const Request& request) {
+    asio::awaitable<ApiReply> health() {
         const auto answers = co_await ask(shards, [](Shard&) { return true; });
         json::array stalled;
         for (std::size_t i = 0; i < answers.size(); ++i)
             if (!answers[i]) stalled.push_back(i);
         const auto status = stalled.empty() ? http::status::ok : http::status::service_unavailable;
-        co_return reply(request, status, health_json(shards.size(), std::move(stalled)));
+        co_return reply_with(status, health_json(shards.size(), std::move(stalled)));
     }
 
     /// Does the gateway do all that it should? It may serve what needs no disk, and not be ready.
-    asio::awaitable<Response> readiness(const Request& request) {
+    asio::awaitable<ApiReply> readiness() {
         const auto answers = co_await ask(
             shards, [](Shard& shard) { return shard.broker().journal().is_refused(); });
         std::string why;
@@ -347,38 +281,35 @@ struct Admin::Impl {
             if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
             if (!refuses && why.empty()) why = "an event loop is stalled";
         }
-        if (why.empty())
-            co_return reply(request, http::status::ok,
-                            json::serialize(json::object{{"status", "ready"}}));
-        co_return reply(request, http::status::service_unavailable,
-                        json::serialize(json::object{{"status", "not ready"}, {"why", why}}));
+        if (why.empty()) co_return reply(json::serialize(json::object{{"status", "ready"}}));
+        co_return reply_with(http::status::service_unavailable,
+                             json::serialize(json::object{{"status", "not ready"}, {"why", why}}));
     }
 
-    asio::awaitable<Response> metrics(const Request& request) {
+    asio::awaitable<ApiReply> metrics() {
         const auto all = co_await all_status();
-        if (!all) co_return unavailable(request);
-        co_return reply(request, http::status::ok,
-                        metrics_text(*all, admission, authenticator.hook_counters()),
-                        "text/plain; version=0.0.4; charset=utf-8");
+        if (!all) co_return unavailable();
+        co_return ApiReply{.body = metrics_text(*all, admission, authenticator.hook_counters()),
+                           .content_type = "text/plain; version=0.0.4; charset=utf-8"};
     }
 
-    asio::awaitable<Response> wheel(const Request& request) {
+    asio::awaitable<ApiReply> wheel() {
         const auto all = co_await all_status();
-        if (!all) co_return unavailable(request);
-        co_return reply(request, http::status::ok, wheel_json(*all));
+        if (!all) co_return unavailable();
+        co_return reply(wheel_json(*all));
     }
 
-    asio::awaitable<Response> bans(const Request& request) {
+    asio::awaitable<ApiReply> bans() {
         const auto question = [](Shard& shard) {
             return shard.client_limits().bans(monotonic_now());
         };
         const auto answers = co_await ask(shards, question);
         auto all = address_limits.bans(monotonic_now());
         for (const auto& answer : answers) {
-            if (!answer) co_return unavailable(request);
+            if (!answer) co_return unavailable();
             all.insert(all.end(), answer->begin(), answer->end());
         }
-        co_return reply(request, http::status::ok, bans_json(all));
+        co_return reply(bans_json(all));
     }
 
     static std::optional<std::string> decoded_value(std::string_view query, std::string_view key) {
@@ -387,15 +318,16 @@ struct Admin::Impl {
     }
 
     /// Each shard has all retained messages, and deletes them page by page.
-    asio::awaitable<Response> erase_retained(const Request& request, std::string_view query) {
+    asio::awaitable<ApiReply> erase_retained(std::string_view query) {
         const auto filter = decoded_value(query, "filter");
         const auto user = decoded_value(query, "user");
         if (!filter && !user)
-            co_return failure(request, http::status::bad_request,
-                              "nothing named: add ?filter=room/%23, or ?user=alice, or both");
+            co_return api_refusal(http::status::bad_request,
+                                  "nothing named: add ?filter=room/%23, or ?user=alice, or both");
         if (filter && !is_plain_filter(*filter))
-            co_return failure(request, http::status::bad_request,
-                              "filter is no topic filter; percent-encode '#' as %23, '+' as %2B");
+            co_return api_refusal(
+                http::status::bad_request,
+                "filter is no topic filter; percent-encode '#' as %23, '+' as %2B");
         Retained::Erasure erasure{
             .filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
         if (user) erasure.sender = fingerprint(*user);
@@ -410,49 +342,47 @@ struct Admin::Impl {
                     return next;
                 };
                 const auto answers = co_await ask(std::vector<Shard*>(1, shard), step);
-                if (!answers.front()) co_return unavailable(request);
+                if (!answers.front()) co_return unavailable();
                 here = *answers.front();
             }
             erased = std::max(erased, here.erased);
         }
         spdlog::info("{} retained messages deleted by the admin API", erased);
-        co_return reply(request, http::status::ok,
-                        json::serialize(json::object{{"deleted", erased}}));
+        co_return reply(json::serialize(json::object{{"deleted", erased}}));
     }
 
-    asio::awaitable<Response> lift_ban(const Request& request, std::string_view query) {
+    asio::awaitable<ApiReply> lift_ban(std::string_view query) {
         const auto value = [query](std::string_view key) { return decoded_value(query, key); };
         if (const auto text = value("address")) {
             boost::system::error_code error;
             const auto address = asio::ip::make_address(text->substr(0, text->find('/')), error);
             if (error)
-                co_return failure(request, http::status::bad_request,
-                                  "address is not an IP address");
+                co_return api_refusal(http::status::bad_request, "address is not an IP address");
             if (!address_limits.lift_ban(Address(address)))
-                co_return failure(request, http::status::not_found, "no such ban");
-            co_return reply(request, http::status::ok, bans_json({}));
+                co_return api_refusal(http::status::not_found, "no such ban");
+            co_return reply(bans_json({}));
         }
         const auto user = value("user");
         const auto client = value("client");
         if (!user || !client)
-            co_return failure(
-                request, http::status::bad_request,
+            co_return api_refusal(
+                http::status::bad_request,
                 "no ban named: add ?address=10.0.0.7 or ?user=alice&client=alice-phone");
         const auto order = [name = *user, id = *client](Shard& shard) {
             return shard.client_limits().lift_ban(name, id);
         };
         Shard* const home = shards[home_shard(*user, static_cast<unsigned>(shards.size()))];
         const auto answers = co_await ask(std::vector<Shard*>(1, home), order);
-        if (!answers.front()) co_return unavailable(request);
-        if (!*answers.front()) co_return failure(request, http::status::not_found, "no such ban");
-        co_return reply(request, http::status::ok, bans_json({}));
+        if (!answers.front()) co_return unavailable();
+        if (!*answers.front()) co_return api_refusal(http::status::not_found, "no such ban");
+        co_return reply(bans_json({}));
     }
 
-    asio::awaitable<Response> user(const Request& request, std::string_view encoded) {
+    asio::awaitable<ApiReply> user(std::string_view encoded) {
         const auto name = percent_decoded(encoded);
         if (!name)
-            co_return failure(request, http::status::bad_request,
-                              "the path is not percent-encoded UTF-8");
+            co_return api_refusal(http::status::bad_request,
+                                  "the path is not percent-encoded UTF-8");
         // Named, because g++ 12 destroys a lambda with captures twice when it is a temporary in a
         // co_await expression (GCC bug 99576).
         const auto question = [user = *name](Shard& shard) {
@@ -460,10 +390,10 @@ struct Admin::Impl {
         };
         Shard* const home = shards[home_shard(*name, static_cast<unsigned>(shards.size()))];
         const auto answers = co_await ask(std::vector<Shard*>(1, home), question);
-        if (!answers.front()) co_return unavailable(request);
+        if (!answers.front()) co_return unavailable();
         const auto& described = *answers.front();
-        if (!described) co_return reply(request, http::status::not_found, unknown_user_json(*name));
-        co_return reply(request, http::status::ok, *described);
+        if (!described) co_return reply_with(http::status::not_found, unknown_user_json(*name));
+        co_return reply(*described);
     }
 
     /// The presence of these users as JSON, in their order; an empty element for each unknown one.
@@ -487,120 +417,31 @@ struct Admin::Impl {
         co_return described;
     }
 
-    asio::awaitable<Response> users(const Request& request, std::string_view query) {
+    asio::awaitable<ApiReply> users(std::string_view query) {
         const auto ids = query_value(query, "ids");
         if (!ids || ids->empty())
-            co_return failure(request, http::status::bad_request,
-                              "no users named: add ?ids=alice,bob");
+            co_return api_refusal(http::status::bad_request, "no users named: add ?ids=alice,bob");
         std::vector<std::string> names;
         for (std::string_view rest = *ids; names.size() <= most_users_asked;) {
             const auto comma = rest.find(',');
             const auto name = percent_decoded(rest.substr(0, comma));
             if (!name)
-                co_return failure(request, http::status::bad_request,
-                                  "ids are not percent-encoded UTF-8");
+                co_return api_refusal(http::status::bad_request,
+                                      "ids are not percent-encoded UTF-8");
             names.push_back(*name);
             if (comma == std::string_view::npos) break;
             rest.remove_prefix(comma + 1);
         }
         if (names.size() > most_users_asked)
-            co_return failure(request, http::status::bad_request,
-                              "too many users in one request: name 1000 at most");
+            co_return api_refusal(http::status::bad_request,
+                                  "too many users in one request: name 1000 at most");
 
         const auto described = co_await describe(names);
-        if (!described) co_return unavailable(request);
+        if (!described) co_return unavailable();
         const bool any = std::any_of(described->begin(), described->end(),
                                      [](const auto& user) { return user.has_value(); });
-        co_return reply(request, any ? http::status::ok : http::status::not_found,
-                        users_json(names, *described));
-    }
-
-    /// Reads one request, up to its end.
-    asio::awaitable<boost::system::error_code> read(Client& client, beast::flat_buffer& buffer,
-                                                    http::request_parser<http::string_body>& parser,
-                                                    std::chrono::seconds header_timeout) {
-        boost::system::error_code error;
-        client.stream.expires_after(header_timeout);
-        co_await http::async_read_header(client.stream, buffer, parser,
-                                         asio::redirect_error(asio::use_awaitable, error));
-        if (error) co_return error;
-        const Request& request = parser.get();
-        const std::string_view target(request.target().data(), request.target().size());
-        if (!is_delayed(target.substr(0, target.find('?'))) || !admits(request)) {
-            if (parser.content_length().value_or(0) > most_body_bytes)
-                co_return http::error::body_limit;
-            parser.body_limit(most_body_bytes);
-        }
-        client.stream.expires_after(client_timeout);
-        co_await http::async_read(client.stream, buffer, parser,
-                                  asio::redirect_error(asio::use_awaitable, error));
-        co_return error;
-    }
-
-    asio::awaitable<void> serve(tcp::socket socket, Address address) {
-        Client client(std::move(socket), address);
-        clients.add(client);
-        beast::flat_buffer buffer;
-        boost::system::error_code error;
-        std::chrono::seconds header_timeout = first_header_timeout;
-        while (!error) {
-            http::request_parser<http::string_body> parser;
-            parser.header_limit(60 *
-                                1024);  // a thousand names; Beast throws at a field above 64 KiB
-            parser.body_limit(most_delayed_bytes);  // `read` lowers it for others
-            error = co_await read(client, buffer, parser, header_timeout);
-            const bool bad =
-                error &&
-                error.category() == http::make_error_code(http::error::bad_method).category() &&
-                error != http::error::end_of_stream && error != http::error::partial_message;
-            if (error && !bad) break;
-            client.waits = false;
-            // No conditional expression here: g++ 12 copies the operand of a co_await in one
-            // bytewise.
-            Response response;
-            const auto status = error == http::error::body_limit ? http::status::payload_too_large
-                                                                 : http::status::bad_request;
-            if (bad)
-                response = failure(parser.get(), status, error.message());
-            else
-                response = co_await answer(parser.get());
-            if (bad) response.keep_alive(false);
-            client.stream.expires_after(client_timeout);
-            co_await http::async_write(client.stream, response,
-                                       asio::redirect_error(asio::use_awaitable, error));
-            if (!response.keep_alive()) break;
-            if (client.is_linked()) clients.wait(client);
-            header_timeout = client_timeout;
-        }
-        client.stream.socket().shutdown(tcp::socket::shutdown_send, error);
-    }
-
-    asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
-        asio::steady_timer pause(io);
-        while (true) {
-            boost::system::error_code error;
-            auto socket =
-                co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
-            if (error == asio::error::operation_aborted) co_return;
-            if (error) {  // out of descriptors, most likely: don't spin
-                spdlog::error("admin API: accept: {}", error.message());
-                pause.expires_after(1s);
-                co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
-                continue;
-            }
-            const auto peer = socket.remote_endpoint(error);
-            if (error) continue;  // it has gone
-            const Address address(peer.address());
-            if (!clients.make_room(address)) continue;  // closes it
-            asio::co_spawn(io, serve(std::move(socket), address),
-                           [](const std::exception_ptr& failed) {
-                               try {
-                                   if (failed) std::rethrow_exception(failed);
-                               } catch (const std::exception& trouble) {
-                                   log_limited(spdlog::level::err, "admin API: {}", trouble.what());
-                               }
-                           });
-        }
+        co_return reply_with(any ? http::status::ok : http::status::not_found,
+                             users_json(names, *described));
     }
 
     std::vector<Shard*> shards;
@@ -610,9 +451,8 @@ struct Admin::Impl {
     DataStore& store;
     const BrokerSettings& settings;
     const std::string token;
-    Clients clients;  // outlives the coroutines, which `io` owns
-    asio::io_context io{1};
-    std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
+    HttpServer server;
+    asio::io_context& io = server.io();
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
@@ -623,21 +463,10 @@ Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimi
 
 Admin::~Admin() { stop(); }
 
-Admin::Endpoint Admin::listen(const Endpoint& endpoint) {
-    auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint, true);
-    auto real = acceptor->local_endpoint();
-    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
-    impl_->acceptors.push_back(std::move(acceptor));
-    return real;
-}
+Admin::Endpoint Admin::listen(const Endpoint& endpoint) { return impl_->server.listen(endpoint); }
 
-void Admin::start() {
-    thread_ = std::thread([this] { impl_->io.run(); });
-}
+void Admin::start() { impl_->server.start(); }
 
-void Admin::stop() {
-    impl_->io.stop();
-    if (thread_.joinable()) thread_.join();
-}
+void Admin::stop() { impl_->server.stop(); }
 
 }  // namespace pulsegate

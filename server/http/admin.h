@@ -1,10 +1,8 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/limits/address_limits.h"
@@ -40,7 +38,6 @@ public:
 private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
-    std::thread thread_;
 };
 
 }  // namespace pulsegate

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "server/data_store.h"
+#include "server/http/await_result.h"
 
 namespace pulsegate {
 

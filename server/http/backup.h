@@ -4,7 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <string_view>
 
-#include "server/http/api_reply.h"
+#include "server/http/api_message.h"
 
 namespace pulsegate {
 

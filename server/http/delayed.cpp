@@ -19,6 +19,7 @@
 #include "server/auth/base64.h"
 #include "server/base/url.h"
 #include "server/data_store.h"
+#include "server/http/await_result.h"
 #include "server/session/delayed_terms.h"
 #include "server/session/stored_will.h"
 #include "server/topics.h"

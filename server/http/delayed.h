@@ -5,7 +5,7 @@
 #include <boost/beast/http/verb.hpp>
 #include <string_view>
 
-#include "server/http/api_reply.h"
+#include "server/http/api_message.h"
 #include "server/session/settings.h"
 
 namespace pulsegate {

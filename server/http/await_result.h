@@ -6,27 +6,10 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/http/status.hpp>
-#include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace pulsegate {
-
-struct ApiReply {
-    boost::beast::http::status status;
-    std::string body;  ///< JSON
-};
-
-inline ApiReply api_reply(const boost::json::object& body) {
-    return {boost::beast::http::status::ok, boost::json::serialize(body)};
-}
-inline ApiReply api_refusal(boost::beast::http::status why, std::string_view error) {
-    return {why, boost::json::serialize(boost::json::object{{"error", error}})};
-}
 
 /// Calls `ask` with a function that any thread may call with the result, once, and waits for it as
 /// long as it takes.

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/verb.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pulsegate {
+
+/// What the API needs of an HTTP request. The texts are lent until it is answered.
+struct ApiRequest {
+    boost::beast::http::verb method = boost::beast::http::verb::unknown;
+    std::string_view path{};
+    std::string_view query{};  ///< without the '?', percent-encoded
+    std::string_view body{};
+
+    // The header's fields; "" stands for one that is missing.
+    std::string_view authorization{};
+    std::string_view host{};
+    std::string_view origin{};
+};
+
+struct ApiReply {
+    boost::beast::http::status status = boost::beast::http::status::ok;
+    std::string body{};
+    const char* content_type = "application/json";
+    std::vector<std::pair<boost::beast::http::field, std::string>> fields{};  ///< further ones
+};
+
+inline ApiReply api_reply(const boost::json::object& body) {
+    return {.status = boost::beast::http::status::ok, .body = boost::json::serialize(body)};
+}
+inline ApiReply api_refusal(boost::beast::http::status why, std::string_view error) {
+    return {.status = why, .body = boost::json::serialize(boost::json::object{{"error", error}})};
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "server/http/api_message.h"
+
+namespace pulsegate {
+
+/// Speaks HTTP/1.1: it owns listeners, connections and a thread of its own, reads requests and
+/// writes what `Handler` says. It bounds connections, times and bodies, and knows no resource.
+class HttpServer {
+public:
+    using Endpoint = boost::asio::ip::tcp::endpoint;
+
+    /// Both run on the server's thread. A request is valid until it is answered.
+    struct Handler {
+        /// Of the request's body, when there is only a header yet.
+        std::function<std::size_t(const ApiRequest&)> most_body_bytes;
+        std::function<boost::asio::awaitable<ApiReply>(const ApiRequest&)> answer;
+    };
+
+    explicit HttpServer(Handler handler);
+    ~HttpServer();
+
+    /// What runs on the server's thread.
+    boost::asio::io_context& io();
+
+    /// Call it before `start`. Returns the endpoint with its real port. Throws
+    /// boost::system::system_error.
+    Endpoint listen(const Endpoint& endpoint);
+
+    void start();
+    void stop();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+    std::thread thread_;
+};
+
+}  // namespace pulsegate
