@@ -5,10 +5,13 @@
 #include <boost/beast/http/verb.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "server/base/url.h"
 
 namespace pulsegate {
 
@@ -16,6 +19,7 @@ namespace pulsegate {
 struct ApiRequest {
     boost::beast::http::verb method = boost::beast::http::verb::unknown;
     std::string_view path{};
+    std::string_view name{};   ///< what the path has for the {…} of its route, percent-encoded
     std::string_view query{};  ///< without the '?', percent-encoded
     std::string_view body{};
 
@@ -23,6 +27,12 @@ struct ApiRequest {
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
+
+    /// The decoded value of a query parameter; nothing if it is missing or not UTF-8.
+    std::optional<std::string> parameter(std::string_view key) const {
+        const auto encoded = query_value(query, key);
+        return encoded ? percent_decoded(*encoded) : std::nullopt;
+    }
 };
 
 struct ApiReply {
@@ -33,7 +43,7 @@ struct ApiReply {
 };
 
 inline ApiReply api_reply(const boost::json::object& body) {
-    return {.status = boost::beast::http::status::ok, .body = boost::json::serialize(body)};
+    return {.body = boost::json::serialize(body)};
 }
 inline ApiReply api_refusal(boost::beast::http::status why, std::string_view error) {
     return {.status = why, .body = boost::json::serialize(boost::json::object{{"error", error}})};

@@ -42,20 +42,19 @@ ApiReply reply_to(const BackupOrder& order, const BackupResult& result) {
 
 }  // namespace
 
-boost::asio::awaitable<ApiReply> back_up(boost::asio::io_context& io, DataStore& store,
-                                         std::string_view body) {
-    const auto order = parse_order(body);
+boost::asio::awaitable<ApiReply> back_up(const ApiContext& api, const ApiRequest& request) {
+    const auto order = parse_order(request.body);
     if (!order)
         co_return api_refusal(status::bad_request,
                               "no file named: send {\"file\":\"/absolute/path\"}, and "
                               "\"overwrite\":true if it may be there already");
-    if (!store.is_kept())
+    if (!api.store.is_kept())
         co_return api_refusal(status::conflict,
                               "nothing is stored, so there is nothing to back up: see --data");
     auto ask = [&](auto answer) {
-        store.back_up(*order, [answer](const BackupResult& result) { answer(result); });
+        api.store.back_up(*order, [answer](const BackupResult& result) { answer(result); });
     };
-    const auto result = co_await await_result<BackupResult>(io, ask);
+    const auto result = co_await await_result<BackupResult>(api.io, ask);
     co_return reply_to(*order, result);
 }
 

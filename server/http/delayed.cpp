@@ -20,6 +20,7 @@
 #include "server/base/url.h"
 #include "server/data_store.h"
 #include "server/http/await_result.h"
+#include "server/limits/admission.h"
 #include "server/session/delayed_terms.h"
 #include "server/session/stored_will.h"
 #include "server/topics.h"
@@ -28,7 +29,6 @@ namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::asio::io_context;
 using boost::beast::http::status;
 using boost::beast::http::verb;
 
@@ -242,8 +242,8 @@ std::optional<std::uint64_t> number_of(std::string_view query, std::string_view 
     return found;
 }
 
-std::uint64_t id_of(const DelayedRequest& request) {
-    const auto id = decimal_number(request.number);
+std::uint64_t id_of(const ApiRequest& request) {
+    const auto id = decimal_number(request.name);
     if (id.value_or(0) == 0) throw Mistake("the path ends with the number of a delayed message");
     return *id;
 }
@@ -259,20 +259,20 @@ struct Submitted {
     std::size_t cancelled = 0;
 };
 
-awaitable<Listed> list(io_context& io, DataStore& store, std::optional<std::string> user,
-                       std::uint64_t after, std::size_t most) {
+awaitable<Listed> list(const ApiContext& api, std::optional<std::string> user, std::uint64_t after,
+                       std::size_t most) {
     auto ask = [&](auto answer) {
-        store.ledger().list_delayed(std::move(user), after, most,
-                                    [answer](Outcome outcome, std::vector<PutDelayed> found) {
-                                        answer(Listed{outcome, std::move(found)});
-                                    });
+        api.store.ledger().list_delayed(std::move(user), after, most,
+                                        [answer](Outcome outcome, std::vector<PutDelayed> found) {
+                                            answer(Listed{outcome, std::move(found)});
+                                        });
     };
-    co_return co_await await_result<Listed>(io, ask);
+    co_return co_await await_result<Listed>(api.io, ask);
 }
 
-awaitable<Submitted> submit(io_context& io, DataStore& store, std::vector<Operation> operations) {
+awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operations) {
     auto ask = [&](auto answer) {
-        store.ledger().submit(
+        api.store.ledger().submit(
             {std::move(operations), [answer](Outcome outcome, const std::vector<Operation>& done) {
                  Submitted result{outcome};
                  for (const Operation& each : done)
@@ -281,7 +281,7 @@ awaitable<Submitted> submit(io_context& io, DataStore& store, std::vector<Operat
                  answer(result);
              }});
     };
-    co_return co_await await_result<Submitted>(io, ask);
+    co_return co_await await_result<Submitted>(api.io, ask);
 }
 
 ApiReply disk_trouble() {
@@ -290,39 +290,35 @@ ApiReply disk_trouble() {
 
 ApiReply not_there() { return api_refusal(status::not_found, "no such delayed message"); }
 
-awaitable<ApiReply> add(io_context& io, DataStore& store, const BrokerSettings& settings,
-                        std::string_view body) {
-    Batch batch = messages_in(body, settings);
+awaitable<ApiReply> add(const ApiContext& api, std::string_view body) {
+    const bool takes_memory = !api.store.is_kept();
+    if (takes_memory && (api.admission.scarce() || api.admission.exceeded()))
+        co_return api_refusal(status::insufficient_storage, "memory-budget is nearly used up");
+    Batch batch = messages_in(body, api.settings);
     auto& puts = batch.puts;
-    auto all = store.ledger().delayed_total(std::nullopt);
+    auto all = api.store.ledger().delayed_total(std::nullopt);
     all.messages += puts.size() - std::min<std::size_t>(puts.size(), 1);
     all.bytes += batch.bytes;
-    if (const auto refusal = delayed_limit_reached(settings, all, std::nullopt))
+    if (const auto refusal = delayed_limit_reached(api.settings, all, std::nullopt))
         co_return api_refusal(status::insufficient_storage, refusal->why);
     for (PutDelayed& put : puts)
-        put.id = delayed_id(due_seconds(put.id), store.next_delayed_number());
+        put.id = delayed_id(due_seconds(put.id), api.store.next_delayed_number());
     json::array accepted;
     for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
                                       std::move_iterator(puts.end()));
-    const Submitted done = co_await submit(io, store, std::move(operations));
+    const Submitted done = co_await submit(api, std::move(operations));
     if (done.outcome == Outcome::refused) co_return disk_trouble();
     co_return api_reply({{"delayed", std::move(accepted)}});
 }
 
-awaitable<ApiReply> show(io_context& io, DataStore& store, std::uint64_t id) {
-    const Listed found = co_await list(io, store, std::nullopt, id - 1, 1);
-    if (found.outcome == Outcome::refused) co_return disk_trouble();
-    if (found.messages.empty() || found.messages.front().id != id) co_return not_there();
-    co_return api_reply(description_of(found.messages.front()));
-}
-
-awaitable<ApiReply> show_page(io_context& io, DataStore& store, std::string_view query) {
+awaitable<ApiReply> show_page(const ApiContext& api, const ApiRequest& request) {
+    const std::string_view query = request.query;
     const auto most =
         std::clamp<std::size_t>(number_of(query, "limit").value_or(usual_page), 1, most_in_a_page);
     const auto after = number_of(query, "after").value_or(0);
     auto user = value_of(query, "user");
-    const Listed found = co_await list(io, store, std::move(user), after, most);
+    const Listed found = co_await list(api, std::move(user), after, most);
     if (found.outcome == Outcome::refused) co_return disk_trouble();
     json::array page;
     for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
@@ -331,26 +327,35 @@ awaitable<ApiReply> show_page(io_context& io, DataStore& store, std::string_view
     co_return api_reply(body);
 }
 
-awaitable<ApiReply> cancel(io_context& io, DataStore& store, CancelDelayed which) {
+awaitable<ApiReply> show(const ApiContext& api, const ApiRequest& request) {
+    if (request.name.empty()) co_return co_await show_page(api, request);
+    const std::uint64_t id = id_of(request);
+    const Listed found = co_await list(api, std::nullopt, id - 1, 1);
+    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    if (found.messages.empty() || found.messages.front().id != id) co_return not_there();
+    co_return api_reply(description_of(found.messages.front()));
+}
+
+awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
     std::vector<Operation> operations;
     operations.emplace_back(std::move(which));
-    const Submitted done = co_await submit(io, store, std::move(operations));
+    const Submitted done = co_await submit(api, std::move(operations));
     if (done.outcome == Outcome::refused) co_return disk_trouble();
     if (done.cancelled == 0) co_return not_there();
     co_return api_reply({{"cancelled", done.cancelled}});
 }
 
-awaitable<ApiReply> cancel_all(io_context& io, DataStore& store, std::optional<std::string> user) {
+awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
     std::size_t cancelled = 0;
     for (std::uint64_t after = 0;;) {
-        const Listed found = co_await list(io, store, user, after, most_in_a_page);
+        const Listed found = co_await list(api, user, after, most_in_a_page);
         if (found.outcome == Outcome::refused) co_return disk_trouble();
         if (found.messages.empty()) break;
         after = found.messages.back().id;
         std::vector<Operation> operations;
         for (const PutDelayed& put : found.messages)
             operations.emplace_back(CancelDelayed{.id = put.id});
-        const Submitted done = co_await submit(io, store, std::move(operations));
+        const Submitted done = co_await submit(api, std::move(operations));
         if (done.outcome == Outcome::refused) co_return disk_trouble();
         cancelled += done.cancelled;
     }
@@ -358,11 +363,11 @@ awaitable<ApiReply> cancel_all(io_context& io, DataStore& store, std::optional<s
     co_return api_reply({{"cancelled", cancelled}});
 }
 
-awaitable<ApiReply> remove(io_context& io, DataStore& store, const DelayedRequest& request) {
-    CancelDelayed which;  // named: see the admin API
-    if (!request.number.empty()) {
+awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
+    CancelDelayed which;  // named: see ShardQuestions
+    if (!request.name.empty()) {
         which.id = id_of(request);
-        co_return co_await cancel(io, store, std::move(which));
+        co_return co_await cancel(api, std::move(which));
     }
     auto user = value_of(request.query, "user");
     auto name = value_of(request.query, "name");
@@ -370,26 +375,39 @@ awaitable<ApiReply> remove(io_context& io, DataStore& store, const DelayedReques
         throw Mistake(
             "nothing named: add the number to the path, or ?user=alice&name=order-17, "
             "or ?user=alice for all of hers");
-    if (!name) co_return co_await cancel_all(io, store, std::move(user));
+    if (!name) co_return co_await cancel_all(api, std::move(user));
     which.user = std::move(user);
     which.name = *std::move(name);
-    co_return co_await cancel(io, store, std::move(which));
+    co_return co_await cancel(api, std::move(which));
 }
 
-}  // namespace
-
-awaitable<ApiReply> delayed(io_context& io, DataStore& store, const BrokerSettings& settings,
-                            DelayedRequest request) {
+/// What `work` replies, or what is wrong with the request.
+awaitable<ApiReply> or_mistake(awaitable<ApiReply> work) {
     std::string mistake;
     try {
-        if (request.method == verb::delete_) co_return co_await remove(io, store, request);
-        if (request.method == verb::post) co_return co_await add(io, store, settings, request.body);
-        if (!request.number.empty()) co_return co_await show(io, store, id_of(request));
-        co_return co_await show_page(io, store, request.query);
+        co_return co_await std::move(work);
     } catch (const Mistake& wrong) {
         mistake = wrong.what();
     }
     co_return api_refusal(status::bad_request, mistake);
+}
+
+}  // namespace
+
+awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
+    return or_mistake(add(api, request.body));
+}
+
+awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
+    return or_mistake(show_page(api, request));
+}
+
+awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
+    return or_mistake(show(api, request));
+}
+
+awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request) {
+    return or_mistake(remove(api, request));
 }
 
 }  // namespace pulsegate

@@ -1,29 +1,21 @@
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/beast/http/verb.hpp>
-#include <string_view>
-
-#include "server/http/api_message.h"
-#include "server/session/settings.h"
+#include "server/http/api_context.h"
 
 namespace pulsegate {
 
-class DataStore;
+// `/api/v1/delayed`, messages that are published later. They need no shard: the store keeps them.
 
-inline constexpr std::string_view delayed_path = "/api/v1/delayed";
+/// `POST`: all of a request or none.
+boost::asio::awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request);
 
-struct DelayedRequest {
-    boost::beast::http::verb method;
-    std::string_view number;  ///< behind `delayed_path`, if there is one
-    std::string_view query;
-    std::string_view body;
-};
+/// `GET`: those that wait, page by page.
+boost::asio::awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request);
 
-/// `/api/v1/delayed`: POST publishes messages later, all of a request or none; GET lists those that
-/// wait; DELETE cancels them. They need no shard: the store keeps them.
-boost::asio::awaitable<ApiReply> delayed(boost::asio::io_context& io, DataStore& store,
-                                         const BrokerSettings& settings, DelayedRequest request);
+/// `GET /api/v1/delayed/{id}`
+boost::asio::awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// `DELETE /api/v1/delayed/{id}`, or `?user=&name=`, or `?user=` for all of theirs.
+boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -5,7 +5,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "server/http/shard_questions.h"
+#include "server/limits/admission.h"
+#include "server/login/authenticator.h"
 
 namespace pulsegate {
 
@@ -188,8 +194,6 @@ private:
     std::vector<MetricFamily> families_;
 };
 
-}  // namespace
-
 std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission,
                          const std::optional<HookCounters>& hook) {
     const auto count = [](std::uint64_t Counters::*member) {
@@ -303,6 +307,16 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
         static_cast<double>(admission.capacity()) - static_cast<double>(admission.open()));
     if (hook) families.auth_hook(*hook);
     return families.text();
+}
+
+}  // namespace
+
+boost::asio::awaitable<ApiReply> show_metrics(const ApiContext& api, const ApiRequest&) {
+    const auto shards = co_await api.shards.status();
+    if (!shards) co_return shard_unavailable();
+    co_return ApiReply{
+        .body = metrics_text(*shards, api.admission, api.authenticator.hook_counters()),
+        .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
 }  // namespace pulsegate

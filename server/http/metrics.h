@@ -1,17 +1,11 @@
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "server/limits/admission.h"
-#include "server/login/auth_hook.h"
-#include "server/shard_status.h"
+#include "server/http/api_context.h"
 
 namespace pulsegate {
 
-/// All metrics in Prometheus' text format; those of the shards have the label `shard`.
-std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission,
-                         const std::optional<HookCounters>& hook);
+/// `GET /metrics`: all metrics in Prometheus' text format; those of the shards have the label
+/// `shard`.
+boost::asio::awaitable<ApiReply> show_metrics(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -1,0 +1,73 @@
+#include "server/http/api.h"
+
+#include <openssl/crypto.h>
+
+#include "server/base/web_origin.h"
+#include "server/http/routes.h"
+
+namespace pulsegate {
+
+using boost::beast::http::field;
+using boost::beast::http::status;
+
+namespace {
+
+ApiReply method_refused(const Route& route) {
+    const std::string allowed = route.allowed();
+    auto refusal =
+        api_refusal(status::method_not_allowed, "method not allowed: use one of " + allowed);
+    refusal.fields.emplace_back(field::allow, allowed);
+    return refusal;
+}
+
+ApiReply token_refused() {
+    auto refusal = api_refusal(status::unauthorized,
+                               "token missing or wrong: send Authorization: Bearer TOKEN");
+    refusal.fields.emplace_back(field::www_authenticate, "Bearer");
+    return refusal;
+}
+
+}  // namespace
+
+bool Api::has_token(const ApiRequest& request) const {
+    if (token_.empty()) return true;
+    const std::string expected = "Bearer " + token_;
+    const auto shown = request.authorization;
+    return shown.size() == expected.size() &&
+           CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
+}
+
+/// Without a token, whoever reaches the API may use it; but not the scripts of web pages in a
+/// browser on this machine, which come under the name of the page's host (DNS rebinding) or from
+/// another origin. What is wrong with the request, or nothing.
+std::string_view Api::objection_to_page(const ApiRequest& request) const {
+    if (!token_.empty()) return {};
+    if (!request.host.empty() && !is_loopback_host(request.host))
+        return "without an admin-token-file only requests to localhost or a loopback address "
+               "are answered: see the Host field";
+    if (!origin_allowed(request.origin, request.host, {}))
+        return "requests of web pages from elsewhere are not answered: see the Origin field";
+    return {};
+}
+
+std::size_t Api::most_body_bytes(const ApiRequest& request) const {
+    const Route usual{};
+    return has_token(request) ? find_route(request.path).route.most_body_bytes
+                              : usual.most_body_bytes;
+}
+
+boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
+    const auto [route, name] = find_route(request.path);
+    const auto handler = route.handler_of(request.method);
+    if (!handler) co_return method_refused(route);
+    if (route.access == Route::Access::with_token) {
+        if (!has_token(request)) co_return token_refused();
+        if (const auto objection = objection_to_page(request); !objection.empty())
+            co_return api_refusal(status::forbidden, objection);
+    }
+    ApiRequest named = request;
+    named.name = name;
+    co_return co_await handler(context_, named);
+}
+
+}  // namespace pulsegate

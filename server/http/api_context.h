@@ -1,0 +1,28 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "server/http/api_message.h"
+
+namespace pulsegate {
+
+class AddressLimits;
+class Admission;
+class Authenticator;
+class DataStore;
+class ShardQuestions;
+struct BrokerSettings;
+
+/// What the resources of the API work with. It outlives all requests.
+struct ApiContext {
+    boost::asio::io_context& io;  ///< of the API's thread, on which all resources run
+    const ShardQuestions& shards;
+    const Admission& admission;
+    AddressLimits& address_limits;
+    const Authenticator& authenticator;
+    DataStore& store;
+    const BrokerSettings& settings;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,41 @@
+#include "server/http/health.h"
+
+#include <boost/json/array.hpp>
+#include <string_view>
+
+#include "server/http/shard_questions.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
+    const auto answers = co_await api.shards.ask_all([](Shard&) { return true; });
+    json::array stalled;
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        if (!answers[i]) stalled.push_back(i);
+    const bool well = stalled.empty();
+    auto reply = api_reply({{"status", well ? "ok" : "stalled"},
+                            {"shards", api.shards.shards()},
+                            {"stalled", std::move(stalled)}});
+    if (!well) reply.status = status::service_unavailable;
+    co_return reply;
+}
+
+awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
+    const auto answers = co_await api.shards.ask_all(
+        [](Shard& shard) { return shard.broker().journal().is_refused(); });
+    std::string_view why;
+    for (const auto& refuses : answers) {
+        if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
+        if (!refuses && why.empty()) why = "an event loop is stalled";
+    }
+    if (why.empty()) co_return api_reply({{"status", "ready"}});
+    auto reply = api_reply({{"status", "not ready"}, {"why", why}});
+    reply.status = status::service_unavailable;
+    co_return reply;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "server/http/api_context.h"
+
+namespace pulsegate {
+
+/// `DELETE /api/v1/retained?filter=&user=`. Each shard has all retained messages, and deletes them
+/// page by page.
+boost::asio::awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

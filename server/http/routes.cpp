@@ -1,0 +1,86 @@
+#include "server/http/routes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "server/http/backup.h"
+#include "server/http/bans.h"
+#include "server/http/delayed.h"
+#include "server/http/health.h"
+#include "server/http/metrics.h"
+#include "server/http/retained.h"
+#include "server/http/users.h"
+#include "server/http/wheel.h"
+
+namespace pulsegate {
+
+using boost::beast::http::verb;
+
+namespace {
+
+constexpr std::size_t most_delayed_bytes = 4 * 1024 * 1024;
+
+constexpr Route routes[] = {
+    {.path = "/healthz", .methods = {{verb::get, show_health}}, .access = Route::Access::anybody},
+    {.path = "/readyz", .methods = {{verb::get, show_readiness}}, .access = Route::Access::anybody},
+    {.path = "/metrics", .methods = {{verb::get, show_metrics}}},
+    {.path = "/api/v1/wheel", .methods = {{verb::get, show_wheel}}},
+    {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
+    {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
+    {.path = "/api/v1/bans", .methods = {{verb::get, show_bans}, {verb::delete_, lift_ban}}},
+    {.path = "/api/v1/retained", .methods = {{verb::delete_, erase_retained}}},
+    {.path = "/api/v1/backup", .methods = {{verb::post, back_up}}},
+    {.path = "/api/v1/delayed",
+     .methods = {{verb::get, list_delayed},
+                 {verb::post, add_delayed},
+                 {verb::delete_, cancel_delayed}},
+     .most_body_bytes = most_delayed_bytes},
+    {.path = "/api/v1/delayed/{id}",
+     .methods = {{verb::get, show_delayed}, {verb::delete_, cancel_delayed}},
+     .most_body_bytes = most_delayed_bytes},
+};
+
+boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiRequest&) {
+    co_return api_refusal(boost::beast::http::status::not_found, "no such resource");
+}
+
+constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing}}};
+
+/// What the path has for the {…} at the end of the route's, "" if that has none; nothing if this is
+/// not the route.
+std::optional<std::string_view> name_by(const Route& route, std::string_view path) {
+    const auto brace = route.path.find('{');
+    const bool matches = brace == std::string_view::npos
+                             ? path == route.path
+                             : path.starts_with(route.path.substr(0, brace));
+    if (!matches) return std::nullopt;
+    return path.substr(std::min(brace, path.size()));
+}
+
+}  // namespace
+
+Route::Handler Route::handler_of(verb asked) const {
+    for (const Method& method : methods)
+        if (method.answer && method.verb == (asked == verb::head ? verb::get : asked))
+            return method.answer;
+    return nullptr;
+}
+
+std::string Route::allowed() const {
+    std::string all;
+    for (const Method& method : methods) {
+        if (!method.answer) continue;
+        if (!all.empty()) all += ", ";
+        all += boost::beast::http::to_string(method.verb);
+        if (method.verb == verb::get) all += ", HEAD";
+    }
+    return all;
+}
+
+FoundRoute find_route(std::string_view path) {
+    for (const Route& route : routes)
+        if (const auto name = name_by(route, path)) return {route, *name};
+    return {nowhere, {}};
+}
+
+}  // namespace pulsegate

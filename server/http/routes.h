@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/beast/http/verb.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/http/api_context.h"
+
+namespace pulsegate {
+
+/// A resource of the API, and what can be done with it. All of them are in the table in routes.cpp,
+/// each with functions from the file of its subject: this is where a new one is entered.
+struct Route {
+    using Handler = boost::asio::awaitable<ApiReply> (*)(const ApiContext&, const ApiRequest&);
+    struct Method {
+        boost::beast::http::verb verb;  ///< GET has HEAD with it, which the server answers
+        Handler answer;
+    };
+    enum class Access : std::uint8_t { with_token, anybody };
+
+    /// `/api/v1/users/{user}` stands for all paths that begin so; the rest is `ApiRequest::name`.
+    std::string_view path;
+    Method methods[3]{};
+    Access access = Access::with_token;
+    std::size_t most_body_bytes = 16 * 1024;
+
+    /// Null if the resource does not have the method.
+    Handler handler_of(boost::beast::http::verb verb) const;
+    /// As in the field Allow.
+    std::string allowed() const;
+};
+
+struct FoundRoute {
+    const Route& route;  ///< one that answers 404 if there is no such resource
+    std::string_view name;
+};
+FoundRoute find_route(std::string_view path);
+
+}  // namespace pulsegate
