@@ -98,7 +98,8 @@ TEST_CASE("only who reads packets and topics includes how they are read") {
     for (const char* file :
          {"protocol/utf8", "protocol/decode_error", "protocol/reader", "protocol/proxy",
           "protocol/websocket", "server/base/url", "server/auth/passwords", "server/auth/jwt",
-          "server/auth/json_claims", "server/auth/secret_file", "server/config", "server/http"})
+          "server/auth/json_claims", "server/auth/secret_file", "server/config",
+          "server/config_values", "server/http"})
         check_never(file, reading);
 }
 
