@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/unordered/unordered_flat_map.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <future>
 #include <optional>
@@ -27,21 +27,31 @@ public:
 
     void owner(const PutOwner& stored) override {
         const auto home = home_of(stored.user);
-        homes_[stored.owner] = home;
-        brokers_[home]->restore().owner(stored);
+        Session* const session = brokers_[home]->restore().owner(stored);
+        if (session) owners_.push_back({stored.owner, home, session});
     }
     void subscription(const PutSubscription& stored) override {
-        at(stored.owner).subscription(stored);
+        if (const Owner* owner = find(stored.owner))
+            home(*owner).subscription(*owner->session, stored);
     }
-    void absence(PutAbsence stored) override { at(stored.owner).absence(stored); }
-    void incoming(PutIncoming stored) override { at(stored.owner).incoming(stored); }
+    void absence(PutAbsence stored) override {
+        if (Owner* owner = find(stored.owner)) owner->absent_until = stored.ends;
+    }
+    void incoming(PutIncoming stored) override {
+        if (const Owner* owner = find(stored.owner)) home(*owner).incoming(*owner->session, stored);
+    }
     void exchange(PutExchange stored, bool released) override {
-        at(stored.owner).exchange(stored, released);
+        if (const Owner* owner = find(stored.owner))
+            home(*owner).exchange(*owner->session, stored, released);
     }
-    void will(const PutWill& stored) override { at(stored.owner).will(stored); }
+    void will(const PutWill& stored) override {
+        if (const Owner* owner = find(stored.owner)) home(*owner).will(*owner->session, stored);
+    }
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
+        const Owner* const owner = find(receiver.owner);
+        if (!owner) return;
         ++waiting_;
-        if (!at(receiver.owner).waiting(stored, receiver))
+        if (!home(*owner).waiting(*owner->session, stored, receiver))
             under_way_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
@@ -69,21 +79,43 @@ public:
     /// Reads the messages that were under way at QoS 2, and ends.
     void finish(Ledger& ledger) {
         for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
-        for (Broker* broker : brokers_) broker->restore().finish(now_);
+        for (const Owner& owner : owners_)
+            home(owner).absence(*owner.session, owner.absent_until, now_);
+        for (Broker* broker : brokers_) broker->restore().finish();
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
-        if (homes_.empty() && retained_ == 0 && users_ == 0 && delayed == 0) return;
+        if (owners_.empty() && retained_ == 0 && users_ == 0 && delayed == 0) return;
         spdlog::info(
             "restored: {} sessions, {} waiting messages, {} retained messages, {} delayed messages,"
             " {} users",
-            homes_.size(), waiting_, retained_, delayed, users_);
+            owners_.size(), waiting_, retained_, delayed, users_);
     }
 
 private:
+    /// A session that is restored.
+    struct Owner {
+        OwnerId id;
+        unsigned shard;
+        Session* session;
+        WallMillis absent_until = 0;
+    };
+
     unsigned home_of(std::string_view user) const {
         return ShardPlace{0, static_cast<unsigned>(brokers_.size())}.home_of(user);
     }
-    Restore& at(OwnerId owner) { return brokers_[homes_.at(owner)]->restore(); }
+    Restore& home(const Owner& owner) { return brokers_[owner.shard]->restore(); }
+
+    /// Null: it has ended. Most rows come in the order of owners: then this one is that of the last
+    /// row, or the next.
+    Owner* find(OwnerId owner) {
+        for (std::size_t place : {last_, last_ + 1})
+            if (place < owners_.size() && owners_[place].id == owner)
+                return &owners_[last_ = place];
+        const auto found = std::ranges::lower_bound(owners_, owner, {}, &Owner::id);
+        if (found == owners_.end() || found->id != owner) return nullptr;
+        last_ = static_cast<std::size_t>(found - owners_.begin());
+        return &*found;
+    }
 
     /// Returns where to go on: behind all receivers of the last message.
     std::size_t read_some(Ledger& ledger, std::size_t begin) {
@@ -105,7 +137,8 @@ private:
                 if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
                 message = message_of(*next, now_);
             }
-            at(receiver.owner).message(message, receiver);
+            const Owner& owner = *find(receiver.owner);
+            home(owner).message(*owner.session, message, receiver);
         }
         return end;
     }
@@ -128,7 +161,8 @@ private:
 
     const std::vector<Broker*>& brokers_;
     const Millis now_;
-    boost::unordered_flat_map<OwnerId, unsigned> homes_;
+    std::vector<Owner> owners_;  ///< ascending
+    std::size_t last_ = 0;       ///< place of the one that was found last
     std::size_t waiting_ = 0;
     std::vector<std::pair<Stamp, Receiver>> under_way_;
     std::vector<Operation> expired_;

@@ -11,20 +11,18 @@ namespace {
 /// Not the one before the restart: an acknowledgement that is still under way must not be taken for
 /// that of another message.
 std::uint16_t some_packet_id() {
-    static std::random_device random;
+    static std::minstd_rand random(std::random_device{}());
     return static_cast<std::uint16_t>(random() | 1);
 }
 
 }  // namespace
 
-Session* Restore::find(OwnerId owner) const {
-    const auto found = owners_.find(owner);
-    return found == owners_.end() ? nullptr : found->second;
-}
-
-void Restore::owner(const PutOwner& stored) {
-    if (stored.kind == OwnerKind::share_group) return;
-    if (stored.expiry == 0) return journal_.add(EndOwner{stored.owner});  // ended by the crash
+Session* Restore::owner(const PutOwner& stored) {
+    if (stored.kind == OwnerKind::share_group) return nullptr;
+    if (stored.expiry == 0) {  // ended by the crash
+        journal_.add(EndOwner{stored.owner});
+        return nullptr;
+    }
     User& user = presence_.find_or_create(stored.user);
     Session& session = sessions_.find_or_create(user, stored.client, wall_now());
     session.state.owner = stored.owner;
@@ -33,83 +31,70 @@ void Restore::owner(const PutOwner& stored) {
     session.terms.version = static_cast<Version>(stored.protocol);
     user.devices.push_back(session);
     if (session.is_inbox()) inboxes_.restore(session);
-    owners_.emplace(stored.owner, &session);
+    return &session;
 }
 
-void Restore::subscription(const PutSubscription& stored) {
-    if (Session* session = find(stored.owner)) subscriptions_.restore(*session, stored);
+void Restore::subscription(Session& session, const PutSubscription& stored) {
+    subscriptions_.restore(session, stored);
 }
 
-void Restore::absence(PutAbsence stored) { absences_[stored.owner] = stored.ends; }
-
-void Restore::incoming(PutIncoming stored) {
-    if (Session* session = find(stored.owner))
-        session->state.exchanges().received(sender_.waiting(), stored.packet_id);
+void Restore::incoming(Session& session, PutIncoming stored) {
+    session.state.exchanges().received(sender_.waiting(), stored.packet_id);
 }
 
-void Restore::exchange(PutExchange stored, bool released) {
-    Session* const session = find(stored.owner);
-    if (!session) return;
+void Restore::exchange(Session& session, PutExchange stored, bool released) {
     if (!released) {
         exchanges_[{stored.owner, stored.stamp}] = stored.packet_id;
         return;
     }
     const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
-    session->state.exchanges().restore(sender_.waiting(), done, stored.packet_id, true);
+    session.state.exchanges().restore(sender_.waiting(), done, stored.packet_id, true);
 }
 
-void Restore::will(const PutWill& stored) {
-    Session* const session = find(stored.owner);
-    if (!session) return;
+void Restore::will(Session& session, const PutWill& stored) {
     auto will = std::make_unique<StoredWill>();
     will->message = *stored.message;
     set_will_flags(will->message, stored.flags);
     will->message_expiry = stored.message_expiry;
     will->delay = stored.delay;
     will->is_stored = true;
-    session->set_will(std::move(will));
+    session.set_will(std::move(will));
 }
 
-bool Restore::waiting(const WaitingMessage& stored, const Receiver& receiver) {
-    Session* const session = find(receiver.owner);
-    if (!session) return true;
+bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver) {
     if (exchanges_.contains({receiver.owner, stored.stamp})) return false;
     Queue message;
     message.emplace_back(stored, receiver);
-    session->state.exchanges().enqueue(sender_.waiting(), std::move(message));
+    session.state.exchanges().enqueue(sender_.waiting(), std::move(message));
     return true;
 }
 
-void Restore::message(const MessageRef& message, const Receiver& receiver) {
+void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver) {
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
     const Delivery delivery{.message = message,
                             .qos = receiver.qos,
                             .retain = receiver.retain,
                             .owner = receiver.owner,
                             .identifiers = receiver.identifiers};
-    find(receiver.owner)
-        ->state.exchanges()
-        .restore(sender_.waiting(), delivery, sent->second, false);
+    session.state.exchanges().restore(sender_.waiting(), delivery, sent->second, false);
     exchanges_.erase(sent);
 }
 
-void Restore::finish(Millis now) {
-    for (const auto& [owner, session] : owners_) {
-        const auto absence = absences_.find(owner);
-        const auto longest = Millis{session->state.expiry()} * 1000;
-        auto left = longest;
-        if (absence == absences_.end())
-            journal_.add_lazily(PutAbsence{owner, wall_now() + longest});
-        else
-            left = std::clamp<Millis>(absence->second - wall_now(), 0, longest);
-        sessions_.start_expiry(*session, now - (longest - left));
-        shared_.notify_groups(*session, GroupMembership::Change::goes_away);
-    }
+void Restore::absence(Session& session, WallMillis ends, Millis now) {
+    const auto longest = Millis{session.state.expiry()} * 1000;
+    auto left = longest;
+    if (ends == 0)
+        journal_.add_lazily(PutAbsence{session.state.owner, wall_now() + longest});
+    else
+        left = std::clamp<Millis>(ends - wall_now(), 0, longest);
+    sessions_.start_expiry(session, now - (longest - left));
+    shared_.notify_groups(session, GroupMembership::Change::goes_away);
+}
+
+void Restore::finish() {
     // Of messages that were not stored after all.
     for (const auto& [key, packet_id] : exchanges_)
         journal_.add_lazily(DropExchange{key.first, packet_id});
-    owners_ = {};
-    absences_ = {};
     exchanges_ = {};
 }
 

@@ -14,7 +14,7 @@
 
 namespace pulsegate {
 
-/// Puts back what the store has kept of one shard, before the shard runs: owners before what they
+/// Puts back what the store has kept of one shard, before the shard runs: sessions before what they
 /// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
@@ -32,23 +32,23 @@ public:
 
     void user(const PutUser& stored) { presence_.restore(stored, wall_now()); }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
-    void owner(const PutOwner& stored);
-    void subscription(const PutSubscription& stored);
-    void absence(PutAbsence stored);
-    void incoming(PutIncoming stored);
-    void exchange(PutExchange stored, bool released);
-    void will(const PutWill& stored);
+    /// Null if it has ended.
+    Session* owner(const PutOwner& stored);
+    void subscription(Session& session, const PutSubscription& stored);
+    void incoming(Session& session, PutIncoming stored);
+    void exchange(Session& session, PutExchange stored, bool released);
+    void will(Session& session, const PutWill& stored);
     /// A message that waits; the older ones first. False if it was under way to the client at QoS
     /// 2: `message` is to be called.
-    bool waiting(const WaitingMessage& stored, const Receiver& receiver);
-    void message(const MessageRef& message, const Receiver& receiver);
+    bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver);
+    void message(Session& session, const MessageRef& message, const Receiver& receiver);
+    /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
+    /// not stored (0).
+    void absence(Session& session, WallMillis ends, Millis now);
 
-    /// Nobody is connected yet: the sessions' expiry goes on, or begins if it had not.
-    void finish(Millis now);
+    void finish();
 
 private:
-    Session* find(OwnerId owner) const;
-
     SessionTable& sessions_;
     Presence& presence_;
     Inboxes& inboxes_;
@@ -57,8 +57,6 @@ private:
     SharedSubscriptions& shared_;
     PacketSender& sender_;
     Journal& journal_;
-    boost::unordered_flat_map<OwnerId, Session*> owners_;
-    boost::unordered_flat_map<OwnerId, WallMillis> absences_;
     boost::unordered_flat_map<std::pair<OwnerId, Stamp>, std::uint16_t> exchanges_;
 };
 

@@ -43,7 +43,8 @@ struct DelayedTotal {
 /// ledger's thread.
 class Ledger {
 public:
-    /// Is told what is stored. Owners come first, then what belongs to them.
+    /// Is told what is stored. Owners come first, in the order of their numbers, then what belongs
+    /// to them.
     class Visitor {
     public:
         virtual ~Visitor() = default;

@@ -30,7 +30,7 @@ public:
     void owners() {
         each(
             "SELECT id, kind, user, client, expiry, protocol, upto, beyond"
-            " FROM owner LEFT JOIN cursor ON owner = id",
+            " FROM owner LEFT JOIN cursor ON owner = id ORDER BY id",
             [&](const Row& row) {
                 note(row.as<OwnerId>(0));
                 index_.add_owner(row.as<OwnerId>(0),
