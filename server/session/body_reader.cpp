@@ -8,8 +8,8 @@ namespace pulsegate {
 namespace {
 
 /// More than a window, so that clients hardly ever wait for the store.
-constexpr std::size_t messages_a_page = 256;
-constexpr std::size_t bytes_a_page = 256 * 1024;
+constexpr std::size_t messages_a_read = 256;
+constexpr std::size_t bytes_a_read = 256 * 1024;
 
 /// When everybody comes back at once, pages must not fill the memory: with larger messages these
 /// are 16 MB.
@@ -37,7 +37,7 @@ void BodyReader::ask_next() {
 void BodyReader::ask(SessionId id, Reading& reading) {
     const Outbox* outbox = reading.session->state.exchanges().outbox();
     std::vector<Stamp> stamps;
-    if (outbox) stamps = outbox->bodies_to_read(messages_a_page, bytes_a_page);
+    if (outbox) stamps = outbox->bodies_to_read(messages_a_read, bytes_a_read);
     if (stamps.empty()) {
         readings_.erase(id);
         return;

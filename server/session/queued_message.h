@@ -36,7 +36,7 @@ struct QueuedMessage {
     explicit QueuedMessage(Delivery waiting)
         : stamp(waiting.message->stamp),
           sender(SenderShares::sender(*waiting.message)),
-          cost(bounded(waiting.cost())),
+          cost(bounded(waiting.cost()) & most_cost),
           is_exactly_once(waiting.qos == QoS::exactly_once),
           retain(waiting.retain),
           in_memory(std::make_unique<QueuedDelivery>(std::move(waiting))) {}
@@ -45,7 +45,7 @@ struct QueuedMessage {
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver)
         : stamp(stored.stamp),
           sender(stored.sender),
-          cost(bounded(Message().cost() + stored.bytes)),
+          cost(bounded(Message().cost() + stored.bytes) & most_cost),
           is_exactly_once(receiver.qos == QoS::exactly_once),
           retain(receiver.retain) {
         if (receiver.identifiers.empty()) return;
@@ -81,8 +81,9 @@ struct QueuedMessage {
     std::unique_ptr<QueuedDelivery> in_memory;  ///< null: all else is in the store
 
 private:
+    static constexpr std::uint32_t most_cost = (1u << 29) - 1;
     static std::uint32_t bounded(std::size_t cost) {
-        return static_cast<std::uint32_t>(std::min<std::size_t>(cost, (1u << 29) - 1));
+        return static_cast<std::uint32_t>(std::min<std::size_t>(cost, most_cost));
     }
     void hold(Delivery delivery) {
         delivery.qos = is_exactly_once ? QoS::exactly_once : QoS::at_least_once;

@@ -4,7 +4,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t page_size = 4096;
+constexpr std::size_t bytes_a_page = 4096;
 
 std::size_t number(Statement& statement) {
     std::size_t found = 0;
@@ -32,7 +32,7 @@ void FileSize::shrink() {
 void FileSize::measure() {
     pages_ = number(page_count_);
     free_ = number(free_count_);
-    used_.store((pages_ - free_) * page_size, std::memory_order_relaxed);
+    used_.store((pages_ - free_) * bytes_a_page, std::memory_order_relaxed);
 }
 
 }  // namespace pulsegate

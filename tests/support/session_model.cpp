@@ -18,7 +18,9 @@ template <class... Args>
     throw Broken(fmt::format(format, std::forward<Args>(args)...));
 }
 
-std::uint64_t sender(const Copy& copy) { return keyed_hash(copy.note->user); }
+std::uint32_t sender(const Copy& copy) {
+    return static_cast<std::uint32_t>(fingerprint(copy.note->user));
+}
 
 std::size_t cost(const Copy& copy) {
     return Message{.topic = copy.note->topic, .payload = copy.note->payload, .properties = {}}
@@ -238,7 +240,7 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
 void SessionModel::lose_surplus(ModelSession& session) {
     auto& waiting = session.waiting;
     for (; waiting.size() > settings_.max_queued_messages; ++lost_to_full_queues) {
-        std::map<std::uint64_t, std::size_t> bytes;
+        std::map<std::uint32_t, std::size_t> bytes;
         for (const Copy& copy : waiting) bytes[sender(copy)] += cost(copy);
         const auto largest = std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) {
                                  return std::pair(a.second, a.first) < std::pair(b.second, b.first);
