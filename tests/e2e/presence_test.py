@@ -114,7 +114,7 @@ class PresenceTest(unittest.TestCase):
         resets.close()
         self.client("kicked").send(b"\xF0\x00")  # AUTH is no packet of MQTT 3.1.1
         first = self.client("taken", version=5)
-        second = self.client("taken", version=5)
+        second = self.client("taken", keepalive=600)
         self.assertEqual(first.receive_until_closed()[0][1][0], 0x8E)
         second.ping()
         silent = self.client("silent", keepalive=1)

@@ -1,0 +1,135 @@
+"""A disk that stands still or is full, and a wall clock that is changed (faults.c)."""
+
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import paho.mqtt.client as paho
+
+from gateway import Gateway, SANITIZED, wait_until
+
+
+class Faults:
+    """What faults.c reads."""
+
+    def __init__(self, folder):
+        self.library, self.file = folder / "faults.so", folder / "faults"
+        source = Path(__file__).with_name("faults.c")
+        subprocess.run(["c++", "-xc", "-shared", "-fPIC", "-o", str(self.library), str(source)], check=True)
+        self.set()
+
+    def set(self, stands_still=False, is_full=False, clock_ahead=0):
+        with open(self.file, "r+b" if self.file.exists() else "wb", buffering=0) as file:
+            file.write(struct.pack("=qqq", stands_still, is_full, clock_ahead))
+
+    def prefix(self):
+        return ["env", f"LD_PRELOAD={self.library}", f"FAULTS={self.file}"]
+
+
+class Publisher:
+    """Publishes at QoS 1 and notes what is acknowledged, and with which reason code."""
+
+    def __init__(self, port, name="publisher"):
+        self.client = paho.Client(name, protocol=paho.MQTTv5)
+        self.client.connect("127.0.0.1", port, keepalive=1)
+        self.client.loop_start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def publish(self, topic, payload):
+        return self.client.publish(topic, payload, 1)
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer must be loaded first")
+class DiskTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pulsegate-disk-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.faults = Faults(self.folder)
+
+    def start(self, *arguments):
+        return Gateway("--shards", "2", "--data", self.folder / "data", *arguments, prefix=self.faults.prefix())
+
+    def subscribe(self, gateway, *arguments):
+        done = subprocess.run(["mosquitto_sub", "-p", str(gateway.port), "-c", "-q", "1", "-W", "1", *arguments],
+                              capture_output=True, text=True, timeout=20)
+        return done.stdout.splitlines()
+
+    def test_a_disk_that_stands_still_holds_up_only_who_waits_for_it(self):
+        with self.start("--idle-timeout", "2s", "--strict-idle-timeout") as gateway:
+            self.subscribe(gateway, "-i", "away", "-t", "chat/away")
+            idle = [gateway.connect(f"idle-{i}") for i in range(200)]
+            reader = gateway.connect("reader")
+            reader.subscribe("chat/reader")
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "before").wait_for_publish(5)
+                self.faults.set(stands_still=True)
+                waiting = publisher.publish("chat/away", "meanwhile")
+                for i in range(10):
+                    began = time.monotonic()
+                    for client in idle:
+                        client.ping()
+                    reader.publish("chat/reader", b"%d" % i)
+                    self.assertEqual(reader.receive_publish(), ("chat/reader", b"%d" % i))
+                    self.assertLess(time.monotonic() - began, 1)
+                    time.sleep(0.5)
+                self.assertFalse(waiting.is_published())
+                self.assertEqual(gateway.get_json("/readyz")[0], 200)
+                self.faults.set()
+                waiting.wait_for_publish(5)
+                self.assertTrue(waiting.is_published())
+            self.assertEqual(gateway.metric("pulsegate_expiries_total"), 0)
+            self.assertEqual(self.subscribe(gateway, "-i", "away", "-t", "chat/away"), ["before", "meanwhile"])
+
+    def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(self):
+        with self.start() as gateway:
+            self.subscribe(gateway, "-i", "away", "-t", "chat/away")
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "before").wait_for_publish(5)
+                self.faults.set(is_full=True)
+                publisher.publish("chat/away", "meanwhile")
+                wait_until(lambda: gateway.get_json("/readyz")[0] == 503, timeout=20, what="trouble")
+                self.assertGreater(gateway.metric("pulsegate_store_refuses"), 0)
+                self.assertEqual(gateway.get_json("/healthz")[0], 200)
+                self.faults.set()
+                wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=20, what="a disk that takes data")
+                publisher.publish("chat/away", "after").wait_for_publish(5)
+            gateway.kill()
+        with self.start() as gateway:
+            received = self.subscribe(gateway, "-i", "away", "-t", "chat/away")
+            self.assertEqual([each for each in received if each != "meanwhile"], ["before", "after"])
+
+    def test_a_wall_clock_that_is_changed_makes_nothing_early_and_nothing_go_back(self):
+        with self.start() as gateway:
+            self.subscribe(gateway, "-i", "away", "-t", "chat/away")
+            reader = gateway.connect("reader")
+            reader.subscribe("chat/reader")
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "one").wait_for_publish(5)
+                began = time.monotonic()
+                publisher.publish("$delayed/3/chat/reader", "later").wait_for_publish(5)
+                self.faults.set(clock_ahead=24 * 3600)
+                self.assertEqual(reader.receive_publish(), ("chat/reader", b"later"))
+                self.assertGreaterEqual(time.monotonic() - began, 2.99)
+                publisher.publish("chat/away", "two").wait_for_publish(5)
+            version = gateway.get_json("/api/v1/users/away")[1]["version"]
+        self.faults.set(clock_ahead=-3600)
+        with self.start() as gateway:
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "three").wait_for_publish(5)
+            self.assertEqual(self.subscribe(gateway, "-i", "away", "-t", "chat/away"), ["one", "two", "three"])
+            wait_until(lambda: gateway.get_json("/api/v1/users/away")[1]["state"] == "offline")
+            self.assertGreater(gateway.get_json("/api/v1/users/away")[1]["version"], version)
+
+
+if __name__ == "__main__":
+    unittest.main()
