@@ -25,6 +25,15 @@ class Restoration final : public Ledger::Visitor {
 public:
     Restoration(const std::vector<Broker*>& brokers, Millis now) : brokers_(brokers), now_(now) {}
 
+    void expect(const StoredCounts& counts) override {
+        owners_.reserve(counts.owners);
+        const auto share = [&](std::size_t of_all) {  // they are spread evenly, but for some
+            return of_all / brokers_.size() + of_all / (32 * brokers_.size());
+        };
+        const StoredCounts of_one{share(counts.owners), share(counts.subscriptions),
+                                  share(counts.users)};
+        for (Broker* broker : brokers_) broker->restore().expect(of_one);
+    }
     void owner(const PutOwner& stored) override {
         const auto home = home_of(stored.user);
         Session* const session = brokers_[home]->restore().owner(stored);

@@ -58,6 +58,7 @@ public:
     Router(const Router&) = delete;
     Router& operator=(const Router&) = delete;
 
+    void reserve(std::size_t filters) { filters_.reserve(filters); }
     /// Subscribes, or replaces the options of a subscription to the same filter. The filter must be
     /// valid. True if the subscription is new.
     bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,

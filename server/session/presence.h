@@ -103,6 +103,7 @@ public:
     Presence(const Presence&) = delete;
     Presence& operator=(const Presence&) = delete;
 
+    void reserve(std::size_t users) { by_name_.reserve(users); }
     /// The user of that name, or null.
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);

@@ -17,6 +17,12 @@ std::uint16_t some_packet_id() {
 
 }  // namespace
 
+void Restore::expect(const StoredCounts& counts) {
+    sessions_.reserve(counts.owners);
+    presence_.reserve(std::max(counts.users, counts.owners));
+    subscriptions_.reserve(counts.subscriptions);
+}
+
 Session* Restore::owner(const PutOwner& stored) {
     if (stored.kind == OwnerKind::share_group) return nullptr;
     if (stored.expiry == 0) {  // ended by the crash

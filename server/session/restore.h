@@ -30,6 +30,7 @@ public:
           sender_(sender),
           journal_(journal) {}
 
+    void expect(const StoredCounts& counts);
     void user(const PutUser& stored) { presence_.restore(stored, wall_now()); }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Null if it has ended.

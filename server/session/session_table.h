@@ -21,6 +21,7 @@ class SessionTable {
 public:
     SessionTable(const BrokerSettings& settings, ShardPlace place);
 
+    void reserve(std::size_t sessions) { sessions_.reserve(sessions); }
     /// Null if there is no such session.
     Session* find(const User& user, std::string_view client) const;
     Session& find_or_create(User& user, std::string client, WallMillis wall);

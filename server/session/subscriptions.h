@@ -41,6 +41,7 @@ public:
 
     /// The session had this subscription before a restart.
     void restore(Session& session, const PutSubscription& subscription);
+    void reserve(std::size_t subscriptions) { router_.reserve(subscriptions); }
 
     /// The session ends, or begins anew.
     void end_all(Session& session);

@@ -30,6 +30,13 @@ struct StoredMessage {
     MessageRef message;
 };
 
+/// How much is stored.
+struct StoredCounts {
+    std::size_t owners = 0;
+    std::size_t subscriptions = 0;
+    std::size_t users = 0;
+};
+
 struct DelayedTotal {
     std::size_t messages = 0;
     std::size_t bytes = 0;
@@ -49,6 +56,8 @@ public:
     public:
         virtual ~Visitor() = default;
 
+        /// Before all else: so many come.
+        virtual void expect(const StoredCounts&) {}
         virtual void owner(const PutOwner&) {}
         virtual void subscription(const PutSubscription&) {}
         virtual void absence(PutAbsence) {}

@@ -27,6 +27,15 @@ public:
 
     OwnerId next_owner() const { return next_owner_; }
 
+    /// Tables that grow step by step are filled several times.
+    void counts() {
+        const StoredCounts counts{count("SELECT count(*) FROM owner"),
+                                  count("SELECT count(*) FROM subscription"),
+                                  count("SELECT count(*) FROM user")};
+        index_.reserve(counts.owners);
+        visitor_.expect(counts);
+    }
+
     void owners() {
         each(
             "SELECT id, kind, user, client, expiry, protocol, upto, beyond"
@@ -122,6 +131,12 @@ private:
         Statement(database_, sql).each(visit, values...);
     }
 
+    std::size_t count(const char* sql) {
+        std::size_t found = 0;
+        each(sql, [&](const Row& row) { found = row.as<std::size_t>(0); });
+        return found;
+    }
+
     /// No number of an owner is given twice: rows may remain that mention one who has ended.
     void note(OwnerId owner) { next_owner_ = std::max(next_owner_, owner + 1); }
 
@@ -154,6 +169,7 @@ private:
 
 OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor) {
     Loading loading(database, index, visitor);
+    loading.counts();
     loading.owners();
     loading.subscriptions();
     loading.absences();

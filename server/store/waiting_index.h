@@ -28,6 +28,7 @@ struct Cursor {
 /// 16 for each message. It says which messages nobody waits for any more. It knows no database.
 class WaitingIndex {
 public:
+    void reserve(std::size_t owners) { owners_.reserve(owners); }
     /// One that was there before stays as it is.
     void add_owner(OwnerId owner, Cursor cursor = {});
     void end_owner(OwnerId owner);
