@@ -98,7 +98,7 @@ class DelayedTest(unittest.TestCase):
                 self.assertEqual(late, {"id": ids[3], "topic": "e", "due": late["due"], "user": "ann", "name": "n",
                                         "qos": 1, "retain": True, "expiry": 9, "payload": "late"})
                 self.assertAlmostEqual(late["due"], before + 60, delta=2)
-                self.assertEqual(gateway.metric("pulsegate_delayed_messages", shard="0"), 1)
+                wait_until(lambda: gateway.metric("pulsegate_delayed_messages", shard="0") == 1, what="the commit")
                 self.assertEqual(gateway.metric("pulsegate_delayed_published_total", shard="0"), 3)
 
     def test_lists_pages_and_cancellations(self):
