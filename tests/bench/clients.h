@@ -236,7 +236,7 @@ private:
 
     int epoll_;
     std::vector<Client> clients_;
-    std::mt19937 random_{1};
+    std::mt19937 random_{2};  // not that of the topics, or all would write to themselves
     Clock::time_point start_;
     Clock::time_point last_answer_;
     std::size_t unacknowledged_ = 0;

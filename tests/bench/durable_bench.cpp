@@ -1,9 +1,9 @@
 // What messages cost that outlive the broker: Pulsegate with a folder beside mosquitto with its
 // persistence as it is by default, which does not wait for the disk.
 //
-//     durable-bench [--scenarios NAME,...] [--sessions N] [--rate MESSAGES/S] [--online N]
-//                   [--online-rate MESSAGES/S] [--folder DIR] [--fsync always|1s|never] [--seconds
-//                   S] [--rounds N]
+//     durable-bench [--scenarios NAME,...] [--sessions N] [--rate MESSAGES/S]
+//                   [--online N] [--online-rate MESSAGES/S] [--folder DIR]
+//                   [--fsync always|1s|never] [--seconds S] [--rounds N]
 //                   [--pulsegate PATH]... [--mosquitto PATH]
 //     durable-bench --startup N [--folder DIR] [--pulsegate PATH]...
 //
@@ -32,8 +32,8 @@ struct Options : CommonOptions {
     std::string scenarios = "away-one,away-many,room,latency,elision";
     std::size_t sessions = 100'000;
     std::size_t online = 10'000;
-    double rate = 3'000;          ///< of the latency, in messages a second
-    double online_rate = 20'000;  ///< of the elision
+    double rate = 3'000;         ///< of the latency, in messages a second
+    double online_rate = 5'000;  ///< of the elision
     std::string folder = "/tmp";
     std::string fsync = "always";
     std::size_t startup = 0;
@@ -164,20 +164,35 @@ void settle(const Contenders& contenders) {
     }
 }
 
+/// Plain data: a driver's answer.
+struct Figures {
+    explicit Figures(const Published& published)
+        : messages(static_cast<double>(published.messages)),
+          seconds(published.seconds),
+          middle(quantile(published.waits, 0.5)),
+          most(quantile(published.waits, 0.99)) {}
+    Figures() = default;
+
+    double messages = 0;
+    double seconds = 0;
+    double middle = 0;  ///< ms until a message is acknowledged
+    double most = 0;    ///< the same, of 99 in 100
+};
+
 /// Notes what `publish` costs the contender.
 template <class Publish>
 void measure(Contender& contender, const std::string& scenario, Publish publish) {
     const double cpu = contender.peer.cpu();
     const double written = contender.peer.written();
     const double stored = contender.stored();
-    const Published published = publish();
-    const auto count = static_cast<double>(published.messages);
+    const Figures published(publish());
+    const double count = published.messages;
     auto& figures = contender.figures[scenario];
     figures["messages/s"].push_back(count / published.seconds);
     figures["us of CPU"].push_back((contender.peer.cpu() - cpu) / count * 1e6);
     figures["bytes written"].push_back((contender.peer.written() - written) / count);
-    figures["p50, ms"].push_back(quantile(published.waits, 0.5));
-    figures["p99, ms"].push_back(quantile(published.waits, 0.99));
+    figures["p50, ms"].push_back(published.middle);
+    figures["p99, ms"].push_back(published.most);
     figures["stored, %"].push_back((contender.stored() - stored) / count * 100);
 }
 
@@ -229,44 +244,63 @@ void measure_latency(Contender& contender, const Options& options) {
     });
 }
 
-void measure_elision(Contender& contender, const Contenders& all, const Options& options) {
-    {
-        Clients clients(contender.port, options.online, false,
-                        [](std::size_t number) { return online(number).client; });
-        settle(all);
-        measure(contender, "elision", [&] {
-            return clients.publish_on_schedule(
-                {std::string(200, 'x'), random_topic(online, options.online)}, options.online_rate,
-                options.seconds);
-        });
-    }
-    settle(all);
-}
-
-/// What is kept in memory only takes part in the elision, as the measure for the others.
-void run_round(const Contenders& all, const Contender* in_memory, const Options& options) {
+void run_rounds(const Contenders& all, const Options& options) {
     const auto each = [&](std::string_view scenario, const auto& measure_one) {
         if (!options.wants(scenario)) return;
-        for (const auto& contender : all)
-            if (contender.get() != in_memory) measure_one(*contender);
+        for (const auto& contender : all) measure_one(*contender);
     };
-    each("away-one",
-         [&](auto& contender) { measure_topic(contender, all, "away-one", options, 1); });
-    each("away-many", [&](auto& contender) {
-        measure_away(contender, "away-many", options, random_topic(away, options.sessions));
-        settle(all);
+    if (options.wants("away-many") || options.wants("latency"))
+        for (const auto& contender : all) make_sessions(contender->port, options.sessions, away);
+    settle(all);
+    for (int round = 0; round < options.rounds; ++round) {
+        each("away-one",
+             [&](auto& contender) { measure_topic(contender, all, "away-one", options, 1); });
+        each("away-many", [&](auto& contender) {
+            measure_away(contender, "away-many", options, random_topic(away, options.sessions));
+            settle(all);
+        });
+        each("room",
+             [&](auto& contender) { measure_topic(contender, all, "room", options, room); });
+        each("latency", [&](auto& contender) {
+            measure_latency(contender, options);
+            settle(all);
+        });
+    }
+}
+
+/// Those who are online write to one another, in messages a second and seconds.
+using OnlineDriver = Driver<std::pair<double, double>, Figures>;
+
+std::unique_ptr<OnlineDriver> bring_online(const Contender& contender, std::size_t count) {
+    return std::make_unique<OnlineDriver>([port = contender.port, count] {
+        const auto clients = std::make_shared<Clients>(
+            port, count, false, [](std::size_t number) { return online(number).client; });
+        return [clients, count](const std::pair<double, double>& order) {
+            return Figures(clients->publish_on_schedule(
+                {std::string(200, 'x'), random_topic(online, count)}, order.first, order.second));
+        };
     });
-    each("room", [&](auto& contender) { measure_topic(contender, all, "room", options, room); });
-    each("latency", [&](auto& contender) {
-        measure_latency(contender, options);
-        settle(all);
-    });
-    if (!in_memory) return;
-    for (const auto& contender : all) measure_elision(*contender, all, options);
-    const double least = in_memory->figures.at("elision").at("us of CPU").back();
+}
+
+/// The last contender, which is in memory only, is the measure for the others.
+void run_elision(const Contenders& all, const Options& options) {
+    std::vector<std::unique_ptr<OnlineDriver>> drivers;
     for (const auto& contender : all) {
-        auto& figures = contender->figures["elision"];
-        figures["of in memory"].push_back(figures["us of CPU"].back() / least);
+        make_sessions(contender->port, options.online, online);
+        drivers.push_back(bring_online(*contender, options.online));
+    }
+    for (int round = 0; round < options.rounds; ++round) {
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            settle(all);
+            measure(*all[i], "elision", [&] {
+                return drivers[i]->carry_out({options.online_rate, options.seconds});
+            });
+        }
+        const double in_memory = all.back()->figures["elision"]["us of CPU"].back();
+        for (const auto& contender : all) {
+            auto& figures = contender->figures["elision"];
+            figures["of in memory"].push_back(figures["us of CPU"].back() / in_memory);
+        }
     }
 }
 
@@ -317,18 +351,11 @@ void run(const Options& options) {
         }));
     else
         fmt::print("{} is not here: without it\n", options.mosquitto);
-    if (options.wants("away-many") || options.wants("latency"))
-        for (const auto& contender : contenders)
-            make_sessions(contender->port, options.sessions, away);
+    run_rounds(contenders, options);
     if (options.wants("elision")) {
         enter_pulsegate(options.pulsegate[0], "none");
-        for (const auto& contender : contenders)
-            make_sessions(contender->port, options.online, online);
+        run_elision(contenders, options);
     }
-    settle(contenders);
-
-    const Contender* in_memory = options.wants("elision") ? contenders.back().get() : nullptr;
-    for (int round = 0; round < options.rounds; ++round) run_round(contenders, in_memory, options);
     fmt::print("medians of {} rounds of {} s, fsync = {}\n", options.rounds, options.seconds,
                options.fsync);
     print_figures(contenders);

@@ -145,66 +145,13 @@ private:
     std::mt19937 random_{1};
 };
 
-/// The clients of one peer, in a process of their own: each has its own limit on open files, so all
-/// peers keep their clients while the others are measured.
-class Driver {
-public:
-    Driver(std::uint32_t clients, std::uint16_t port) {
-        int ends[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) fail("socketpair failed");
-        end_ = ends[0];
-        pid_ = fork();
-        if (pid_ == 0) obey(ends[1], clients, port);
-        close(ends[1]);
-        if (await() != clients) fail("not all clients could log in");
-    }
-    Driver(const Driver&) = delete;
-    Driver& operator=(const Driver&) = delete;
-    ~Driver() {
-        close(end_);
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-    }
-
-    /// Returns how many pings were answered.
-    std::uint64_t ping(double rate, double seconds) {
-        const Order order{rate, seconds};
-        send(end_, &order, sizeof order, MSG_NOSIGNAL);
-        return await();
-    }
-
-private:
-    struct Order {
-        double rate;
-        double seconds;
-    };
-
-    [[noreturn]] static void obey(int end, std::uint32_t count, std::uint16_t port) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        try {
-            Clients clients(count, port);
-            std::uint64_t done = count;
-            send(end, &done, sizeof done, MSG_NOSIGNAL);
-            Order order;
-            while (recv(end, &order, sizeof order, MSG_WAITALL) == sizeof order) {
-                done = clients.ping(order.rate, order.seconds);
-                send(end, &done, sizeof done, MSG_NOSIGNAL);
-            }
-        } catch (const std::exception& error) {
-            fmt::print(stderr, "keepalive-bench: {}\n", error.what());
-        }
-        _exit(1);
-    }
-
-    std::uint64_t await() const {
-        std::uint64_t done = 0;
-        if (recv(end_, &done, sizeof done, MSG_WAITALL) != sizeof done) fail("a driver gave up");
-        return done;
-    }
-
-    int end_ = -1;
-    pid_t pid_ = -1;
+struct Order {
+    double rate;
+    double seconds;
 };
+
+/// Returns how many pings were answered.
+using PingDriver = Driver<Order, std::uint64_t>;
 
 /// A broker with all its clients logged in.
 struct Contender {
@@ -213,7 +160,11 @@ struct Contender {
         : name(std::move(title)), port(free_port()), peer(port, 0, [&] { serve(port); }) {
         const double memory_before = peer.memory();
         const double cpu_before = peer.cpu();
-        driver = std::make_unique<Driver>(clients, port);
+        driver = std::make_unique<PingDriver>([clients, own_port = port] {
+            const auto pinging = std::make_shared<Clients>(clients, own_port);
+            return
+                [pinging](const Order& order) { return pinging->ping(order.rate, order.seconds); };
+        });
         login = (peer.cpu() - cpu_before) / clients * 1e6;
         memory = (peer.memory() - memory_before) / clients;
     }
@@ -221,14 +172,14 @@ struct Contender {
 
     double ping(const Options& options) const {
         const double before = peer.cpu();
-        const auto pings = driver->ping(options.rate, options.seconds);
+        const auto pings = driver->carry_out({options.rate, options.seconds});
         return (peer.cpu() - before) / static_cast<double>(pings) * 1e6;
     }
 
     const std::string name;
     const std::uint16_t port;
     Peer peer;
-    std::unique_ptr<Driver> driver;
+    std::unique_ptr<PingDriver> driver;
     double login = 0;              ///< us of CPU per client
     double memory = 0;             ///< bytes per client
     std::vector<double> pings{};   ///< us of CPU per PINGREQ, round by round

@@ -179,6 +179,61 @@ private:
     pid_t pid_;
 };
 
+/// The clients of one peer, in a process of their own: each has its own limit on open files, so all
+/// peers keep their clients while the others are measured. `Order` and `Answer` are plain data.
+template <class Order, class Answer>
+class Driver {
+public:
+    using Obey = std::function<Answer(const Order&)>;
+
+    /// `log_in` logs them in and returns who obeys.
+    explicit Driver(const std::function<Obey()>& log_in) {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) fail("socketpair failed");
+        end_ = ends[0];
+        pid_ = fork();
+        if (pid_ == 0) serve(ends[1], log_in);
+        close(ends[1]);
+        char ready = 0;
+        if (recv(end_, &ready, 1, 0) != 1) fail("not all clients could log in");
+    }
+    Driver(const Driver&) = delete;
+    Driver& operator=(const Driver&) = delete;
+    ~Driver() {
+        close(end_);
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+
+    Answer carry_out(const Order& order) const {
+        send(end_, &order, sizeof order, MSG_NOSIGNAL);
+        Answer answer;
+        if (recv(end_, &answer, sizeof answer, MSG_WAITALL) != sizeof answer)
+            fail("a driver gave up");
+        return answer;
+    }
+
+private:
+    [[noreturn]] static void serve(int end, const std::function<Obey()>& log_in) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        try {
+            const Obey obey = log_in();
+            send(end, "", 1, MSG_NOSIGNAL);
+            Order order;
+            while (recv(end, &order, sizeof order, MSG_WAITALL) == sizeof order) {
+                const Answer answer = obey(order);
+                send(end, &answer, sizeof answer, MSG_NOSIGNAL);
+            }
+        } catch (const std::exception& error) {
+            fmt::print(stderr, "{}\n", error.what());
+        }
+        _exit(1);
+    }
+
+    int end_ = -1;
+    pid_t pid_ = -1;
+};
+
 /// For `Peer`: replaces the child by a program that says nothing.
 inline void execute(const std::vector<std::string>& command) {
     const int null = open("/dev/null", O_RDWR);
