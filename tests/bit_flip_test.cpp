@@ -102,7 +102,10 @@ TEST_CASE("a flipped bit takes messages or the start, and changes none") {
                 CHECK(std::string(error.what()).find('\n') == std::string::npos);
             }
         }
-        for (const std::string& body : found) CHECK(written.contains(body));
+        for (const std::string& body : found) {
+            CAPTURE(body);
+            CHECK(written.contains(body));
+        }
         whole += found.size() == written.size();
     }
     CHECK(whole > flips() / 2);  // most bits are free room, or what has no body
