@@ -388,3 +388,29 @@ TEST_CASE("long names are cut in the record of a change, at a character") {
     change.client += std::string(60'000, 'c');
     CHECK(to_json(change).size() < 2500);
 }
+
+TEST_CASE("restored users are in the order of their changes, and later changes come behind them") {
+    Presence presence;
+    Phone phone;
+    const auto left = static_cast<std::uint8_t>(Cause::logout);
+    const auto online = static_cast<std::uint8_t>(Cause::login);
+    presence.find_or_create("nobody");
+    presence.restore({.name = "carol", .version = 3000, .since = 3000, .cause = left}, 9000);
+    presence.restore({.name = "dave", .version = 4000, .since = 4000, .cause = online}, 9000);
+    presence.restore({.name = "alice", .version = 1000, .since = 1000, .cause = left}, 9000);
+    presence.restore({.name = "bob", .version = 2000, .since = 2000, .cause = left}, 9000);
+    presence.finish_restoring();
+    const auto order = [&] {
+        std::string names;
+        presence.visit({}, 10, [&](const User& user) {
+            names += user.name + ' ';
+            return true;
+        });
+        return names;
+    };
+    CHECK(order() == "nobody alice bob carol dave ");
+    CHECK(presence.find("dave")->cause == Cause::shutdown);
+    CHECK(presence.find("dave")->since == 9000);
+    presence.arrive(*presence.find("bob"), phone, 10'000);
+    CHECK(order() == "nobody alice carol dave bob ");
+}

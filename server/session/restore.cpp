@@ -29,14 +29,16 @@ Session* Restore::owner(const PutOwner& stored) {
         journal_.add(EndOwner{stored.owner});
         return nullptr;
     }
+    const bool is_inbox = stored.kind == OwnerKind::inbox;
     User& user = presence_.find_or_create(stored.user);
-    Session& session = sessions_.find_or_create(user, stored.client, wall_now());
+    Session& session =
+        sessions_.find_or_create(user, is_inbox ? std::string() : stored.client, wall_now());
     session.state.owner = stored.owner;
     session.state.set_expiry(stored.expiry);
     session.state.exchanges().begin_after(some_packet_id());
     session.terms.version = static_cast<Version>(stored.protocol);
     user.devices.push_back(session);
-    if (session.is_inbox()) inboxes_.restore(session);
+    if (is_inbox) inboxes_.restore(session, stored.client);
     return &session;
 }
 
@@ -102,6 +104,7 @@ void Restore::finish() {
     for (const auto& [key, packet_id] : exchanges_)
         journal_.add_lazily(DropExchange{key.first, packet_id});
     exchanges_ = {};
+    presence_.finish_restoring();
 }
 
 }  // namespace pulsegate
