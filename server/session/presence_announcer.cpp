@@ -1,5 +1,7 @@
 #include "server/session/presence_announcer.h"
 
+#include "server/topics.h"
+
 namespace pulsegate {
 
 void PresenceAnnouncer::arrived(Session& session, bool taken_over, Millis now) {
@@ -27,8 +29,17 @@ void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis n
                   .client = session.client,
                   .silent = silent});
     if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
+    if (!is_watched(user)) return;
     if (const auto message = presence_message(user, now, wall_now()))
         fan_out_.route(message, nullptr, now);
+}
+
+/// Mostly nobody subscribes to it, and the message is what costs most of a change.
+bool PresenceAnnouncer::is_watched(const User& user) const {
+    const Interest::Topic topic(presence_topic(user.name));
+    for (unsigned shard = 0; shard < place_.count; ++shard)
+        if (host_.interest(shard).wants(topic)) return true;
+    return false;
 }
 
 }  // namespace pulsegate

@@ -4,6 +4,7 @@
 #include "server/session/fan_out.h"
 #include "server/session/presence.h"
 #include "server/session/session.h"
+#include "server/session/shard_place.h"
 
 namespace pulsegate {
 
@@ -12,8 +13,9 @@ namespace pulsegate {
 /// It owns nothing; it belongs to the shard's thread.
 class PresenceAnnouncer {
 public:
-    PresenceAnnouncer(Presence& presence, FanOut& fan_out, Journal& journal, BrokerHost& host)
-        : presence_(presence), fan_out_(fan_out), journal_(journal), host_(host) {}
+    PresenceAnnouncer(ShardPlace place, Presence& presence, FanOut& fan_out, Journal& journal,
+                      BrokerHost& host)
+        : place_(place), presence_(presence), fan_out_(fan_out), journal_(journal), host_(host) {}
 
     /// The session's client has logged in; or has been `taken_over` by another connection.
     void arrived(Session& session, bool taken_over, Millis now);
@@ -24,7 +26,9 @@ public:
 
 private:
     void announce(const Session& session, Millis silent, Millis now);
+    bool is_watched(const User& user) const;
 
+    const ShardPlace place_;
     Presence& presence_;
     FanOut& fan_out_;
     Journal& journal_;
