@@ -21,7 +21,9 @@ std::size_t usual_share(const std::string& folder, std::size_t stored) {
 }  // namespace
 
 UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back) {
-    UnitDone done{outcome == Outcome::refused, {}, {}};
+    UnitDone done{.refused = outcome == Outcome::refused,
+                  .operations = {},
+                  .incomplete = outcome == Outcome::incomplete};
     for (const Operation& operation : given_back)
         if (const auto* cancel = std::get_if<CancelDelayed>(&operation))
             done.cancelled.push_back(cancel->found);
@@ -54,6 +56,8 @@ void DataStore::restore(const std::vector<Broker*>& brokers) {
 }
 
 std::size_t DataStore::bytes() const { return ledger_->bytes(); }
+
+std::uint64_t DataStore::left_out() const { return ledger_->left_out(); }
 
 Ledger& DataStore::ledger() { return *ledger_; }
 

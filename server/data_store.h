@@ -47,6 +47,8 @@ public:
     bool is_full() const { return bytes() > max_bytes_; }
     std::size_t bytes() const;
     std::size_t max_bytes() const { return max_bytes_; }
+    /// Operations that the database never takes, since the start. From any thread.
+    std::uint64_t left_out() const;
 
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -15,17 +15,14 @@
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/ledger_model.h"
 #include "tests/support/quiet_log.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned usual_flips = 20;
-#else
-constexpr unsigned usual_flips = 60;
-#endif
+constexpr unsigned usual_flips = sanitized ? 20 : 60;
 
 /// All with PULSEGATE_LEDGER_CRASHES, as the ledger's other disasters.
 unsigned flips() { return std::getenv("PULSEGATE_LEDGER_CRASHES") ? 2000 : usual_flips; }

@@ -20,6 +20,7 @@
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"
 #include "tests/support/quiet_log.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;
@@ -426,6 +427,9 @@ private:
     std::mt19937 random_;
 };
 
+constexpr std::uint64_t written_stride = sanitized ? 10 : 3;
+constexpr std::uint64_t random_stride = sanitized ? 61 : 13;
+
 bool all_steps() { return std::getenv("PULSEGATE_LEDGER_CRASHES") != nullptr; }
 
 /// Lives with a fault at every `stride`th step, another one for each kind of fault.
@@ -448,12 +452,12 @@ void fail_everywhere(const Script& script, std::uint32_t seed, std::uint64_t str
 
 TEST_CASE("whatever fails and whenever, what was told committed is stored, and nothing by halves") {
     const QuietLog quiet;
-    fail_everywhere(written_script(), 1, all_steps() ? 1 : 3);
+    fail_everywhere(written_script(), 1, all_steps() ? 1 : written_stride);
 }
 
 TEST_CASE("random units survive random faults") {
     const QuietLog quiet;
     const std::uint32_t scripts = all_steps() ? 20 : 4;
     for (std::uint32_t seed = 1; seed <= scripts; ++seed)
-        fail_everywhere(RandomScript(seed).write(120), seed, all_steps() ? 1 : 13);
+        fail_everywhere(RandomScript(seed).write(120), seed, all_steps() ? 1 : random_stride);
 }

@@ -229,6 +229,11 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      count(&Counters::delayed_published));
     families.gauge("pulsegate_store_refuses", "1: the disk is in trouble, and nothing is stored.",
                    [](const ShardStatus& shard) { return shard.store_refuses ? 1u : 0u; });
+    families.counter(
+        "pulsegate_store_left_out_total",
+        "Operations that the database never takes, whatever the disk does; the log names "
+        "them.",
+        [](const ShardStatus& shard) { return shard.left_out; });
     families.gauge("pulsegate_store_bytes", "What is stored takes so much of the disk.",
                    state(&ShardStatus::data_bytes));
     families.gauge("pulsegate_store_max_bytes", "What it may take, see max-data-bytes.",

@@ -1,12 +1,15 @@
 #include "server/store/group_commit.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 #include <variant>
 
+#include "server/base/log.h"
 #include "server/base/overloaded.h"
 #include "server/store/opening.h"
 
@@ -30,6 +33,33 @@ bool is_mistake(int error) {
         case SQLITE_RANGE: return true;
         default: return false;
     }
+}
+
+/// For the log; std::quoted is another one.
+Quoted name(const std::string& text) { return pulsegate::quoted(text); }
+
+std::string described(const Operation& operation) {
+    return std::visit(
+        Overloaded{[](const PutMessage& put) {
+                       return fmt::format("message {} to {}", put.stamp, name(put.message->topic));
+                   },
+                   [](const PutOwner& put) {
+                       return fmt::format("the session of client {} of user {}", name(put.client),
+                                          name(put.user));
+                   },
+                   [](const PutSubscription& put) {
+                       return fmt::format("the subscription of owner {} to {}", put.owner,
+                                          name(put.filter));
+                   },
+                   [](const PutRetained& put) {
+                       return fmt::format("the retained message to {}", name(put.message->topic));
+                   },
+                   [](const PutDelayed& put) {
+                       return fmt::format("delayed message {} to {}", put.id,
+                                          name(put.message->topic));
+                   },
+                   [](const auto&) { return std::string("a change of a session or a user"); }},
+        operation);
 }
 
 Stamp highest_stamp(const Unit& unit) {
@@ -68,10 +98,25 @@ std::size_t GroupCommit::commit(std::deque<Request>& requests, std::optional<std
         }
         database_.roll_back();
         if (!mistaken_) return tried;
-        spdlog::error("a unit was refused, because {}", database_.error_text());
-        mistaken_->outcome = Outcome::refused;
-        database_.clear_error();
+        exclude_mistake();
     }
+}
+
+/// It would fail for ever, and the shard that has submitted it would wait for ever.
+void GroupCommit::exclude_mistake() {
+    const auto* unit = std::get_if<Unit>(&mistaken_->what);
+    left_out_.fetch_add(1, std::memory_order_relaxed);
+    if (unit && unit->source != 0) {
+        log_limited(spdlog::level::err, "the database never takes {}, which is lost: {}",
+                    described(unit->operations[last_tried_]), database_.error_text());
+        mistaken_->left_out.push_back(last_tried_);
+        mistaken_->outcome = Outcome::incomplete;
+    } else {
+        log_limited(spdlog::level::err, "a request was refused, which the database never takes: {}",
+                    database_.error_text());
+        mistaken_->outcome = Outcome::refused;
+    }
+    database_.clear_error();
 }
 
 std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<std::size_t> count) {
@@ -106,7 +151,7 @@ void GroupCommit::remove_dead() {
 void GroupCommit::perform(Request& request) {
     std::visit(
         Overloaded{
-            [&](Unit& unit) { perform(unit, request.outcome); },
+            [&](Unit& unit) { perform(unit, request); },
             [&](Request::FindOwner& find) {
                 find.found = reader_.find_owner(find.kind, find.user, find.client);
             },
@@ -119,9 +164,9 @@ void GroupCommit::perform(Request& request) {
     if (!database_.ok() && is_mistake(database_.error())) mistaken_ = &request;
 }
 
-void GroupCommit::perform(Unit& unit, Outcome outcome) {
-    if (outcome == Outcome::refused) return;
-    writer_.write(unit);
+void GroupCommit::perform(Unit& unit, const Request& request) {
+    if (request.outcome == Outcome::refused) return;
+    last_tried_ = writer_.write(unit, request.left_out);
     highest_ = std::max(highest_, highest_stamp(unit));
 }
 
@@ -145,20 +190,25 @@ void GroupCommit::committed(const std::deque<Request>& requests, std::size_t cou
     index_.forget_dead(removed_);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* unit = std::get_if<Unit>(&requests[i].what);
-        if (unit && requests[i].outcome == Outcome::committed) add_to_index(*unit);
+        if (unit && requests[i].outcome != Outcome::refused) add_to_index(requests[i], *unit);
     }
     for (auto& [owner, cursor] : writer_.cursors())
-        if (cursor) index_.set_cursor(owner, std::move(*cursor));
+        if (cursor)
+            index_.set_cursor(owner, std::move(*cursor));
+        else
+            index_.end_owner(owner);
 }
 
-void GroupCommit::add_to_index(const Unit& unit) {
-    for (const Operation& operation : unit.operations)
+void GroupCommit::add_to_index(const Request& request, const Unit& unit) {
+    for (std::size_t i = 0; i < unit.operations.size(); ++i) {
+        if (std::ranges::find(request.left_out, i) != request.left_out.end()) continue;
         std::visit(
             Overloaded{[&](const PutOwner& put) { index_.add_owner(put.owner); },
                        [&](const EndOwner& end) { index_.end_owner(end.owner); },
                        [&](const PutMessage& put) { index_.add_message(put.stamp, put.receivers); },
                        [](const auto&) {}},
-            operation);
+            unit.operations[i]);
+    }
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -37,6 +39,9 @@ public:
     /// Messages to be deleted by the next commits.
     std::size_t dead() const { return index_.dead().size(); }
 
+    /// Operations that the database never takes, since the start. From any thread.
+    std::uint64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
+
     FileSize& file_size() { return file_size_; }
     const FileSize& file_size() const { return file_size_; }
 
@@ -44,11 +49,12 @@ private:
     std::size_t attempt(std::deque<Request>& requests, std::optional<std::size_t> count);
     void remove_dead();
     void perform(Request& request);
-    void perform(Unit& unit, Outcome outcome);
+    void perform(Unit& unit, const Request& request);
+    void exclude_mistake();
     void keep_floor();
     bool floor_is_due() const;
     void committed(const std::deque<Request>& requests, std::size_t count);
-    void add_to_index(const Unit& unit);
+    void add_to_index(const Request& request, const Unit& unit);
 
     Database& database_;
     WaitingIndex& index_;
@@ -63,6 +69,8 @@ private:
     Stamp highest_ = 0;
     std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
     Request* mistaken_ = nullptr;  ///< has caused the error, not the disk
+    std::size_t last_tried_ = 0;   ///< of the operations of a unit
+    std::atomic<std::uint64_t> left_out_{0};
 };
 
 }  // namespace pulsegate

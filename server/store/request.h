@@ -43,6 +43,7 @@ struct Request {
 
     std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed> what;
     Outcome outcome = Outcome::committed;  ///< of the last attempt
+    std::vector<std::size_t> left_out{};   ///< operations of a unit, which the database never takes
 
     /// Once.
     void answer() {

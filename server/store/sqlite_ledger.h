@@ -60,6 +60,8 @@ public:
         return delayed_.total(user);
     }
     std::size_t bytes() const override { return commits_.file_size().used(); }
+    /// Operations that the database never takes, since the start.
+    std::uint64_t left_out() const { return commits_.left_out(); }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
 
     /// Copies the database to a file. The copy has all that was committed before this, and opens as

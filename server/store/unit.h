@@ -54,12 +54,14 @@ struct Done {
     std::vector<Stamp> beyond{};
 };
 
-/// A new owner, or other terms of a stored one. Another owner of the same name must have ended.
+/// A new owner, or other terms of a stored one. Another owner of the same name should have ended;
+/// if not, it ends.
 struct PutOwner {
     OwnerId owner = 0;
     OwnerKind kind = OwnerKind::session;
     std::string user{};
-    std::string client{};      ///< or the group and its filter; empty for an inbox
+    std::string client{};      ///< or the group and its filter; of an inbox who has caused it: the
+                               ///< sender's fingerprint in hexadecimal digits
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 
@@ -198,15 +200,18 @@ using Operation =
                  CancelDelayed, DropDelayed, PutUser, DropUser>;
 
 enum class Outcome : std::uint8_t {
-    committed,  ///< all of it is on disk, as far as the ledger's `Fsync` promises
-    refused,    ///< nothing is promised: the disk did not take it in time, or the ledger has ended
+    committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises
+    incomplete,  ///< the same but for what the database will never take, which the log names
+    refused,     ///< nothing is promised: the disk did not take it in time, or the ledger has ended
 };
 
 /// Called once, on the ledger's thread, with the unit's operations, which it may take. It must
 /// neither wait nor throw.
 using Completion = std::function<void(Outcome, std::vector<Operation>& operations)>;
 
-/// Operations that are applied together or not at all, in their order.
+/// Operations that are applied together or not at all, in their order. One that the database will
+/// never take, whatever the disk does, must not stand in the way of all that follows: of a source
+/// it is left out, and a unit that stands alone is refused.
 struct Unit {
     std::vector<Operation> operations{};
     Completion completion{};  ///< may be empty

@@ -1,5 +1,7 @@
 #include "server/store/unit_writer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -20,6 +22,8 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       add_receivers_(database, "UPDATE message SET receivers = ?2 WHERE stamp = ?1"),
       remove_message_(database, "DELETE FROM message WHERE stamp = ?"),
       put_cursor_(database, "INSERT OR REPLACE INTO cursor VALUES(?,?,?)"),
+      find_namesake_(database,
+                     "SELECT id FROM owner WHERE user = ? AND client = ? AND kind = ? AND id <> ?"),
       put_owner_(database,
                  "INSERT INTO owner VALUES(?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET"
                  " kind = excluded.kind, user = excluded.user, client = excluded.client,"
@@ -63,9 +67,14 @@ void UnitWriter::begin() {
     bytes_ = 0;
 }
 
-void UnitWriter::write(Unit& unit) {
-    for (Operation& operation : unit.operations)
-        std::visit([this](auto& what) { apply(what); }, operation);
+std::size_t UnitWriter::write(Unit& unit, const std::vector<std::size_t>& left_out) {
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < unit.operations.size() && database_.ok(); ++i) {
+        if (std::ranges::find(left_out, i) != left_out.end()) continue;
+        std::visit([this](auto& what) { apply(what); }, unit.operations[i]);
+        last = i;
+    }
+    return last;
 }
 
 void UnitWriter::finish() {
@@ -158,8 +167,22 @@ void UnitWriter::apply(const Done& done) {
 
 // Owners
 
+/// A damaged table may have left one that nobody knows.
+void UnitWriter::end_namesake(const PutOwner& put) {
+    OwnerId found = 0;
+    find_namesake_.each([&](const Row& row) { found = row.as<OwnerId>(0); }, put.user, put.client,
+                        static_cast<int>(put.kind), put.owner);
+    if (found == 0) return;
+    spdlog::error("owner {} has the name of owner {}, and ends", found, put.owner);
+    cursors_[found] = std::nullopt;
+    for (const auto& statement : end_owner_) statement->run(found);
+}
+
 void UnitWriter::apply(const PutOwner& put) {
-    if (!is_owner(put.owner)) cursors_[put.owner] = Cursor{};
+    if (!is_owner(put.owner)) {
+        end_namesake(put);
+        cursors_[put.owner] = Cursor{};
+    }
     put_owner_.run(put.owner, static_cast<int>(put.kind), put.user, put.client, put.expiry,
                    put.protocol);
 }

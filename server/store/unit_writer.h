@@ -25,8 +25,9 @@ public:
     /// A transaction begins, also one that is tried again.
     void begin();
 
-    /// Ask the database for errors.
-    void write(Unit& unit);
+    /// Writes what is not `left_out`, in its order; ask the database for errors. Returns the place
+    /// of the last operation that was tried.
+    std::size_t write(Unit& unit, const std::vector<std::size_t>& left_out);
 
     /// Writes the cursors and sums: the transaction ends.
     void finish();
@@ -69,6 +70,7 @@ private:
     void apply(const DropUser& drop);
 
     bool is_owner(OwnerId owner);
+    void end_namesake(const PutOwner& put);
     Cursor* cursor(OwnerId owner);
     std::vector<Receiver> with_stored_receivers(const PutMessage& put);
     void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
@@ -86,6 +88,7 @@ private:
     Statement add_receivers_;
     Statement remove_message_;
     Statement put_cursor_;
+    Statement find_namesake_;
     Statement put_owner_;
     std::vector<std::unique_ptr<Statement>> end_owner_;
     Statement put_subscription_;

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/store/sqlite_ledger.h"
+#include "tests/support/faulty_vfs.h"
+#include "tests/support/ledger_model.h"
+#include "tests/support/temporary_folder.h"
+
+namespace pulsegate {
+
+// Operations of the tests, and what a ledger says to them.
+
+inline std::future<Outcome> submit(Ledger& ledger, std::vector<Operation> operations,
+                                   std::uint32_t source = 0, std::uint32_t generation = 0) {
+    auto told = std::make_shared<std::promise<Outcome>>();
+    ledger.submit({std::move(operations),
+                   [told](Outcome outcome, auto&) { told->set_value(outcome); }, source,
+                   generation});
+    return told->get_future();
+}
+
+inline Outcome commit(Ledger& ledger, std::vector<Operation> operations) {
+    return submit(ledger, std::move(operations)).get();
+}
+
+inline std::vector<Stamp> stored_of(Ledger& ledger, std::vector<Stamp> stamps) {
+    std::promise<std::vector<Stamp>> answered;
+    ledger.read_messages(std::move(stamps), [&](Outcome, std::vector<StoredMessage> found) {
+        std::vector<Stamp> there;
+        for (const StoredMessage& each : found) there.push_back(each.stamp);
+        answered.set_value(there);
+    });
+    return answered.get_future().get();
+}
+
+inline PutOwner session(OwnerId owner, std::string user = "ann") {
+    return {.owner = owner, .user = std::move(user), .client = "phone", .expiry = 60};
+}
+
+inline PutMessage put(Stamp stamp, std::vector<OwnerId> owners, std::string payload = "hello") {
+    PutMessage made{.stamp = stamp, .message = message("topic", std::move(payload))};
+    for (const OwnerId owner : owners) made.receivers.push_back({.owner = owner});
+    return made;
+}
+
+/// Ann's, with the number 1 of its second.
+inline PutDelayed delayed(std::int64_t due, std::optional<std::string> name = std::nullopt) {
+    return {.id = delayed_id(due, 1),
+            .user = "ann",
+            .name = std::move(name),
+            .message = message("d", "later")};
+}
+
+/// A ledger on a disk in memory that can fail, which starts and ends as the test likes.
+class Store {
+public:
+    explicit Store(SqliteLedger::Options options = {}) : options_(std::move(options)) {
+        options_.folder = folder_.path("data");
+        options_.vfs = disk_.vfs();
+        options_.first_pause = std::chrono::milliseconds(1);
+        start();
+    }
+
+    void start() {
+        ledger_ = std::make_unique<SqliteLedger>(options_);
+        found_ = StoredState();
+        began_ = found_.read(*ledger_);
+    }
+    void stop() { ledger_.reset(); }
+    void restart() {
+        stop();
+        start();
+    }
+
+    /// Between two starts.
+    void run(const char* sql) {
+        stop();
+        sqlite3* handle = nullptr;
+        const std::string path = options_.folder + "/pulsegate.db";
+        REQUIRE(sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE, disk_.vfs()) ==
+                SQLITE_OK);
+        CHECK(sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", nullptr, nullptr, nullptr) ==
+              SQLITE_OK);
+        CHECK(sqlite3_exec(handle, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+        sqlite3_close(handle);
+        start();
+    }
+
+    SqliteLedger& operator*() { return *ledger_; }
+    SqliteLedger* operator->() { return ledger_.get(); }
+    FaultyDisk& disk() { return disk_; }
+    std::size_t wal_size() const { return disk_.size(options_.folder + "/pulsegate.db-wal"); }
+    /// What the last start has found.
+    const StoredState& found() const { return found_; }
+    const Ledger::Start& began() const { return began_; }
+
+private:
+    TemporaryFolder folder_;
+    FaultyDisk disk_;
+    SqliteLedger::Options options_;
+    StoredState found_;
+    Ledger::Start began_;
+    std::unique_ptr<SqliteLedger> ledger_;
+};
+
+}  // namespace pulsegate
