@@ -159,8 +159,7 @@ void Server::listen(const ListenUrl& url) {
         if (url.scheme == ListenUrl::Scheme::http) {
             endpoint = admin_->listen(endpoint);
         } else {
-            boost::asio::io_context io;
-            Listener::check_free(io, endpoint);
+            Listener::check_free(endpoint);
             // Through a proxy, pages come under the proxy's name.
             const bool guards_loopback = endpoint.address().is_loopback() &&
                                          !authenticates_clients(url) && !url.proxy_protocol;

@@ -1,7 +1,6 @@
 #include "server/shard.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -69,17 +68,17 @@ Shard::Shard(const Config& config, unsigned index, Admission& admission,
       admission_(admission),
       peers_(index, admission, events, store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
-      transport_(io_, transport_settings(config, admission), {admission, address_limits}, counters_,
-                 *this),
-      logins_(index, login_settings(config), io_, admission, address_limits, authenticator,
+      transport_(loop_, transport_settings(config, admission), {admission, address_limits},
+                 counters_, *this),
+      logins_(index, login_settings(config), loop_, admission, address_limits, authenticator,
               counters_, broker_, transport_, *this),
-      listeners_(io_, admission, counters_, transport_) {}
+      listeners_(loop_, admission, counters_, transport_) {}
 
 Shard::~Shard() = default;
 
 void Shard::run() {
     wait_for_tick();
-    io_.run();
+    loop_.run();
 }
 
 void Shard::announce_shutdown() {
@@ -98,9 +97,8 @@ void Shard::stop() {
 }
 
 void Shard::leave_by(Millis end) {
-    if (transport_.connections() == 0 || monotonic_now() >= end) return io_.stop();
-    timer_.expires_after(std::chrono::milliseconds(5));
-    timer_.async_wait([this, end](boost::system::error_code) { leave_by(end); });
+    if (transport_.connections() == 0 || monotonic_now() >= end) return loop_.stop();
+    timer_.start(std::chrono::milliseconds(5), [this, end] { leave_by(end); });
 }
 
 ShardStatus Shard::status() const {
@@ -119,6 +117,7 @@ ShardStatus Shard::status() const {
                        .spared = broker_.spared(),
                        .delayed = index_ == 0 ? peers_.delayed_total(std::nullopt) : DelayedTotal{},
                        .store_refuses = broker_.journal().is_refused(),
+                       .left_out = index_ == 0 ? peers_.store().left_out() : 0,
                        .data_bytes = index_ == 0 ? peers_.store().bytes() : 0,
                        .max_data_bytes = index_ == 0 ? peers_.store().max_bytes() : 0,
                        .logins_waiting = logins_.waiting(),
@@ -168,6 +167,10 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
     broker_.end(*session, ending, now);
 }
 
+bool Shard::awaits_answers(const Connection& connection) const {
+    return connection.session && broker_.awaits_answers(*connection.session);
+}
+
 // -- what logins ask for --
 
 void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
@@ -187,7 +190,7 @@ void Shard::drain_mailbox() {
     while (const auto cost = receive_next()) {
         handled += cost;
         if (work() - began_at + handled <= work_a_turn) continue;
-        boost::asio::post(io_, [this] { drain_mailbox(); });  // the rest in another turn
+        loop_.post([this] { drain_mailbox(); });  // the rest in another turn
         break;
     }
     transport_.end_turn();
@@ -209,9 +212,7 @@ std::uint64_t Shard::receive_next() {
 // -- time --
 
 void Shard::call_store_overdue(Millis when) {
-    store_timer_.expires_after(std::chrono::milliseconds(when - monotonic_now()));
-    store_timer_.async_wait([this](boost::system::error_code error) {
-        if (error) return;
+    store_timer_.start(std::chrono::milliseconds(when - monotonic_now()), [this] {
         broker_.store_overdue(monotonic_now());
         transport_.end_turn();
     });
@@ -219,16 +220,16 @@ void Shard::call_store_overdue(Millis when) {
 
 void Shard::wait_for_tick() {
     const Millis now = monotonic_now();
-    timer_.expires_after(std::chrono::milliseconds((now / tick_length + 1) * tick_length - now));
-    timer_.async_wait([this](boost::system::error_code error) {
-        if (error || stopping_) return;
+    const auto next = std::chrono::milliseconds((now / tick_length + 1) * tick_length - now);
+    timer_.start(next, [this] {
+        if (stopping_) return;
         tick();
         wait_for_tick();
     });
 }
 
 void Shard::tick() {
-    const Millis due = timer_.expiry().time_since_epoch() / std::chrono::milliseconds(1);
+    const Millis due = timer_.due().time_since_epoch() / std::chrono::milliseconds(1);
     const Millis now =
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
@@ -246,7 +247,7 @@ void Shard::advance() {
 void Shard::tick_broker() {
     const bool more = broker_.tick(monotonic_now());
     transport_.end_turn();
-    if (more) boost::asio::post(io_, [this] { tick_broker(); });
+    if (more) loop_.post([this] { tick_broker(); });
 }
 
 }  // namespace pulsegate

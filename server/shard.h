@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,12 +9,13 @@
 
 #include "server/base/counters.h"
 #include "server/base/line_writer.h"
-#include "server/base/mailbox.h"
 #include "server/config.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_flow.h"
+#include "server/loop/event_loop.h"
+#include "server/loop/mailbox.h"
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
@@ -90,6 +89,7 @@ private:
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    bool awaits_answers(const Connection& connection) const override;
     std::uint64_t work() const override { return broker_.work(); }
     bool congested() override {
         return broker_.unfinished() || peers_.congested() || broker_.store_lags();
@@ -115,10 +115,10 @@ private:
 
     const unsigned index_;
     Admission& admission_;
-    boost::asio::io_context io_{1};
-    boost::asio::steady_timer timer_{io_};
-    boost::asio::steady_timer store_timer_{io_};
-    Mailbox<Item> mailbox_{io_};
+    EventLoop loop_;
+    Timer timer_{loop_};
+    Timer store_timer_{loop_};
+    Mailbox<Item> mailbox_{loop_};
     Counters counters_;
     Interest interest_;
     ShardPeers peers_;

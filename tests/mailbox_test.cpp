@@ -1,8 +1,7 @@
-#include "server/base/mailbox.h"
+#include "server/loop/mailbox.h"
 
 #include <doctest/doctest.h>
 
-#include <boost/asio/executor_work_guard.hpp>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -10,9 +9,18 @@
 
 using namespace pulsegate;
 
+namespace {
+
+/// Runs all that is posted, and what that posts.
+void run_all(EventLoop& loop) {
+    for (int round = 0; round < 20; ++round) loop.run_round(0);
+}
+
+}  // namespace
+
 TEST_CASE("a burst of items wakes the owner once and arrives in order") {
-    boost::asio::io_context io;
-    Mailbox<int> mailbox(io);
+    EventLoop loop;
+    Mailbox<int> mailbox(loop);
     std::vector<int> got;
     int wakes = 0;
     const auto drain = [&] {
@@ -21,21 +29,20 @@ TEST_CASE("a burst of items wakes the owner once and arrives in order") {
     };
     for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
     CHECK(wakes == 0);  // nothing happens on the sender's side
-    io.run();
+    run_all(loop);
     CHECK(wakes == 1);
     CHECK(got == std::vector{0, 1, 2});
     CHECK_FALSE(mailbox.next());
 
-    io.restart();
     mailbox.send(3, 1, drain);
-    io.run();
+    run_all(loop);
     CHECK(wakes == 2);
     CHECK(got.back() == 3);
 }
 
 TEST_CASE("items that are sent while items are read are read too") {
-    boost::asio::io_context io;
-    Mailbox<std::unique_ptr<int>> mailbox(io);
+    EventLoop loop;
+    Mailbox<std::unique_ptr<int>> mailbox(loop);
     int last = 0;
     std::function<void()> drain = [&] {
         while (const auto item = mailbox.next()) {
@@ -44,13 +51,13 @@ TEST_CASE("items that are sent while items are read are read too") {
         }
     };
     mailbox.send(std::make_unique<int>(1), 1, drain);
-    io.run();
+    run_all(loop);
     CHECK(last == 5);
 }
 
 TEST_CASE("items are handed out one by one, and those that are left later") {
-    boost::asio::io_context io;
-    Mailbox<int> mailbox(io);
+    EventLoop loop;
+    Mailbox<int> mailbox(loop);
     for (int i = 0; i < 3; ++i) mailbox.send(i, 1, [] {});
     CHECK(mailbox.next() == 0);
     mailbox.send(3, 1, [] {});
@@ -60,26 +67,26 @@ TEST_CASE("items are handed out one by one, and those that are left later") {
 }
 
 TEST_CASE("whoever reads only a part at a time is woken no second time") {
-    boost::asio::io_context io;
-    Mailbox<int> mailbox(io);
+    EventLoop loop;
+    Mailbox<int> mailbox(loop);
     int drains = 0;
     std::function<void()> drain = [&] {
         ++drains;
-        if (mailbox.next()) boost::asio::post(io, drain);
+        if (mailbox.next()) loop.post(drain);
     };
     for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
     // One item is taken, and the mailbox is empty for its senders: those don't wake it again.
     for (int i = 0; i < 3; ++i) {
-        io.run_one();
+        loop.run_round(0);
         mailbox.send(i, 1, drain);
     }
-    io.run();
+    run_all(loop);
     CHECK(drains == 7);  // one for each item, and one that finds nothing
 }
 
 TEST_CASE("items weigh until they are handed out") {
-    boost::asio::io_context io;
-    Mailbox<int> mailbox(io);
+    EventLoop loop;
+    Mailbox<int> mailbox(loop);
     CHECK(mailbox.send(1, 10, [] {}) == 10);
     CHECK(mailbox.send(2, 5, [] {}) == 15);
     CHECK(mailbox.next() == 1);
@@ -95,16 +102,15 @@ TEST_CASE("items of several threads are complete, and in order for each") {
         int from;
         int number;
     };
-    boost::asio::io_context io;
-    auto open = boost::asio::make_work_guard(io);
-    Mailbox<Numbered> mailbox(io);
+    EventLoop loop;
+    Mailbox<Numbered> mailbox(loop);
     std::vector<int> next(senders, 0);
     int total = 0;
     bool ordered = true;
     const auto drain = [&] {
         while (const auto message = mailbox.next()) {
             ordered &= message->number == next[static_cast<std::size_t>(message->from)]++;
-            if (++total == senders * messages) open.reset();
+            if (++total == senders * messages) loop.stop();
         }
     };
     std::vector<std::thread> threads;
@@ -112,7 +118,7 @@ TEST_CASE("items of several threads are complete, and in order for each") {
         threads.emplace_back([&, from] {
             for (int i = 0; i < messages; ++i) mailbox.send({from, i}, 1, drain);
         });
-    io.run();
+    loop.run();
     for (auto& thread : threads) thread.join();
     CHECK(ordered);
     CHECK(total == senders * messages);

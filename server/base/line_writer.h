@@ -12,7 +12,8 @@ namespace pulsegate {
 
 /// Writes lines to a file from a thread of its own: the log, and the presence changes of
 /// `--events`. A slow disk or a blocked reader does not hold up the event loops: lines that find no
-/// room in the buffer are lost and counted.
+/// room in the buffer are lost and counted. A line that comes after a pause is written at once,
+/// those that follow it within a few milliseconds together.
 class LineWriter {
 public:
     /// Called on the writer's thread with what went wrong.
@@ -46,6 +47,7 @@ private:
     std::condition_variable wake_;
     std::string waiting_;
     std::uint64_t lost_ = 0;
+    bool asleep_ = false;  ///< whoever writes must wake the thread
     bool stop_ = false;
     bool reopen_ = false;
     std::thread thread_;

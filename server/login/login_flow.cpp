@@ -38,6 +38,9 @@ struct LoginFlow::Move {
 
 namespace {
 
+/// Until it is looked whether the CONNACK has gone, for which the client need not wait.
+constexpr Millis until_connack = 2;
+
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
     return {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
@@ -51,13 +54,13 @@ bool is_there(const Login& login) {
 
 }  // namespace
 
-LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio::io_context& io,
+LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& loop,
                      Admission& admission, AddressLimits& address_limits,
                      Authenticator& authenticator, Counters& counters, Broker& broker,
                      Transport& transport, LoginHost& host)
     : shard_(shard),
       user_from_(settings.user_from),
-      io_(io),
+      loop_(loop),
       admission_(admission),
       address_limits_(address_limits),
       authenticator_(authenticator),
@@ -66,7 +69,7 @@ LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio:
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
-      pacer_(io, settings.queue, settings.max_loop_lag, counters,
+      pacer_(loop, settings.queue, settings.max_loop_lag, counters,
              [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
 
 LoginFlow::~LoginFlow() = default;
@@ -79,8 +82,9 @@ void LoginFlow::begin(Connection& connection, ReceivedConnect connect, Millis no
 }
 
 /// From top to bottom: whether there is room, whose turn it is, who it is, where the user is at
-/// home, and how the client behaves. Wherever that takes time, the coroutine belongs to `waiting_`;
-/// it goes on only if its client is still there. What may have changed meanwhile is asked again.
+/// home, how the client behaves, and when it may go on. Wherever that takes time, the coroutine
+/// belongs to `waiting_`; it goes on only if its client is still there. What may have changed
+/// meanwhile is asked again.
 DetachedCoroutine LoginFlow::log_in(Login login) {
     LoginFlow* here = login.here;
     if (here->refused(login)) co_return;
@@ -112,6 +116,8 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
         if (here->refused(login) || here->refused_as_banned(login)) co_return;
     }
     here->accept(login);
+    while (awaits_connack(login)) co_await here->pause(login, until_connack);
+    login.connection->go_on(login.received.bytes);
 }
 
 // -- room --
@@ -275,10 +281,9 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
 LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
     login.connection->hold(time);
     const Ticket ticket = ++last_ticket_;
-    login.pause = std::make_unique<boost::asio::steady_timer>(io_, std::chrono::milliseconds(time));
-    login.pause->async_wait([this, ticket](boost::system::error_code error) {
-        if (!error) resume_unless_gone(ticket);
-    });
+    login.pause = std::make_unique<Timer>(loop_);
+    login.pause->start(std::chrono::milliseconds(time),
+                       [this, ticket] { resume_unless_gone(ticket); });
     return {*this, login, ticket};
 }
 
@@ -289,7 +294,12 @@ void LoginFlow::accept(Login& login) {
         session && spdlog::should_log(spdlog::level::debug))
         log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
                     quoted(session->client), quoted(session->user.name));
-    connection.go_on(login.received.bytes);
+}
+
+/// It waits for the store, and what has followed the CONNECT waits for it.
+bool LoginFlow::awaits_connack(const Login& login) {
+    const Session* session = login.connection->session;
+    return session && session->awaits_connack;
 }
 
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {

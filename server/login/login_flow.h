@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
@@ -18,6 +16,7 @@
 #include "server/limits/client_limits.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_pacer.h"
+#include "server/loop/event_loop.h"
 #include "server/session/broker.h"
 #include "server/transport/connection.h"
 #include "server/transport/connection_owner.h"
@@ -43,7 +42,7 @@ struct Login {
     ReceivedConnect received;
     Millis now;  ///< when it began, or last went on
     AuthResult result{};
-    std::unique_ptr<boost::asio::steady_timer> pause{};
+    std::unique_ptr<Timer> pause{};
     std::optional<Handoff> handoff{};  ///< instead of the connection, while it moves home
 
     const Connect& connect() const { return received.connect; }
@@ -87,9 +86,9 @@ protected:
 /// lives on the shard's thread.
 class LoginFlow {
 public:
-    LoginFlow(unsigned shard, const LoginSettings& settings, boost::asio::io_context& io,
-              Admission& admission, AddressLimits& address_limits, Authenticator& authenticator,
-              Counters& counters, Broker& broker, Transport& transport, LoginHost& host);
+    LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& loop, Admission& admission,
+              AddressLimits& address_limits, Authenticator& authenticator, Counters& counters,
+              Broker& broker, Transport& transport, LoginHost& host);
     ~LoginFlow();
 
     void begin(Connection& connection, ReceivedConnect connect, Millis now);
@@ -131,6 +130,7 @@ private:
     Millis pause_before_takeover(const Login& login);
     Wait pause(Login& login, Millis time);
     void accept(Login& login);
+    static bool awaits_connack(const Login& login);
 
     void count_wrong_password(const Login& login);
 
@@ -141,7 +141,7 @@ private:
 
     const unsigned shard_;
     const UserFrom user_from_;
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     Admission& admission_;
     AddressLimits& address_limits_;
     Authenticator& authenticator_;

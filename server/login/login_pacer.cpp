@@ -1,6 +1,6 @@
 #include "server/login/login_pacer.h"
 
-#include <boost/asio/post.hpp>
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -18,19 +18,32 @@ constexpr auto rest_time = std::chrono::milliseconds(2);
 
 }  // namespace
 
-LoginPacer::LoginPacer(boost::asio::io_context& io, const LoginQueueSettings& settings,
-                       Millis max_loop_lag, Counters& counters, Serve serve)
-    : io_(io),
+LoginPacer::LoginPacer(EventLoop& loop, const LoginQueueSettings& settings, Millis max_loop_lag,
+                       Counters& counters, Serve serve)
+    : loop_(loop),
       queue_(settings),
-      timer_(io),
+      timer_(loop),
       max_loop_lag_(max_loop_lag),
       counters_(counters),
       serve_(std::move(serve)) {}
 
 bool LoginPacer::take_turn(Millis now) {
     thread_.assert_here();
+    if (turn_ != loop_.round()) {
+        turn_ = loop_.round();
+        logins_this_turn_ = 0;
+    }
+    if (may_log_in(now)) {
+        ++logins_this_turn_;
+        return true;
+    }
     expect_turn();
+    return false;
+}
+
+bool LoginPacer::may_log_in(Millis now) {
     if (logins_this_turn_ >= logins_a_turn) return false;
+    lag_ = std::max(lag_, now - loop_.round_began());
     if (lag_ > max_loop_lag_) {
         counters_.count(Limit::max_loop_lag);
         return false;
@@ -39,22 +52,24 @@ bool LoginPacer::take_turn(Millis now) {
         counters_.count(Limit::login_rate);
         return false;
     }
-    ++logins_this_turn_;
     return true;
 }
 
 /// The next turn is behind all that is to be done already and what sockets bring meanwhile: how
-/// long it takes to come is how late the loop is.
+/// long it takes to come is how late the loop is. As long as nobody waits, nothing is posted, for a
+/// login that is alone would cost two rounds of the loop more: how long the round has taken so far
+/// says as much.
 void LoginPacer::expect_turn() {
     if (std::exchange(expected_, true)) return;
-    boost::asio::post(io_, [this, since = monotonic_now()] {
-        boost::asio::post(io_, [this, since] { begin_turn(monotonic_now() - since); });
+    loop_.post([this, since = monotonic_now()] {
+        loop_.post([this, since] { begin_turn(monotonic_now() - since); });
     });
 }
 
 void LoginPacer::begin_turn(Millis late) {
     const Millis now = monotonic_now();
     lag_ = late;
+    turn_ = loop_.round();
     logins_this_turn_ = 0;
     expected_ = false;
     refuse_overdue(now);
@@ -85,10 +100,9 @@ void LoginPacer::serve_queue(Millis now) {
 
 void LoginPacer::rest() {
     expected_ = true;
-    timer_.expires_after(rest_time);
-    timer_.async_wait([this](boost::system::error_code error) {
-        const auto since = std::chrono::steady_clock::now() - timer_.expiry();
-        if (!error) begin_turn(since / std::chrono::milliseconds(1));
+    timer_.start(rest_time, [this] {
+        const auto since = std::chrono::steady_clock::now() - timer_.due();
+        begin_turn(since / std::chrono::milliseconds(1));
     });
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "server/base/clock.h"
@@ -10,6 +9,7 @@
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
 #include "server/login/login_queue.h"
+#include "server/loop/event_loop.h"
 
 namespace pulsegate {
 
@@ -24,7 +24,7 @@ public:
     /// Returns false if it has gone and does not use its turn.
     using Serve = std::function<bool(Ticket, bool in_time)>;
 
-    LoginPacer(boost::asio::io_context& io, const LoginQueueSettings& settings, Millis max_loop_lag,
+    LoginPacer(EventLoop& loop, const LoginQueueSettings& settings, Millis max_loop_lag,
                Counters& counters, Serve serve);
 
     /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
@@ -44,19 +44,21 @@ public:
     void report_lag(Millis lag) { lag_ = lag; }
 
 private:
+    bool may_log_in(Millis now);
     void expect_turn();
     void begin_turn(Millis late);
     void refuse_overdue(Millis now);
     void serve_queue(Millis now);
     void rest();
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     LoginQueue queue_;
-    boost::asio::steady_timer timer_;
+    Timer timer_;
     const Millis max_loop_lag_;
     Counters& counters_;
     const Serve serve_;
-    Millis lag_ = 0;  ///< of the loop, when it was last measured
+    Millis lag_ = 0;          ///< of the loop, when it was last measured
+    std::uint64_t turn_ = 0;  ///< a round of the loop
     int logins_this_turn_ = 0;
     bool expected_ = false;  ///< the next turn is on its way
     [[no_unique_address]] OwnerThread thread_;

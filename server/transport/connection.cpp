@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <tuple>
 #include <utility>
 
 #include "protocol/decode.h"
@@ -17,12 +16,18 @@ namespace {
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
+/// Until it is looked whether its messages are answered.
+constexpr Millis answer_pause = 2;
+
 /// In ns, what a connection owes for each unit of work.
 constexpr std::int64_t work_time = 100;
 
 /// Reads before a connection is given up: as much as may wait in a socket without a whole packet in
 /// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
+
+/// What is read of TLS in one turn: records are of 16 KB at most, and without TLS it is one read.
+constexpr int records_a_turn = 4;
 
 /// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
 constexpr std::size_t always_kept = 1024;
@@ -42,7 +47,7 @@ constexpr std::string_view pingresp("\xD0\x00", 2);
 
 }  // namespace
 
-Connection::Connection(ConnectionContext& context) : context_(context), socket_(context.io) {}
+Connection::Connection(ConnectionContext& context) : context_(context) {}
 
 Connection::~Connection() = default;
 
@@ -50,12 +55,9 @@ bool Connection::handshaking() const { return extras_ && extras_->handshake; }
 bool Connection::websocket() const { return extras_ && extras_->websocket; }
 SSL* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
 
-boost::system::error_code Connection::take(Handoff& handoff) {
-    // Asio asks for the protocol only to know that it is a stream: v6 stands for both.
-    boost::system::error_code error;
-    socket_.assign(boost::asio::ip::tcp::v6(), handoff.socket.get(), error);
-    if (error) return error;
-    std::ignore = handoff.socket.release();
+bool Connection::take(Handoff& handoff) {
+    if (!context_.loop.poller().add(handoff.socket.get(), *this)) return false;
+    socket_ = std::move(handoff.socket);
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
     version_ = handoff.version;
@@ -65,45 +67,53 @@ boost::system::error_code Connection::take(Handoff& handoff) {
     ++context_.connections;
     last_packet_ = monotonic_now();
     context_.wheel.schedule(*this, tick_after(last_packet_ + context_.settings.login_timeout));
-    return {};
+    return true;
 }
 
 // -- reading --
 
-void Connection::wait_readable() {
-    if (state_ == State::closed || state_ == State::lost || (queued_ && reads())) return;
-    if (parked_ && reads()) {
-        return context_.parked.add(*this, paid_until_ / 1'000'000 - burst + pause);
-    }
-    if (std::exchange(listening_, true)) return;
-    socket_.async_wait(
-        Socket::wait_read, [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-            if (self->state_ == State::login && !error) {
-                ++self->awaited_turns_;
-                return self->context_.unauthenticated.add(*self);
-            }
-            self->listening_ = false;
-            if (self->state_ == State::closed) return;
-            if (error && !self->reads()) return self->close();
-            if (error) return self->end({Cause::connection_lost, Reason::success, "wait error"});
-            self->on_readable();
-        });
+void Connection::on_ready(Readiness ready) {
+    const boost::intrusive_ptr alive(this);
+    if (ready.drain) drains_ = true;
+    if (ready.writable && std::exchange(writing_, false)) go_on_writing();
+    if (!ready.readable) return;
+    unread_ = true;
+    if (!may_read()) return;
+    if (state_ == State::login) return read_on();
+    read();
 }
 
-/// Reads what a connection that is not logged in has sent.
+/// While it waits for something else, what comes waits as well.
+bool Connection::may_read() const {
+    if (state_ == State::closed || state_ == State::lost || listening_) return false;
+    return !reads() || !(queued_ || parked_);
+}
+
+void Connection::read() {
+    for (int records = 0; receive() && tls() && ++records < records_a_turn;) continue;
+    settle();
+    read_on();
+}
+
+/// Has its turn, if there is more to read: the poller speaks only of what is new.
+void Connection::read_on() {
+    if (parked_ && reads() && !queued_) {
+        const Millis paid = paid_until_ / 1'000'000 - burst + pause;
+        return context_.parked.add(
+            *this, unanswered_ ? std::max(paid, monotonic_now() + answer_pause) : paid);
+    }
+    if (!unread_ || !may_read()) return;
+    listening_ = true;
+    ++awaited_turns_;
+    (state_ == State::login ? context_.unauthenticated : context_.unread).add(*this);
+}
+
 bool Connection::read_pending() {
     --awaited_turns_;
     const bool there = reads();
     listening_ = false;
-    on_readable();
+    if (may_read()) read();
     return there;
-}
-
-void Connection::on_readable() {
-    if (state_ == State::closed || (parked_ && reads())) return;
-    receive();
-    settle();
-    wait_readable();
 }
 
 /// Goes on with what was left when the shard had too much to do.
@@ -117,7 +127,7 @@ void Connection::resume() {
     if (reads()) consume({}, monotonic_now());
     end_websocket();
     settle();
-    wait_readable();
+    read_on();
 }
 
 /// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
@@ -135,9 +145,17 @@ bool Connection::receive() {
         std::copy(rest.begin(), rest.end(), buffer.begin());
         kept = rest.size();
     }
-    const auto size =
-        receive_now(socket_.native_handle(), tls(), buffer.data() + kept, buffer.size() - kept);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    const auto room = buffer.size() - kept;
+    const auto size = receive_now(socket_.get(), tls(), buffer.data() + kept, room);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+        unread_ = false;
+        // To answer an update of keys comes first; then the poller speaks of the rest once more.
+        if (tls() && SSL_want_write(tls())) wait_writable();
+        return false;
+    }
+    // A socket that has given less than was asked for has no more; under TLS a read ends with a
+    // record.
+    unread_ = static_cast<std::size_t>(size) == room || tls() || drains_;
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
     if (size <= 0) {
@@ -156,8 +174,7 @@ bool Connection::receive() {
         read_frames({buffer.data(), filled}, now);
     else
         consume(Bytes(buffer.data(), filled), now);
-    // Under TLS a read ends with a record, and more of them may be there.
-    return (filled == buffer.size() || tls()) && reads() && !parked_;
+    return unread_ && reads() && !parked_;
 }
 
 /// Takes the packets out of their WebSocket frames, in place.
@@ -224,7 +241,8 @@ void Connection::consume(Bytes input, Millis now) {
             break;
         }
         const Bytes packet = input.first(frame.size);
-        if (may_be_much_work(packet) && context_.input.must_wait()) {
+        unanswered_ = may_be_much_work(packet) && context_.owner.awaits_answers(*this);
+        if (unanswered_ || (may_be_much_work(packet) && context_.input.must_wait())) {
             parked_ = true;
             break;
         }
@@ -289,7 +307,7 @@ void Connection::on_due() {
     settle();
     if (scheduled()) {
         if (reads()) ++context_.counters.expiry_false_alarms;
-        return wait_readable();
+        return read_on();
     }
     switch (state_) {
         case State::open:

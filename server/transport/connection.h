@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
@@ -12,6 +11,8 @@
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
 #include "server/base/limit.h"
+#include "server/base/unique_fd.h"
+#include "server/loop/poller.h"
 #include "server/session/link.h"
 #include "server/transport/connection_context.h"
 #include "server/transport/connection_extras.h"
@@ -21,24 +22,22 @@
 namespace pulsegate {
 
 /// One client's TCP connection: cuts its bytes into packets, moves itself on the wheel with each,
-/// and sends. At rest it owns no buffer: it waits for its socket to become readable and reads into
-/// the buffer that all connections of the shard share.
+/// and sends. At rest it owns no buffer: it is told that something has come, and reads it into the
+/// buffer that all connections of the shard share.
 ///
 /// It owns its socket and lives on one shard's thread, as long as someone refers to it: itself
-/// until it is closed, each operation that Asio has under way, and the login of its CONNECT.
+/// until it is closed, the queues that it waits in, and the login of its CONNECT.
 ///
 /// It has more methods and members than a class should: nine are the session's side of it (Link),
 /// one each is for the queues and lists of the ConnectionContext; and what a connection at rest
 /// takes is counted in bytes, so its state is packed into this one object.
-class Connection final : public Wheel::Node, public Link {
+class Connection final : public Wheel::Node, public Link, Polled {
 public:
     explicit Connection(ConnectionContext& context);
 
-    /// Takes the socket and what belongs to it; on an error they stay where they are.
-    boost::system::error_code take(Handoff& handoff);
-
-    /// Begins to read.
-    void start() { wait_readable(); }
+    /// Takes the socket and what belongs to it, and begins to read. False if the kernel has no
+    /// memory to watch it, which `errno` says: then they stay where they are.
+    [[nodiscard]] bool take(Handoff& handoff);
 
     // For the owner, from `on_connect` on:
 
@@ -93,9 +92,6 @@ private:
         if (--connection->references_ == 0) delete connection;
     }
 
-    using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp,
-                                                    boost::asio::io_context::executor_type>;
-
     enum class State : std::uint8_t {
         login,      ///< waits for CONNECT
         open,       ///< logged in
@@ -115,9 +111,12 @@ private:
     short departure();
     bool reset_by_peer();
 
-    void wait_readable();
-    void on_readable();
+    void on_ready(Readiness ready) override;
+    bool may_read() const;
+    void read();
+    void read_on();
     void wait_writable();
+    void go_on_writing();
     bool receive();
     void read_frames(std::span<std::uint8_t> input, Millis now);
     void end_websocket();
@@ -153,12 +152,12 @@ private:
     SSL* tls() const;
 
     ConnectionContext& context_;
-    Socket socket_;
     std::unique_ptr<ConnectionExtras> extras_;  ///< null for plain MQTT
     std::unique_ptr<Buffer> partial_;           ///< the beginning of a packet
     std::unique_ptr<Buffer> out_;               ///< what the socket has not taken yet
     Millis last_packet_ = 0;
     std::int64_t paid_until_ = 0;  ///< ns: when all its packets so far would have had their time
+    UniqueFd socket_;
     std::uint32_t limit_ = 0;
     std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has taken
     std::uint32_t counted_ = 0;         ///< of the backlog, in the sum of all
@@ -168,17 +167,20 @@ private:
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
     bool dirty_ = false;
-    bool listening_ = false;  ///< waits for its socket's input, or for the turn to read it
+    bool unread_ = false;     ///< the socket may have more than it has read
+    bool drains_ = false;     ///< a short read does not mean that there is no more
+    bool listening_ = false;  ///< waits for the turn to read on
     bool writing_ = false;    ///< waits for the socket to take more
     bool notify_drained_ = false;
-    bool parked_ = false;  ///< reads on when its rate, its debt and the turn's work allow
-    bool slowed_ = false;  ///< by its rate, some time
-    bool queued_ = false;  ///< waits for something else than its socket's input
+    bool parked_ = false;      ///< reads on when its rate, its debt and the turn's work allow
+    bool unanswered_ = false;  ///< parked, until its messages are answered
+    bool slowed_ = false;      ///< by its rate, some time
+    bool queued_ = false;      ///< waits for something else than its socket's input
     // What follows is seldom looked at: each line of the cache counts with many clients.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on
 };
 
-static_assert(sizeof(Connection) <= 200);
+static_assert(sizeof(Connection) <= 176);
 
 }  // namespace pulsegate

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <cstddef>
 
 #include "server/base/clock.h"
 #include "server/base/counters.h"
+#include "server/loop/event_loop.h"
 #include "server/transport/connection_owner.h"
 #include "server/transport/flush_list.h"
 #include "server/transport/handoff.h"
@@ -31,10 +31,10 @@ struct TransportSettings {
 /// What the connections of one shard share: each refers to this and to nothing else. The transport
 /// owns it, on the shard's thread.
 struct ConnectionContext {
-    ConnectionContext(boost::asio::io_context& loop, const TransportSettings& limits,
+    ConnectionContext(EventLoop& its_loop, const TransportSettings& limits,
                       ConnectionCounts counted, Counters& statistics, ConnectionOwner& shard);
 
-    boost::asio::io_context& io;
+    EventLoop& loop;
     const TransportSettings settings;
     const ConnectionCounts counts;
     Counters& counters;
@@ -49,6 +49,7 @@ struct ConnectionContext {
     SpareBuffers spare_buffers;
     FlushList flush_list;
     ParkedConnections parked;
+    TurnQueue unread;            ///< that have left something to read in an earlier turn
     TurnQueue unauthenticated;   ///< that have said something, and are not logged in yet
     TurnQueue handshakes;        ///< of TLS, that begin
     TurnQueue begun_handshakes;  ///< of TLS, that go on: they should end before others begin

@@ -73,7 +73,7 @@ void Connection::finish() {
     Wheel::cancel(*this);
     context_.owner.on_end(*this, ending_, monotonic_now());
     send_disconnect();
-    wait_readable();
+    read_on();
 }
 
 void Connection::send_disconnect() {
@@ -94,15 +94,14 @@ void Connection::send_disconnect() {
     }
     if (backlog() == 0 && websocket() && !extras_->close_sent)
         append_close(last_bytes, close_code(ending_.cause));
-    if (!last_bytes.empty())
-        send_now(socket_.native_handle(), tls(), last_bytes.data(), last_bytes.size());
+    if (!last_bytes.empty()) send_now(socket_.get(), tls(), last_bytes.data(), last_bytes.size());
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || websocket();
     if (tls() && !handshaking()) SSL_shutdown(tls());
     if (!may_send || backlog() > 0) return close();
-    ::shutdown(socket_.native_handle(), SHUT_WR);
+    ::shutdown(socket_.get(), SHUT_WR);
     state_ = State::lingering;
     context_.wheel.schedule(*this, tick_after(monotonic_now() + linger));
 }
@@ -112,10 +111,9 @@ void Connection::close() {
     state_ = State::closed;
     Wheel::cancel(*this);
     extras_.reset();
-    if (socket_.is_open()) {  // not if it was released
+    if (socket_) {  // not if it was released
         context_.counts.closed(origin_.address);
-        boost::system::error_code ignored;
-        socket_.close(ignored);
+        context_.loop.poller().close(std::move(socket_), *this);
     }
     take_unfinished();
     out_.reset();

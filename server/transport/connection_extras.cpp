@@ -31,6 +31,14 @@ ssize_t translate(SSL* tls, int result) {
 
 }  // namespace
 
+std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket) {
+    boost::asio::ip::tcp::endpoint peer;
+    socklen_t size = static_cast<socklen_t>(peer.capacity());
+    if (::getpeername(socket, peer.data(), &size) != 0) return std::nullopt;
+    peer.resize(size);
+    return peer;
+}
+
 // The C library's recv and send are cancellation points: in a process with threads each call pays
 // for that, though no thread here is ever cancelled.
 ssize_t receive_now(int socket, SSL* tls, void* buffer, std::size_t size) {

@@ -32,9 +32,12 @@ struct ConnectionExtras {
     /// The peer's close frame, or what was wrong with its frames, as long as packets that came
     /// before it are still to be handled.
     std::optional<WebSocketEnd> websocket_end{};
-    std::optional<boost::asio::ip::tcp::endpoint>
-        proxied_peer{};  ///< the client, or else the proxy
+    /// Behind a proxy, the client, or else the proxy.
+    std::unique_ptr<const boost::asio::ip::tcp::endpoint> proxied_peer{};
 };
+
+/// Nothing if the peer has gone.
+std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a
 /// fault of the protocol is EPROTO.

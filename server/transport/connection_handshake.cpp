@@ -26,11 +26,11 @@ constexpr int tls_farewell = 31;
 /// Goes on with the handshake that its listener asks for.
 void Connection::proceed_handshake(bool may_run_tls) {
     Handshake& handshake = *extras_->handshake;
-    const auto step = handshake.proceed(socket_.native_handle(), *extras_, may_run_tls);
+    const auto step = handshake.proceed(socket_.get(), *extras_, may_run_tls);
     if (extras_->proxied_peer && !origin_.address.known()) admit();
     if (origin_.standing == AddressLimits::Standing::refused_silently) return reject();
     switch (step) {
-        case Handshake::Step::reads: return;
+        case Handshake::Step::reads: unread_ = false; return;
         case Handshake::Step::writes: return wait_to_proceed();
         case Handshake::Step::tls:
             // Nothing can be said before TLS, and TLS is what costs.
@@ -80,20 +80,13 @@ bool Connection::shake_hands() {
     }
     proceed_handshake(true);
     settle();
-    wait_readable();
+    read_on();
     return true;
 }
 
 void Connection::wait_to_proceed() {
     queued_ = true;
-    socket_.async_wait(Socket::wait_write,
-                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           self->queued_ = false;
-                           if (error || !self->reads() || !self->handshaking()) return;
-                           self->proceed_handshake(false);
-                           self->settle();
-                           self->wait_readable();
-                       });
+    wait_writable();
 }
 
 // -- its CONNECT --
@@ -108,7 +101,7 @@ void Connection::hold(Millis wait) {
 /// What poll says of the peer: POLLRDHUP if it has closed its side, POLLHUP and POLLERR if the
 /// connection has broken.
 short Connection::departure() {
-    pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+    pollfd peer{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
     ::poll(&peer, 1, 0);
     return peer.revents;
 }
@@ -120,7 +113,7 @@ bool Connection::peer_gone() {
     if (departed == 0) return false;
     if (departed & (POLLHUP | POLLERR)) return true;
     int unread = 0;
-    ::ioctl(socket_.native_handle(), FIONREAD, &unread);
+    ::ioctl(socket_.get(), FIONREAD, &unread);
     return unread <= (tls() ? tls_farewell : 0) && !partial_;
 }
 
@@ -135,16 +128,15 @@ void Connection::go_on(Bytes connect) {
     consume({}, now);
     end_websocket();
     settle();
-    wait_readable();
+    read_on();
 }
 
 Handoff Connection::release() {
     const auto kept = take_unfinished();
     std::string unread = kept ? std::move(*kept) : std::string();
     if (!queued_) unread = as_text(context_.input.rest);  // its CONNECT is being handled
-    boost::system::error_code ignored;
-    Handoff handoff(UniqueFd(socket_.release(ignored)), std::move(extras_), origin_,
-                    context_.counts);
+    context_.loop.poller().remove(socket_.get(), *this);
+    Handoff handoff(std::move(socket_), std::move(extras_), origin_, context_.counts);
     handoff.version = version_;
     handoff.unread = std::move(unread);
     close();
@@ -154,11 +146,8 @@ Handoff Connection::release() {
 // -- who it is --
 
 std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
-    if (extras_ && extras_->proxied_peer) return extras_->proxied_peer;
-    boost::system::error_code gone;
-    const auto endpoint = socket_.remote_endpoint(gone);
-    if (gone) return std::nullopt;
-    return endpoint;
+    if (extras_ && extras_->proxied_peer) return *extras_->proxied_peer;
+    return peer_of(socket_.get());
 }
 
 std::string Connection::peer() const {

@@ -30,6 +30,9 @@ public:
     virtual void on_slowed(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
+    /// Should its client publish no more until some of its messages are answered?
+    virtual bool awaits_answers(const Connection& connection) const = 0;
+
     /// A measure of the work done since the beginning; a message to one client is one.
     virtual std::uint64_t work() const = 0;
 

@@ -64,8 +64,7 @@ void Connection::notify_when_drained() {
 
 void Connection::flush() {
     while (backlog() > 0) {
-        const auto taken =
-            send_now(socket_.native_handle(), tls(), out_->data() + sent_, backlog());
+        const auto taken = send_now(socket_.get(), tls(), out_->data() + sent_, backlog());
         if (taken < 0 && errno == EINTR) continue;
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
@@ -89,17 +88,23 @@ void Connection::count_backlog() {
 
 void Connection::wait_writable() {
     // What has been taken goes, but not at every write: that would move the rest each time.
-    if (sent_ > out_->size() / 2) {
+    if (out_ && sent_ > out_->size() / 2) {
         out_->erase(0, sent_);
         sent_ = 0;
     }
     if (std::exchange(writing_, true)) return;
-    socket_.async_wait(Socket::wait_write,
-                       [self = boost::intrusive_ptr(this)](boost::system::error_code error) {
-                           self->writing_ = false;
-                           if (error || self->state_ == State::closed) return;
-                           self->settle();
-                       });
+    context_.loop.poller().want_to_write(socket_.get(), *this);
+}
+
+/// The socket takes more.
+void Connection::go_on_writing() {
+    const bool begins = handshaking() && reads();
+    if (begins) {
+        queued_ = false;
+        proceed_handshake(false);
+    }
+    settle();
+    if (begins) read_on();
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,5 @@
 #include "server/transport/flush_list.h"
 
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "server/transport/connection.h"
@@ -15,7 +14,7 @@ constexpr std::size_t writes_a_round = 512;
 
 }  // namespace
 
-FlushList::FlushList(boost::asio::io_context& io) : io_(io), left_(writes_a_round) {}
+FlushList::FlushList(EventLoop& loop) : loop_(loop), left_(writes_a_round) {}
 FlushList::~FlushList() = default;
 
 void FlushList::add(Connection& connection) {
@@ -26,7 +25,7 @@ void FlushList::add(Connection& connection) {
 
 void FlushList::expect() {
     if (std::exchange(posted_, true)) return;
-    boost::asio::post(io_, [this] {
+    loop_.post([this] {
         posted_ = false;
         left_ = writes_a_round;
         flush();

@@ -66,15 +66,6 @@ boost::asio::ip::tcp::endpoint endpoint_of(const ProxySource& source) {
     return {address, source.port};
 }
 
-/// Nothing if the peer has gone.
-std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket) {
-    boost::asio::ip::tcp::endpoint peer;
-    socklen_t size = static_cast<socklen_t>(peer.capacity());
-    if (::getpeername(socket, peer.data(), &size) != 0) return std::nullopt;
-    peer.resize(size);
-    return peer;
-}
-
 std::string http_error(const char* status, const char* error, const char* more = "") {
     const auto body = fmt::format(R"({{"error":"{}"}})", error);
     return fmt::format(
@@ -123,11 +114,12 @@ Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     if (!complete && input_.size() >= longest_header) return refuse("the PROXY header is too long");
     const auto mine = complete ? header.size - known : static_cast<std::size_t>(size);
     if (::recv(socket, seen, mine, 0) != static_cast<ssize_t>(mine)) return Step::gone;
-    if (!complete) return Step::reads;
+    if (!complete) return Step::done;  // until nothing more is there
     // A proxy that knows no address of the client's stands for it: else nobody's limits would hold
     // for those who come so.
-    extras.proxied_peer = header.source ? endpoint_of(*header.source) : peer_of(socket);
-    if (!extras.proxied_peer) return Step::gone;
+    const auto peer = header.source ? endpoint_of(*header.source) : peer_of(socket);
+    if (!peer) return Step::gone;
+    extras.proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(*peer);
     input_.clear();
     remaining_.proxy_protocol = false;
     return Step::done;

@@ -1,7 +1,9 @@
 #include "server/transport/listener.h"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -12,46 +14,66 @@ namespace pulsegate {
 
 namespace {
 
-using ReusePort = boost::asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
-
 /// Connections accepted in one turn of the loop; connected clients are served in between.
 constexpr int accepts_a_turn = 2;
 constexpr int backlog = 4096;
 
+void check(bool success, const char* what) {
+    if (!success) throw boost::system::system_error(errno, boost::system::system_category(), what);
+}
+
+void set(const UniqueFd& socket, int level, int option) {
+    constexpr int on = 1;
+    check(::setsockopt(socket.get(), level, option, &on, sizeof on) == 0, "setsockopt");
+}
+
+UniqueFd open(const Listener::Endpoint& endpoint) {
+    UniqueFd socket(::socket(endpoint.protocol().family(),
+                             SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+    check(static_cast<bool>(socket), "socket");
+    set(socket, SOL_SOCKET, SO_REUSEADDR);
+    return socket;
+}
+
+void bind(const UniqueFd& socket, const Listener::Endpoint& endpoint) {
+    const auto size = static_cast<socklen_t>(endpoint.size());
+    check(::bind(socket.get(), endpoint.data(), size) == 0, "bind");
+}
+
 }  // namespace
 
-Listener::Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
+Listener::Listener(EventLoop& loop, const Endpoint& endpoint, Admission& admission,
                    std::function<void(UniqueFd, const Endpoint&)> accepted)
-    : acceptor_(io), admission_(admission), accepted_(std::move(accepted)) {
-    acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
-    acceptor_.set_option(ReusePort(true));
-    acceptor_.set_option(boost::asio::ip::tcp::no_delay(true));  // accepted sockets inherit it
-    acceptor_.non_blocking(true);
-    acceptor_.bind(endpoint);
-    acceptor_.listen(backlog);
-    wait();
+    : loop_(loop), socket_(open(endpoint)), admission_(admission), accepted_(std::move(accepted)) {
+    set(socket_, SOL_SOCKET, SO_REUSEPORT);
+    set(socket_, IPPROTO_TCP, TCP_NODELAY);  // accepted sockets inherit it
+    bind(socket_, endpoint);
+    check(::listen(socket_.get(), backlog) == 0, "listen");
+    check(loop_.poller().add_insistent(socket_.get(), *this), "epoll");
 }
 
-void Listener::check_free(boost::asio::io_context& io, const Endpoint& endpoint) {
-    boost::asio::ip::tcp::acceptor probe(io);
-    probe.open(endpoint.protocol());
-    probe.set_option(boost::asio::socket_base::reuse_address(true));
-    probe.bind(endpoint);
+void Listener::check_free(const Endpoint& endpoint) { bind(open(endpoint), endpoint); }
+
+Listener::Endpoint Listener::endpoint() const {
+    Endpoint own;
+    auto size = static_cast<socklen_t>(own.capacity());
+    check(::getsockname(socket_.get(), own.data(), &size) == 0, "getsockname");
+    own.resize(size);
+    return own;
 }
 
-void Listener::wait() {
-    acceptor_.async_wait(acceptor_.wait_read, [this](boost::system::error_code error) {
-        if (error) return;
-        accept_some();
-        if (!paused_) wait();
-    });
+/// To accept in vain costs nearly as much as to accept: only if others have come right before, more
+/// than one is likely to wait.
+int Listener::accepts_now() {
+    const bool many = loop_.round() == last_round_ + 1;
+    last_round_ = loop_.round();
+    return many ? accepts_a_turn : 1;
 }
 
-void Listener::accept_some() {
-    for (int i = 0; i < accepts_a_turn; ++i) {
+void Listener::on_ready(Readiness) {
+    for (int left = accepts_now(); left > 0; --left) {
         if (!admission_.can_accept()) {
-            paused_ = true;
+            pause();
             return log_limited(
                 spdlog::level::err,
                 "{} connections are open, and no more may be ({}): new connections wait. "
@@ -60,8 +82,7 @@ void Listener::accept_some() {
         }
         Endpoint peer;
         auto size = static_cast<socklen_t>(peer.capacity());
-        UniqueFd socket(
-            ::accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        UniqueFd socket(::accept4(socket_.get(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (socket) {
             peer.resize(size);
             admission_.opened();
@@ -71,20 +92,26 @@ void Listener::accept_some() {
         if (errno == EAGAIN) return;
         if (errno == ECONNABORTED || errno == EINTR) continue;
         // Out of descriptors or memory: the next tick tries again, this loop would only spin.
-        paused_ = true;
+        const int error = errno;
+        pause();
         return log_limited(spdlog::level::err, "accept: {}; new connections wait",
-                           std::strerror(errno));
+                           std::strerror(error));
     }
 }
 
+void Listener::pause() {
+    paused_ = true;
+    loop_.poller().remove(socket_.get(), *this);
+}
+
 void Listener::tick() {
-    if (!std::exchange(paused_, false)) return;
-    wait();
+    if (!paused_) return;
+    paused_ = !loop_.poller().add_insistent(socket_.get(), *this);
 }
 
 void Listener::stop() {
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
+    paused_ = false;
+    if (socket_) loop_.poller().close(std::move(socket_), *this);
 }
 
 }  // namespace pulsegate

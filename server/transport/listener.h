@@ -1,11 +1,12 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <functional>
 
 #include "server/base/unique_fd.h"
 #include "server/limits/admission.h"
+#include "server/loop/event_loop.h"
 
 namespace pulsegate {
 
@@ -13,19 +14,19 @@ namespace pulsegate {
 /// shard listens on the same address, and the kernel spreads new connections among them
 /// (SO_REUSEPORT). It owns its own socket; those that it accepts belong to the function that it
 /// calls.
-class Listener {
+class Listener final : Polled {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// Throws boost::system::system_error when the address can't be had.
-    Listener(boost::asio::io_context& io, const Endpoint& endpoint, Admission& admission,
+    Listener(EventLoop& loop, const Endpoint& endpoint, Admission& admission,
              std::function<void(UniqueFd socket, const Endpoint& peer)> accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
-    static void check_free(boost::asio::io_context& io, const Endpoint& endpoint);
+    static void check_free(const Endpoint& endpoint);
 
-    Endpoint endpoint() const { return acceptor_.local_endpoint(); }
+    Endpoint endpoint() const;
 
     /// Once a second: goes on after descriptors had run out.
     void tick();
@@ -33,12 +34,15 @@ public:
     void stop();
 
 private:
-    void wait();
-    void accept_some();
+    void on_ready(Readiness) override;
+    int accepts_now();
+    void pause();
 
-    boost::asio::ip::tcp::acceptor acceptor_;
+    EventLoop& loop_;
+    UniqueFd socket_;
     Admission& admission_;
     std::function<void(UniqueFd, const Endpoint&)> accepted_;
+    std::uint64_t last_round_ = 0;  ///< of the loop, in which connections had come
     bool paused_ = false;
 };
 

@@ -2,16 +2,16 @@
 
 namespace pulsegate {
 
-Listeners::Listeners(boost::asio::io_context& io, Admission& admission, Counters& counters,
+Listeners::Listeners(EventLoop& loop, Admission& admission, Counters& counters,
                      Transport& transport)
-    : io_(io), admission_(admission), counters_(counters), transport_(transport) {}
+    : loop_(loop), admission_(admission), counters_(counters), transport_(transport) {}
 
 Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint,
                                      const ListenerOptions& options) {
     const auto accepted = [this, options](UniqueFd socket, const Listener::Endpoint& peer) {
         accept(std::move(socket), peer, options);
     };
-    listeners_.push_back(std::make_unique<Listener>(io_, endpoint, admission_, accepted));
+    listeners_.push_back(std::make_unique<Listener>(loop_, endpoint, admission_, accepted));
     return listeners_.back()->endpoint();
 }
 

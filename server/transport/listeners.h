@@ -1,12 +1,12 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "server/base/counters.h"
 #include "server/limits/admission.h"
+#include "server/loop/event_loop.h"
 #include "server/transport/handshake.h"
 #include "server/transport/listener.h"
 #include "server/transport/tls.h"
@@ -18,8 +18,7 @@ namespace pulsegate {
 /// shard's transport. They live on the shard's thread.
 class Listeners {
 public:
-    Listeners(boost::asio::io_context& io, Admission& admission, Counters& counters,
-              Transport& transport);
+    Listeners(EventLoop& loop, Admission& admission, Counters& counters, Transport& transport);
 
     /// Returns where it really listens, should the port have been 0. Throws
     /// boost::system::system_error.
@@ -35,7 +34,7 @@ public:
 private:
     void accept(UniqueFd socket, const Listener::Endpoint& peer, const ListenerOptions& options);
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     Admission& admission_;
     Counters& counters_;
     Transport& transport_;

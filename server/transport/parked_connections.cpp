@@ -1,7 +1,6 @@
 #include "server/transport/parked_connections.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -9,9 +8,14 @@
 
 namespace pulsegate {
 
-ParkedConnections::ParkedConnections(boost::asio::io_context& io, ConnectionOwner& owner,
-                                     const TurnWork& turn, FlushList& flush_list)
-    : io_(io), owner_(owner), turn_(turn), flush_list_(flush_list), timer_(io), retry_timer_(io) {}
+ParkedConnections::ParkedConnections(EventLoop& loop, ConnectionOwner& owner, const TurnWork& turn,
+                                     FlushList& flush_list)
+    : loop_(loop),
+      owner_(owner),
+      turn_(turn),
+      flush_list_(flush_list),
+      timer_(loop),
+      retry_timer_(loop) {}
 ParkedConnections::~ParkedConnections() = default;
 
 void ParkedConnections::add(Connection& connection, Millis until) {
@@ -26,10 +30,7 @@ void ParkedConnections::add(Connection& connection, Millis until) {
 
 void ParkedConnections::wait() {
     const Millis left = parked_.begin()->first - monotonic_now();
-    timer_.expires_after(std::chrono::milliseconds(std::max<Millis>(left, 1)));
-    timer_.async_wait([this](boost::system::error_code error) {
-        if (!error) wake();
-    });
+    timer_.start(std::chrono::milliseconds(std::max<Millis>(left, 1)), [this] { wake(); });
 }
 
 void ParkedConnections::wake() {
@@ -42,7 +43,7 @@ void ParkedConnections::wake() {
 
 void ParkedConnections::expect_turn() {
     if (std::exchange(expected_, true)) return;
-    boost::asio::post(io_, [this] { serve(); });
+    loop_.post([this] { serve(); });
 }
 
 void ParkedConnections::serve() {
@@ -62,10 +63,7 @@ void ParkedConnections::serve() {
 /// Another shard needs time to catch up: to ask in every turn would only keep this one busy.
 void ParkedConnections::retry() {
     expected_ = true;
-    retry_timer_.expires_after(std::chrono::milliseconds(1));
-    retry_timer_.async_wait([this](boost::system::error_code error) {
-        if (!error) serve();
-    });
+    retry_timer_.start(std::chrono::milliseconds(1), [this] { serve(); });
 }
 
 }  // namespace pulsegate

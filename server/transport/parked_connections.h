@@ -1,13 +1,12 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <deque>
 #include <map>
 
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
+#include "server/loop/event_loop.h"
 #include "server/transport/connection_owner.h"
 #include "server/transport/flush_list.h"
 #include "server/transport/turn_work.h"
@@ -20,7 +19,7 @@ namespace pulsegate {
 /// behind.
 class ParkedConnections {
 public:
-    ParkedConnections(boost::asio::io_context& io, ConnectionOwner& owner, const TurnWork& turn,
+    ParkedConnections(EventLoop& loop, ConnectionOwner& owner, const TurnWork& turn,
                       FlushList& flush_list);
     ~ParkedConnections();
 
@@ -34,12 +33,12 @@ private:
     void serve();
     void retry();
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     ConnectionOwner& owner_;
     const TurnWork& turn_;
     FlushList& flush_list_;
-    boost::asio::steady_timer timer_;
-    boost::asio::steady_timer retry_timer_;
+    Timer timer_;
+    Timer retry_timer_;
     std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
     std::deque<boost::intrusive_ptr<Connection>> ready_;              ///< in the order of turns
     bool expected_ = false;

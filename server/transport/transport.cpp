@@ -1,6 +1,7 @@
 #include "server/transport/transport.h"
 
-#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "server/base/log.h"
@@ -19,33 +20,38 @@ constexpr std::size_t unauthenticated_a_turn = 2;
 constexpr std::size_t handshakes_a_turn = 2;
 constexpr std::size_t teardowns_a_turn = 2;
 
+/// Of a buffer each, of those who send more than that at once.
+constexpr std::size_t reads_a_turn = 64;
+
 Connection& connection_of(Wheel::Node& node) { return static_cast<Connection&>(node); }
 
 }  // namespace
 
-ConnectionContext::ConnectionContext(boost::asio::io_context& loop, const TransportSettings& limits,
+ConnectionContext::ConnectionContext(EventLoop& its_loop, const TransportSettings& limits,
                                      ConnectionCounts counted, Counters& statistics,
                                      ConnectionOwner& shard)
-    : io(loop),
+    : loop(its_loop),
       settings(limits),
       counts(counted),
       counters(statistics),
       owner(shard),
       wheel(tick_at(monotonic_now())),
-      turn(loop),
+      turn(its_loop),
       input(shard, turn),
-      flush_list(loop),
-      parked(loop, shard, turn, flush_list),
-      unauthenticated(loop, unauthenticated_a_turn, TurnQueue::Turns::by_address,
+      flush_list(its_loop),
+      parked(its_loop, shard, turn, flush_list),
+      unread(its_loop, reads_a_turn, TurnQueue::Turns::in_order, &Connection::read_pending),
+      unauthenticated(its_loop, unauthenticated_a_turn, TurnQueue::Turns::by_address,
                       &Connection::read_pending),
-      handshakes(loop, handshakes_a_turn, TurnQueue::Turns::by_address, &Connection::shake_hands),
-      begun_handshakes(loop, handshakes_a_turn, TurnQueue::Turns::by_address,
+      handshakes(its_loop, handshakes_a_turn, TurnQueue::Turns::by_address,
+                 &Connection::shake_hands),
+      begun_handshakes(its_loop, handshakes_a_turn, TurnQueue::Turns::by_address,
                        &Connection::shake_hands),
-      lost(loop, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
+      lost(its_loop, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
 
-Transport::Transport(boost::asio::io_context& io, const TransportSettings& settings,
-                     ConnectionCounts counts, Counters& counters, ConnectionOwner& owner)
-    : context_(io, settings, counts, counters, owner) {}
+Transport::Transport(EventLoop& loop, const TransportSettings& settings, ConnectionCounts counts,
+                     Counters& counters, ConnectionOwner& owner)
+    : context_(loop, settings, counts, counters, owner) {}
 
 Transport::~Transport() {
     context_.wheel.for_each([](Wheel::Node& node) { connection_of(node).close(); });
@@ -61,7 +67,7 @@ void Transport::accept(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras
                            "{} rejected: its address is banned or has too many connections",
                            peer.text());
     }
-    if (const auto connection = take(std::move(accepted))) connection->start();
+    take(std::move(accepted));
 }
 
 boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
@@ -73,8 +79,8 @@ boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
 boost::intrusive_ptr<Connection> Transport::take(Handoff handoff) {
     thread_.assert_here();
     boost::intrusive_ptr connection(new Connection(context_));
-    if (const auto error = connection->take(handoff)) {
-        log_limited(spdlog::level::err, "a new connection was lost: {}", error.message());
+    if (!connection->take(handoff)) {
+        log_limited(spdlog::level::err, "a new connection was lost: {}", std::strerror(errno));
         return nullptr;
     }
     return connection;
@@ -88,7 +94,7 @@ void Transport::expire_due() {
     expiring_ = context_.wheel.advance(now, expire, expiries_a_turn);
     end_turn();
     if (!expiring_) return;
-    boost::asio::post(context_.io, [this] {
+    context_.loop.post([this] {
         expiring_ = false;
         expire_due();
     });

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <memory>
@@ -8,6 +7,7 @@
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
 #include "server/base/unique_fd.h"
+#include "server/loop/event_loop.h"
 #include "server/session/link.h"
 #include "server/transport/connection_context.h"
 #include "server/transport/connection_extras.h"
@@ -24,8 +24,8 @@ class Connection;
 /// becomes of the connection.
 class Transport {
 public:
-    Transport(boost::asio::io_context& io, const TransportSettings& settings,
-              ConnectionCounts counts, Counters& counters, ConnectionOwner& owner);
+    Transport(EventLoop& loop, const TransportSettings& settings, ConnectionCounts counts,
+              Counters& counters, ConnectionOwner& owner);
     ~Transport();
 
     /// Takes a new connection, non-blocking, whose peer may be a proxy.

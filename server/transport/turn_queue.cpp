@@ -1,6 +1,5 @@
 #include "server/transport/turn_queue.h"
 
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "server/transport/connection.h"
@@ -14,8 +13,8 @@ constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace
 
-TurnQueue::TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Turns turns, Serve serve)
-    : io_(io), a_turn_(a_turn), turns_(turns), serve_(serve) {}
+TurnQueue::TurnQueue(EventLoop& loop, std::size_t a_turn, Turns turns, Serve serve)
+    : loop_(loop), a_turn_(a_turn), turns_(turns), serve_(serve) {}
 
 TurnQueue::~TurnQueue() = default;
 
@@ -38,7 +37,7 @@ void TurnQueue::serve_all() {
 }
 
 void TurnQueue::post() {
-    boost::asio::post(io_, [this] {
+    loop_.post([this] {
         std::size_t served = 0;
         for (std::size_t looks = 0; looks < looks_a_turn && served < a_turn_ && !waiting_.empty();
              ++looks)

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
@@ -9,6 +8,7 @@
 
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
+#include "server/loop/event_loop.h"
 
 namespace pulsegate {
 
@@ -24,7 +24,7 @@ public:
     /// False if there was nothing to be done: the next one comes in the same turn.
     using Serve = bool (Connection::*)();
 
-    TurnQueue(boost::asio::io_context& io, std::size_t a_turn, Turns turns, Serve serve);
+    TurnQueue(EventLoop& loop, std::size_t a_turn, Turns turns, Serve serve);
     ~TurnQueue();
 
     void add(Connection& connection);
@@ -35,7 +35,7 @@ private:
     void post();
     bool serve_first();
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     const std::size_t a_turn_;
     const Turns turns_;
     const Serve serve_;

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <cstdint>
 #include <utility>
 
 #include "server/base/owner_thread.h"
+#include "server/loop/event_loop.h"
 
 namespace pulsegate {
 
@@ -17,7 +16,7 @@ inline constexpr std::uint64_t work_a_turn = 4096;
 /// later turn: however many clients send such packets at once, the others are served in between.
 class TurnWork {
 public:
-    explicit TurnWork(boost::asio::io_context& io) : io_(io) {}
+    explicit TurnWork(EventLoop& loop) : loop_(loop) {}
 
     void add(std::uint64_t work) {
         thread_.assert_here();
@@ -32,13 +31,13 @@ private:
 
     void expect_end() {
         if (std::exchange(ending_, true)) return;
-        boost::asio::post(io_, [this] {
+        loop_.post([this] {
             ending_ = false;
             spent_ = 0;
         });
     }
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     std::uint64_t spent_ = 0;
     bool ending_ = false;
     [[no_unique_address]] OwnerThread thread_;

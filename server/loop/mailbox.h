@@ -1,13 +1,13 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <cstddef>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "server/loop/event_loop.h"
 
 namespace pulsegate {
 
@@ -20,7 +20,7 @@ namespace pulsegate {
 template <class Item>
 class Mailbox {
 public:
-    explicit Mailbox(boost::asio::io_context& io) : io_(io) {}
+    explicit Mailbox(EventLoop& loop) : loop_(loop) {}
 
     /// From any thread. `drain` runs on the shard's thread and calls `next` until nothing is left;
     /// if it stops before, it posts itself again. Returns the weight in bytes, as the senders state
@@ -34,7 +34,7 @@ public:
             waiting_.push_back({std::move(item), weight});
             wakes = !std::exchange(awake_, true);
         }
-        if (wakes) boost::asio::post(io_, std::move(drain));
+        if (wakes) loop_.post_from_any_thread(std::move(drain));
         return sum;
     }
 
@@ -65,7 +65,7 @@ private:
         awake_ = !taken_.empty();
     }
 
-    boost::asio::io_context& io_;
+    EventLoop& loop_;
     std::mutex mutex_;
     std::vector<Entry> waiting_;
     bool awake_ = false;  ///< a drain is posted, or runs

@@ -1,0 +1,175 @@
+#include "server/loop/poller.h"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+/// One end of a connection that is watched, and the other one.
+struct Watched : Polled {
+    explicit Watched(Poller& its_poller) : poller(its_poller) {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) ==
+                0);
+        own = UniqueFd(ends[0]);
+        peer = UniqueFd(ends[1]);
+    }
+
+    void on_ready(Readiness ready) override {
+        heard.push_back(ready);
+        if (then) then();
+    }
+
+    void say(const std::string& bytes) const {
+        REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+    }
+
+    /// What it has heard since it was asked last.
+    std::vector<Readiness> news() {
+        poller.wait(0);
+        poller.tell();
+        return std::exchange(heard, {});
+    }
+
+    Poller& poller;
+    UniqueFd own;
+    UniqueFd peer;
+    std::vector<Readiness> heard;
+    std::function<void()> then;
+};
+
+}  // namespace
+
+TEST_CASE("bytes are told once, and more of them again, though none have been read") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add(watched.own.get(), watched));
+    CHECK(watched.news().empty());
+    watched.say("a");
+    const auto news = watched.news();
+    REQUIRE(news.size() == 1);
+    CHECK(news[0].readable);
+    CHECK_FALSE(news[0].drain);
+    CHECK(watched.news().empty());
+    watched.say("b");
+    CHECK(watched.news().size() == 1);
+}
+
+TEST_CASE("what was there before is told as well") {
+    Poller poller;
+    Watched watched(poller);
+    watched.say("a");
+    REQUIRE(poller.add(watched.own.get(), watched));
+    CHECK(watched.news().size() == 1);
+}
+
+TEST_CASE("who insists is told of bytes until they are read") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add_insistent(watched.own.get(), watched));
+    watched.say("a");
+    CHECK(watched.news().size() == 1);
+    CHECK(watched.news().size() == 1);
+    char byte;
+    REQUIRE(::recv(watched.own.get(), &byte, 1, 0) == 1);
+    CHECK(watched.news().empty());
+}
+
+TEST_CASE("the end of what the peer sends is to be read, behind its last bytes") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add(watched.own.get(), watched));
+    watched.say("a");
+    REQUIRE(::shutdown(watched.peer.get(), SHUT_WR) == 0);
+    const auto news = watched.news();
+    REQUIRE(news.size() == 1);
+    CHECK(news[0].readable);
+    CHECK(news[0].drain);
+}
+
+TEST_CASE("who wants to write hears when there is room, and not before") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add(watched.own.get(), watched));
+    const std::string much(64 * 1024, 'x');
+    std::size_t sent = 0;
+    while (true) {
+        const auto taken = ::send(watched.own.get(), much.data(), much.size(), MSG_NOSIGNAL);
+        if (taken < 0) break;
+        sent += static_cast<std::size_t>(taken);
+    }
+    poller.want_to_write(watched.own.get(), watched);
+    CHECK(watched.news().empty());
+    std::string bytes(sent, '\0');
+    for (std::size_t got = 0; got < sent;)
+        got += static_cast<std::size_t>(::recv(watched.peer.get(), bytes.data(), sent - got, 0));
+    const auto news = watched.news();
+    REQUIRE(!news.empty());
+    CHECK(news[0].writable);
+}
+
+TEST_CASE("who wants to write hears at once if there is room already") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add(watched.own.get(), watched));
+    poller.want_to_write(watched.own.get(), watched);
+    const auto news = watched.news();
+    REQUIRE(news.size() == 1);
+    CHECK(news[0].writable);
+    CHECK_FALSE(news[0].readable);
+}
+
+TEST_CASE("who is removed hears nothing more, not even of what has come already") {
+    Poller poller;
+    std::vector<Watched> both;
+    both.reserve(2);
+    for (int i = 0; i < 2; ++i) both.emplace_back(poller);
+    Watched& first = both[0];
+    Watched& second = both[1];
+    // Whoever hears first removes the other one, while the other's news lies in the same batch.
+    first.then = [&] { poller.remove(second.own.get(), second); };
+    second.then = [&] { poller.close(std::move(first.own), first); };
+    for (Watched& each : both) {
+        REQUIRE(poller.add(each.own.get(), each));
+        each.say("a");
+    }
+    poller.wait(0);
+    poller.tell();
+    CHECK(first.heard.size() + second.heard.size() == 1);
+    first.then = second.then = nullptr;
+    poller.wait(0);
+    poller.tell();
+    CHECK(first.heard.size() + second.heard.size() == 1);
+}
+
+TEST_CASE("more than a batch is told in several") {
+    Poller poller;
+    constexpr std::size_t many = 300;
+    std::vector<Watched> all;
+    all.reserve(many);
+    for (std::size_t i = 0; i < many; ++i) {
+        all.emplace_back(poller);
+        REQUIRE(poller.add(all.back().own.get(), all.back()));
+        all.back().say("a");
+    }
+    std::size_t calls = 0;
+    for (std::size_t heard = 0; heard < many; ++calls) {
+        REQUIRE(calls < many);
+        poller.wait(0);
+        poller.tell();
+        heard = 0;
+        for (const Watched& each : all) heard += each.heard.size();
+    }
+    CHECK(calls > 1);
+    for (const Watched& each : all) CHECK(each.heard.size() == 1);
+}
