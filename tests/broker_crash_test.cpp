@@ -11,6 +11,7 @@
 
 #include "tests/support/crash_play.h"
 #include "tests/support/quiet_log.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/session_model.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,15 +27,9 @@ constexpr std::pair<Fault, const char*> faults_of_disks[] = {
     {Fault::full, "ENOSPC"}, {Fault::sync_error, "fsync"},      {Fault::power_cut, "power cut"},
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t script_stride = 101;
-constexpr std::uint64_t chance_stride = 67;
-constexpr std::uint32_t sample_of_seeds = 3;
-#else
-constexpr std::uint64_t script_stride = 9;
-constexpr std::uint64_t chance_stride = 17;
-constexpr std::uint32_t sample_of_seeds = 8;
-#endif
+constexpr std::uint64_t script_stride = sanitized ? 101 : 9;
+constexpr std::uint64_t chance_stride = sanitized ? 67 : 17;
+constexpr std::uint32_t sample_of_seeds = sanitized ? 3 : 8;
 
 bool all_crash_points() { return std::getenv("PULSEGATE_BROKER_CRASHES") != nullptr; }
 

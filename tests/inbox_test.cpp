@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tests/support/gateway.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/versions.h"
 #include "tests/support/wire.h"
 
@@ -387,6 +388,31 @@ TEST_CASE("inboxes are limited, for one sender and for all") {
             last.expect("32 r s'inbox/d' k1 '!'");
         CHECK(Gateway::logged("max-inboxes or max-inboxes-per-user is reached"));
     }
+}
+
+TEST_CASE("whose inboxes they are is known after a restart") {
+    const TemporaryFolder folder;
+    const auto limited = [&](Config& config) {
+        config.shards = 1;
+        config.data = folder.path("data");
+        config.max_inboxes_per_user = 1;
+    };
+    const auto send = [](const Gateway& gateway, const std::string& sender, const char* user) {
+        Conversation conversation(gateway);
+        conversation.login(sender);
+        conversation.send("32 r s'inbox/" + std::string(user) + "' k1 '!'").expect("40 02 k1");
+    };
+    {
+        const Gateway gateway(limited);
+        send(gateway, "sender", "a");
+        send(gateway, "sender", "b");  // one more than the limit, for a share is rounded
+    }
+    const Gateway gateway(limited);
+    send(gateway, "sender", "c");
+    send(gateway, "other", "d");
+    device(gateway, v4, "a", "phone").expect("32 r s'inbox/a' k1 '!'");
+    device(gateway, v4, "c", "phone").expect_nothing();
+    device(gateway, v4, "d", "phone").expect("32 r s'inbox/d' k1 '!'");
 }
 
 TEST_CASE("a message that is retained in an inbox is told again to subscriptions only") {

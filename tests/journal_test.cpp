@@ -21,6 +21,8 @@ public:
             answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
         if (const auto* part = std::get_if<ReceiptPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
+        if (const auto* committed = std::get_if<MessageStored>(&message))
+            stored.push_back(committed->stamp);
     }
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t) override {
         units.push_back({std::move(operations), urgent});
@@ -47,12 +49,13 @@ public:
     std::deque<Unit> units;
     std::vector<Part> parts;
     std::vector<Answer> answers;
+    std::vector<Stamp> stored;
 };
 
 struct Journals {
     Host host;
     Receipts receipts{{0, 2}, host};
-    Journal journal{{0, 2}, host};
+    Journal journal{{0, 2}, host, receipts};
 
     /// A part of a receipt of shard 1.
     DebtRef debt(ReceiptId receipt) { return new Debt(receipts, 1, receipt); }
@@ -203,6 +206,24 @@ TEST_CASE("what is refused is handed in again, in order, until it is committed")
     CHECK(all.host.parts.back() == Host::Part{1, 6, false});
 }
 
+TEST_CASE("after a unit of which something was left out, the shard goes on") {
+    Journals all;
+    all.journal.put(message(7), Collected{{{.owner = 1}}, {1}}, all.debt(3), 0);
+    all.journal.cancel(CancelDelayed{.id = 6, .is_promised = true},
+                       {.receipt = 7, .packet_id = 1, .qos = QoS::exactly_once});
+    all.journal.flush();
+    all.host.units.pop_front();
+    UnitDone done{.refused = false, .operations = {}, .cancelled = {true}, .incomplete = true};
+    all.journal.receive(done);
+    // It may be what was left out, so nobody is promised it.
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 3, true}});
+    CHECK(all.host.answers == std::vector<Host::Answer>{{7, true, false}});
+    CHECK(all.host.stored == std::vector<Stamp>{7});
+    CHECK_FALSE(all.journal.is_refused());
+    all.journal.tick();
+    CHECK(all.host.units.empty());
+}
+
 TEST_CASE("a time on one clock is the same on the other") {
     CHECK(as_wall_time(0, 5000) == 0);
     CHECK(as_monotonic_time(0, 5000) == 0);
@@ -210,4 +231,32 @@ TEST_CASE("a time on one clock is the same on the other") {
     CHECK(wall >= wall_now() + 59'000);
     CHECK(std::abs(as_monotonic_time(wall, 5000) - 65'000) < 1000);
     CHECK(as_monotonic_time(1, 5000) == 1);  // long ago, not never
+}
+
+TEST_CASE("who waits for a new owner is told when it is stored, however often it is refused") {
+    Journals all;
+    all.journal.add(PutOwner{.owner = 7});
+    CHECK(all.journal.is_new(7));
+    CHECK_FALSE(all.journal.is_new(6));
+    all.journal.await_patiently(all.debt(1));
+    all.journal.flush();
+    all.refuse();
+    all.journal.await_patiently(all.debt(2));
+    all.journal.flush();
+    CHECK(all.host.parts.empty());
+    all.journal.tick();
+    all.refuse();
+    CHECK(all.host.parts.empty());
+    CHECK(all.journal.is_new(7));
+    all.journal.tick();
+    all.commit();
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, false}, {1, 2, false}});
+    CHECK_FALSE(all.journal.is_new(7));
+
+    all.journal.await_patiently(all.debt(3));  // with nothing that could be refused
+    all.journal.flush();
+    all.refuse();
+    CHECK(all.host.parts.size() == 2);
+    all.journal.tick();
+    CHECK(all.host.parts.size() == 3);
 }

@@ -17,6 +17,7 @@ namespace {
 using Effect = Outbox::Effect;
 
 constexpr std::uint16_t window = 3;
+constexpr OwnerId no_owner = 0;
 
 Delivery delivery(const std::string& payload, QoS qos = QoS::at_least_once) {
     return {.message = std::make_shared<Message>(
@@ -54,11 +55,12 @@ TEST_CASE("a delivery comes out of the queue as it went in") {
     outbox.enqueue(put);
     const auto back = outbox.take_surplus(put);
     REQUIRE(back);
-    CHECK(back->in_memory->delivery.message->payload == "hello");
-    CHECK(back->in_memory->delivery.qos == QoS::at_least_once);
-    CHECK(back->retain);
-    CHECK(back->in_memory->delivery.identifiers == std::vector<std::uint32_t>{1, 2});
-    CHECK(*back->in_memory->delivery.share == "$share/g/x");
+    const Delivery delivery = back->delivery(0);
+    CHECK(delivery.message->payload == "hello");
+    CHECK(delivery.qos == QoS::at_least_once);
+    CHECK(delivery.retain);
+    CHECK(delivery.identifiers == std::vector<std::uint32_t>{1, 2});
+    CHECK(*delivery.share == "$share/g/x");
     CHECK_FALSE(outbox.take_surplus(put));
     CHECK(outbox.idle());
 }
@@ -84,7 +86,7 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
             const auto oldest = outbox->take_surplus(delivery(""));
             REQUIRE(oldest.has_value() == !expected.empty());
             if (!oldest) continue;
-            REQUIRE(oldest->in_memory->delivery.message->payload == expected.front());
+            REQUIRE(oldest->body->message->payload == expected.front());
             expected.pop_front();
         }
         std::size_t messages = 0;
@@ -114,7 +116,7 @@ TEST_CASE("whoever has most in a full queue loses first, and nobody else's goes 
     };
     const auto surplus = [&](const Delivery& next) {
         const auto taken = outbox.take_surplus(next);
-        return taken ? taken->in_memory->delivery.message->payload : "the next one";
+        return taken ? taken->body->message->payload : "the next one";
     };
     outbox.enqueue(message(1, "important"));
     outbox.enqueue(message(2, "flood 1"));
@@ -137,10 +139,10 @@ TEST_CASE("no more is in flight than the window takes, and an acknowledgement ma
     CHECK(text(&outbox.send(delivery("c"), 2)) == "c#3");
     REQUIRE(outbox.must_wait(window));
     outbox.enqueue(delivery("d"));
-    CHECK_FALSE(outbox.send_next(window, 3));
+    CHECK_FALSE(outbox.send_next(window, 3, no_owner));
     CHECK(outbox.on_puback(2) == Effect::settled);
-    CHECK(text(outbox.send_next(window, 3)) == "d#4");
-    CHECK_FALSE(outbox.send_next(window, 4));
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "d#4");
+    CHECK_FALSE(outbox.send_next(window, 4, no_owner));
     CHECK(totals.messages == 0);
 }
 
@@ -149,7 +151,7 @@ TEST_CASE("nothing new goes ahead of what waits") {
     Outbox outbox(totals);
     outbox.enqueue(delivery("first"));
     CHECK(outbox.must_wait(window));
-    CHECK(text(outbox.send_next(window, 0)) == "first#1");
+    CHECK(text(outbox.send_next(window, 0, no_owner)) == "first#1");
     CHECK_FALSE(outbox.must_wait(window));
 }
 
@@ -166,17 +168,17 @@ TEST_CASE("after an interruption everything is sent again in its order, before w
     std::vector<std::uint16_t> released;
     outbox.for_each_released([&](std::uint16_t packet_id) { released.push_back(packet_id); });
     CHECK(released == std::vector<std::uint16_t>{2});
-    CHECK(text(outbox.send_next(window, 3)) == "a#1!");
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "a#1!");
 
     SUBCASE("also if it is interrupted again in between") { outbox.interrupt(); }
     SUBCASE("also if it is not") {
-        CHECK(text(outbox.send_next(window, 3)) == "c#3!");
+        CHECK(text(outbox.send_next(window, 3, no_owner)) == "c#3!");
         CHECK(outbox.on_pubcomp(2) == Effect::settled);
-        CHECK(text(outbox.send_next(window, 3)) == "d#4");
+        CHECK(text(outbox.send_next(window, 3, no_owner)) == "d#4");
         return;
     }
-    CHECK(text(outbox.send_next(window, 3)) == "a#1!");
-    CHECK(text(outbox.send_next(window, 3)) == "c#3!");
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "a#1!");
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "c#3!");
 }
 
 TEST_CASE("an acknowledgement of the other QoS, or one too early, is misplaced") {
@@ -245,13 +247,13 @@ TEST_CASE("what came by a shared subscription can be taken out, and the rest sta
     outbox.enqueue(shared("waits too"));
     REQUIRE(outbox.has_shared());
     std::vector<bool> was_sent;
-    const auto taken = outbox.take_if([&](const Delivery& each, bool sent) {
+    const auto taken = outbox.take_if(no_owner, [&](const Delivery& each, bool sent) {
         if (each.share) was_sent.push_back(sent);
         return each.share != nullptr;
     });
     CHECK(payloads(taken) == std::vector<std::string>{"sent", "waits too"});
     CHECK(was_sent == std::vector<bool>{true, false});
     CHECK(totals.messages == 1);
-    CHECK(text(outbox.send_next(window, 2)) == "own#2!");
-    CHECK(text(outbox.send_next(window, 2)) == "waits#3");
+    CHECK(text(outbox.send_next(window, 2, no_owner)) == "own#2!");
+    CHECK(text(outbox.send_next(window, 2, no_owner)) == "waits#3");
 }

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,12 +38,12 @@ struct StoredOutbox {
                                                  .sender = static_cast<std::uint64_t>(letter) % 2});
     }
     void drop_oldest_bodies(int count) {
-        for (; count > 0; --count) outbox.drop_body(totals.for_the_store.front());
+        for (; count > 0; --count) totals.bodies.leave_oldest_to_store();
     }
     /// Sends and acknowledges what can be sent.
     std::string sent() {
         std::string letters;
-        while (const auto* next = outbox.send_next(window_of_one, 0)) {
+        while (const auto* next = outbox.send_next(window_of_one, 0, owner)) {
             letters += next->delivery.message->payload;
             CHECK(next->delivery.owner == owner);
             outbox.on_puback(next->packet_id);
@@ -58,14 +61,15 @@ struct StoredOutbox {
         std::vector<MessageRef> bodies;
         for (const char letter : found) bodies.push_back(body(letter));
         std::string lost;
-        for (const auto& each : outbox.put_bodies({asked.begin(), asked.end()}, bodies, owner))
+        for (const auto& each : outbox.put_bodies({asked.begin(), asked.end()}, bodies))
             lost += static_cast<char>(each.stamp);
         return lost;
     }
 
     static constexpr OwnerId owner = 7;
     IdleHost host;
-    Journal journal{{0, 1}, host};
+    Receipts receipts{{0, 1}, host};
+    Journal journal{{0, 1}, host, receipts};
     Outbox::Totals totals;
     Outbox outbox{totals};
 };
@@ -78,7 +82,7 @@ TEST_CASE("bodies that are left to the store are read before they are sent, in o
     const auto bytes = stored.totals.bytes;
     stored.drop_oldest_bodies(4);
     CHECK(stored.totals.bytes == bytes);
-    CHECK(stored.totals.bytes_in_memory == bytes / 3);
+    CHECK(stored.totals.bytes_in_memory() == bytes / 3);
     CHECK(stored.outbox.awaits_body());
     CHECK(stored.sent().empty());
 
@@ -90,7 +94,7 @@ TEST_CASE("bodies that are left to the store are read before they are sent, in o
     CHECK(stored.put("d", "d").empty());
     CHECK(stored.sent() == "def");
     CHECK(stored.totals.bytes == 0);
-    CHECK(stored.totals.bytes_in_memory == 0);
+    CHECK(stored.totals.bytes_in_memory() == 0);
 }
 
 TEST_CASE("what the store has not got any more is taken out of the queue") {
@@ -131,8 +135,8 @@ TEST_CASE("bodies stay in memory that no store has, or that may go back to a gro
     Delivery of_group = stored.stored('b');
     of_group.share = std::make_shared<const std::string>("$share/g/x");
     stored.outbox.enqueue(of_group);
-    CHECK(stored.totals.bytes_in_memory > 0);
-    CHECK(stored.totals.for_the_store.empty());
+    CHECK(stored.totals.bytes_in_memory() > 0);
+    CHECK_FALSE(stored.totals.bodies.oldest());
 }
 
 TEST_CASE("what was lent goes back, with its body or without it") {
@@ -141,13 +145,15 @@ TEST_CASE("what was lent goes back, with its body or without it") {
     inbox.drop_oldest_bodies(1);
     StoredOutbox device;
     Queue lent = inbox.outbox.take_queue();
-    CHECK(inbox.totals.bytes_in_memory == 0);
+    CHECK(inbox.totals.bytes_in_memory() == 0);
     for (auto& each : lent) each.lend(true, StoredOutbox::owner);
     device.outbox.enqueue(std::move(lent));
     device.enqueue("e");
     CHECK(device.outbox.has_lent());
     CHECK(device.put("a", "a").empty());
-    CHECK(device.outbox.send_next(window_of_one, 0)->delivery.owner == StoredOutbox::owner);
+    const OwnerId device_owner = 8;
+    CHECK(device.outbox.send_next(window_of_one, 0, device_owner)->delivery.owner ==
+          StoredOutbox::owner);
 
     std::string back;
     for (const auto& each : device.outbox.take_lent()) {
@@ -157,4 +163,160 @@ TEST_CASE("what was lent goes back, with its body or without it") {
     CHECK(back == "abcd");
     CHECK_FALSE(device.outbox.has_lent());
     CHECK(device.sent() == "e");
+}
+
+namespace {
+
+/// The queues of some sessions of one shard, stored or not, and what should be in them.
+class Room {
+public:
+    explicit Room(unsigned seed) : random_(seed) {
+        totals_.journal = &journal_;
+        for (auto& member : members_) start(member);
+    }
+
+    void step() {
+        Member& one = members_[random() % members_.size()];
+        switch (random() % 8) {
+            case 0:
+            case 1: return publish();
+            case 2: return leave_to_store();
+            case 3: return read(one);
+            case 4: return send(one);
+            case 5: return drop_surplus(one);
+            case 6: return lend_and_take_back(one);
+            default:
+                if (random() % 8 == 0) start(one);
+        }
+    }
+
+    void check() const {
+        std::size_t messages = 0;
+        for (const Member& each : members_) {
+            REQUIRE(each.outbox->queued() == each.expected.size());
+            messages += each.expected.size();
+        }
+        REQUIRE(totals_.messages == messages);
+    }
+
+    void end() {
+        for (auto& member : members_) start(member);
+        REQUIRE(totals_.messages == 0);
+        REQUIRE(totals_.bytes == 0);
+        REQUIRE(totals_.bytes_in_memory() == 0);
+        REQUIRE_FALSE(totals_.bodies.oldest());
+    }
+
+private:
+    struct Member {
+        OwnerId owner = 0;
+        std::unique_ptr<Outbox> outbox;
+        std::deque<Stamp> expected{};
+    };
+
+    std::size_t random() { return random_(); }
+
+    void start(Member& member) {
+        member.owner = random() % 3 == 0 ? 0 : ++last_owner_;
+        member.outbox = std::make_unique<Outbox>(totals_);
+        member.expected.clear();
+    }
+
+    static MessageRef body(Stamp stamp) {
+        return std::make_shared<Message>(Message{.topic = "room",
+                                                 .payload = std::to_string(stamp),
+                                                 .properties = {},
+                                                 .stamp = stamp,
+                                                 .sender = stamp % 3});
+    }
+
+    void publish() {
+        const auto message = body(++last_stamp_);
+        for (Member& member : members_) {
+            if (random() % 4 == 0) continue;
+            Delivery delivery{.message = message, .qos = QoS::at_least_once, .owner = member.owner};
+            if (random() % 8 == 0) delivery.identifiers = {1};
+            member.outbox->enqueue(delivery);
+            member.expected.push_back(last_stamp_);
+        }
+    }
+
+    void leave_to_store() {
+        for (auto count = random() % 4; count > 0 && totals_.bodies.oldest(); --count) {
+            const auto before = totals_.bytes_in_memory();
+            totals_.bodies.leave_oldest_to_store();
+            REQUIRE(totals_.bytes_in_memory() < before);
+        }
+    }
+
+    void read(Member& member) {
+        const auto asked = member.outbox->bodies_to_read(3, SIZE_MAX);
+        std::vector<MessageRef> found;
+        for (const Stamp stamp : asked) found.push_back(body(stamp));
+        REQUIRE(member.outbox->put_bodies(asked, found).empty());
+    }
+
+    void send(Member& member) {
+        while (const auto* next = member.outbox->send_next(window_of_one, 0, member.owner)) {
+            REQUIRE(next->delivery.owner == member.owner);
+            REQUIRE(next->delivery.message->payload == std::to_string(member.expected.front()));
+            member.expected.pop_front();
+            member.outbox->on_puback(next->packet_id);
+        }
+        REQUIRE((member.expected.empty() || member.outbox->awaits_body()));
+    }
+
+    void drop_surplus(Member& member) {
+        const Delivery next{.message = body(last_stamp_ + 1), .qos = QoS::at_least_once};
+        const auto dropped = member.outbox->take_surplus(next);
+        if (!dropped) return;
+        REQUIRE(dropped->owner_in(member.owner) == member.owner);
+        REQUIRE(std::erase(member.expected, dropped->stamp) == 1);
+    }
+
+    void lend_and_take_back(Member& member) {
+        if (member.owner == 0) return;
+        Queue lent = member.outbox->take_queue();
+        for (auto& each : lent) each.lend(true, member.owner);
+        Outbox device(totals_);
+        device.enqueue(std::move(lent));
+        if (random() % 2 == 0) leave_to_store();
+        Queue back = device.take_lent();
+        for (auto& each : back) each.lend(false, member.owner);
+        member.outbox->enqueue(std::move(back));
+    }
+
+    IdleHost host_;
+    Receipts receipts_{{0, 1}, host_};
+    Journal journal_{{0, 1}, host_, receipts_};
+    Outbox::Totals totals_;
+    std::minstd_rand random_;
+    std::array<Member, 4> members_;
+    OwnerId last_owner_ = 0;
+    Stamp last_stamp_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a message has one body for all queues, and each queue its messages in order") {
+    StoredOutbox stored;
+    Outbox other(stored.totals);
+    const Delivery delivery = stored.stored('a');
+    stored.outbox.enqueue(delivery);
+    other.enqueue(delivery);
+    CHECK(stored.totals.bytes == 2 * delivery.cost());
+    CHECK(stored.totals.bytes_in_memory() == delivery.cost());
+    stored.totals.bodies.leave_oldest_to_store();
+    CHECK(stored.totals.bytes_in_memory() == 0);
+    CHECK(stored.outbox.awaits_body());
+    CHECK(other.awaits_body());
+
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        Room room(seed);
+        for (int step = 0; step < 500; ++step) {
+            room.step();
+            room.check();
+        }
+        room.end();
+    }
 }

@@ -6,17 +6,14 @@
 #include <cstddef>
 #include <string>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/session_player.h"
 
 using namespace pulsegate;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned seeds = 4;
-#else
-constexpr unsigned seeds = 40;
-#endif
+constexpr unsigned seeds = sanitized ? 4 : 40;
 
 SessionScene scene() {
     SessionScene scene;

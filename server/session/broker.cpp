@@ -12,19 +12,19 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
     : settings_(settings),
       place_{shard, shards},
       receipts_(place_, host),
-      journal_(place_, host),
+      journal_(place_, host, receipts_),
       router_(interest),
       retained_({settings.max_retained_messages, settings.max_retained_bytes,
                  settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user}),
       sessions_(settings, place_),
       memory_(settings, host),
       sender_(settings, place_, host, journal_, receipts_, counters),
-      inboxes_(settings, place_, sessions_, presence_, sender_, journal_, counters),
-      shared_(place_, interest, router_, sender_, counters, host),
+      inboxes_(settings, place_, sessions_, presence_, sender_, journal_, receipts_, counters),
+      shared_(place_, interest, router_, sender_, journal_, counters, host),
       replay_(settings, place_, retained_, presence_, sender_, host),
       fan_out_(settings, place_, router_, retained_, presence_, inboxes_, shared_, replay_, sender_,
                journal_, receipts_, counters, host),
-      announcer_(presence_, fan_out_, journal_, host),
+      announcer_(place_, presence_, fan_out_, journal_, host),
       delayed_(settings, place_, fan_out_, sender_, journal_, receipts_, counters, host),
       publishing_(settings, authorizations_, memory_, fan_out_, delayed_, sender_, journal_,
                   receipts_, counters),
@@ -87,6 +87,7 @@ void Broker::handle(Session& session, const Packet& packet, Millis now) {
 
 void Broker::drained(Session& session, Millis now) {
     thread_.assert_here();
+    if (session.awaits_connack) return;
     if (session.state.exchanges().unsent()) sender_.send_waiting(session, now);
     replay_.drained(session);
 }
@@ -106,8 +107,9 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
                    [&](ReceiptPart& part) { receipts_.settle(place_.index, std::move(part)); },
                    [&](MessageStored& stored) {
-                       receipts_.stored(stored);
+                       journal_.stored(stored);
                        shared_.stored(stored.stamp, now);
+                       inboxes_.stored(now);
                    },
                    [&](JournalTurn&) { journal_.flush(); },
                    [&](UnitDone& done) { journal_.receive(done); },

@@ -90,6 +90,8 @@ public:
     void end(Session& session, const Ending& ending, Millis now) {
         lifecycle_.end(session, ending, now);
     }
+    /// Should the client publish no more until some of its messages are answered? Don't read on.
+    bool awaits_answers(const Session& session) const { return sender_.awaits_answers(session); }
     /// The link's backlog has become empty.
     void drained(Session& session, Millis now);
 

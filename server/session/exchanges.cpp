@@ -39,9 +39,9 @@ void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {
     if (!messages.empty()) flowing(totals).outbox.enqueue(std::move(messages));
 }
 
-Outbox::InFlight* Exchanges::send_next(std::uint16_t window) {
+Outbox::InFlight* Exchanges::send_next(std::uint16_t window, OwnerId owner) {
     if (!flow_) return nullptr;
-    auto* next = flow_->outbox.send_next(window, last_packet_id_);
+    auto* next = flow_->outbox.send_next(window, last_packet_id_, owner);
     if (next && !next->again) last_packet_id_ = next->packet_id;
     return next;
 }
@@ -73,10 +73,9 @@ void Exchanges::interrupt() {
     if (flow_) flow_->outbox.interrupt();
 }
 
-Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
-                            OwnerId owner) {
+Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
     if (!flow_) return {};
-    auto lost = flow_->outbox.put_bodies(asked, found, owner);
+    auto lost = flow_->outbox.put_bodies(asked, found);
     forget_if_idle();
     return lost;
 }

@@ -29,11 +29,13 @@ public:
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery);
     void enqueue(Outbox::Totals& totals, Queue messages);
-    Outbox::InFlight* send_next(std::uint16_t window);
-    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
-                     OwnerId owner);
+    Outbox::InFlight* send_next(std::uint16_t window, OwnerId owner);
+    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found);
     void discard(std::uint16_t packet_id);
     Outbox::Effect on_puback(std::uint16_t packet_id);
+    std::uint32_t sent_at(std::uint16_t packet_id) const {
+        return flow_ ? flow_->outbox.sent_at(packet_id) : 0;
+    }
     Outbox::Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Outbox::Effect on_pubcomp(std::uint16_t packet_id);
     void interrupt();
@@ -41,7 +43,7 @@ public:
     Queue take_queue();
     Queue take_lent();
     template <class Wanted>
-    std::vector<Delivery> take_if(Wanted wanted);
+    std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
     template <class Store>
     void for_each_unstored(Store store) {
         if (flow_) flow_->outbox.for_each_unstored(store);
@@ -70,6 +72,7 @@ public:
 
     /// Null if none waits.
     HeldAnswers* held() { return flow_ && !flow_->held.empty() ? &flow_->held : nullptr; }
+    std::size_t held_charge() const { return flow_ ? flow_->held.charge : 0; }
     HeldAnswers& held(Outbox::Totals& totals) { return flowing(totals).held; }
     void forget_held_if_empty() { forget_if_idle(); }
 
@@ -103,9 +106,9 @@ private:
 };
 
 template <class Wanted>
-std::vector<Delivery> Exchanges::take_if(Wanted wanted) {
+std::vector<Delivery> Exchanges::take_if(OwnerId owner, Wanted wanted) {
     if (!flow_) return {};
-    auto taken = flow_->outbox.take_if(wanted);
+    auto taken = flow_->outbox.take_if(owner, wanted);
     forget_if_idle();
     return taken;
 }

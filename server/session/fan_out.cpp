@@ -183,7 +183,9 @@ void FanOut::visit_devices(User& user, const Message& message, const Session* ex
         ++visited_;
         auto& session = static_cast<Session&>(device);
         if (session.is_inbox()) continue;
-        if (!std::exchange(session.served, false) && &session != except)
+        const bool served = session.served;
+        session.served = false;
+        if (!served && &session != except)
             visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
     }
 }

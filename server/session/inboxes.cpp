@@ -1,6 +1,9 @@
 #include "server/session/inboxes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,16 +51,28 @@ Session* Inboxes::create(std::string_view name, const Message& message) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
     inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
     user.devices.push_back(inbox);
-    creators_[&inbox] = message.sender;
-    ++created_[message.sender];
+    count(inbox, message.sender);
     if (!journal_.is_on()) return &inbox;
     inbox.state.owner = journal_.next_owner();
     journal_.add(PutOwner{.owner = inbox.state.owner,
                           .kind = OwnerKind::inbox,
                           .user = user.name,
+                          .client = fmt::format("{:x}", message.sender),
                           .expiry = inbox.state.expiry(),
                           .protocol = static_cast<std::uint8_t>(inbox.terms.version)});
     return &inbox;
+}
+
+void Inboxes::count(const Session& inbox, std::uint64_t creator) {
+    creators_[&inbox] = creator;
+    ++created_[creator];
+}
+
+/// Those of earlier versions have not stored who it was, and count as the gateway's own.
+void Inboxes::restore(const Session& inbox, std::string_view creator) {
+    std::uint64_t sender = 0;
+    std::from_chars(creator.data(), creator.data() + creator.size(), sender, 16);
+    count(inbox, sender);
 }
 
 bool Inboxes::has_room(const Message& message) {
@@ -78,11 +93,26 @@ bool Inboxes::has_room(const Message& message) {
 void Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || !user.online()) return;
+    if (awaits_store(*inbox)) {
+        postponed_.insert(inbox);
+        return;
+    }
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
     for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
     device.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
     sender_.send_waiting(device, now);
+}
+
+/// A message whose receivers are still collected may be sent again by its publisher after a crash,
+/// as another one. A device that had it before would get it twice.
+bool Inboxes::awaits_store(const Session& inbox) const {
+    const Outbox* outbox = inbox.state.exchanges().outbox();
+    return outbox && outbox->has_queued([&](Stamp stamp) { return receipts_.is_collected(stamp); });
+}
+
+void Inboxes::stored(Millis now) {
+    for (Session* inbox : std::exchange(postponed_, {})) lend(inbox->user, now);
 }
 
 void Inboxes::take_back(Session& session) {
@@ -105,7 +135,8 @@ Session* Inboxes::done(const User& user) const {
     return inbox;
 }
 
-void Inboxes::forget(const Session& inbox) {
+void Inboxes::forget(Session& inbox) {
+    postponed_.erase(&inbox);
     const auto found = creators_.find(&inbox);
     if (found == creators_.end()) return;
     const auto created = created_.find(found->second);

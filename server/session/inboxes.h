@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,36 +24,42 @@ namespace pulsegate {
 class Inboxes {
 public:
     Inboxes(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-            Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
+            Presence& presence, PacketSender& sender, Journal& journal, const Receipts& receipts,
+            Counters& counters)
         : settings_(settings),
           place_(place),
           sessions_(sessions),
           presence_(presence),
           sender_(sender),
           journal_(journal),
+          receipts_(receipts),
           counters_(counters) {}
 
     /// Who receives a message to the inbox of the user of this name (null: there is none yet), if
     /// there is no device: null if there is one, or no room for another inbox.
     Session* receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
-    /// A device has logged in.
+    /// A device has logged in. It gets what waits when all of it is stored.
     void lend(User& user, Millis now);
+    /// A message that was collected is stored.
+    void stored(Millis now);
     /// The session of a device ends.
     void take_back(Session& session);
     /// The inbox of the user if it is needed no more: it is empty, and nothing of it is lent. Else
     /// null.
     Session* done(const User& user) const;
 
-    /// After a restart.
-    void restore(const Session& inbox) { creators_[&inbox]; }
+    /// After a restart; `creator` is the client of its PutOwner.
+    void restore(const Session& inbox, std::string_view creator);
     /// The inbox ends.
-    void forget(const Session& inbox);
+    void forget(Session& inbox);
 
 private:
     Session* find(const User& user) const;
     Session* create(std::string_view user, const Message& message);
     bool has_room(const Message& message);
+    void count(const Session& inbox, std::uint64_t creator);
+    bool awaits_store(const Session& inbox) const;
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
@@ -60,10 +67,12 @@ private:
     Presence& presence_;
     PacketSender& sender_;
     Journal& journal_;
+    const Receipts& receipts_;
     Counters& counters_;
     /// Who has sent the first message: a fingerprint of the user, or 0.
     boost::unordered_flat_map<const Session*, std::uint64_t> creators_;
     boost::unordered_flat_map<std::uint64_t, std::size_t> created_;
+    boost::unordered_flat_set<Session*> postponed_;  ///< to be lent when all is stored
 };
 
 }  // namespace pulsegate

@@ -16,6 +16,9 @@ void Journal::begin_turn() {
 
 void Journal::add(Operation operation, DebtRef debt) {
     begin_turn();
+    const auto* put = std::get_if<PutOwner>(&operation);
+    if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
+        new_owners_.push_back({put->owner, unit()});
     operations_.push_back(std::move(operation));
     await(std::move(debt));
 }
@@ -24,6 +27,17 @@ void Journal::await(DebtRef debt) {
     begin_turn();
     if (debt && (debts_.empty() || debts_.back() != debt)) debts_.push_back(std::move(debt));
     urgent_ = true;
+}
+
+void Journal::await_patiently(DebtRef debt) {
+    begin_turn();
+    patient_debts_.push_back(std::move(debt));
+    urgent_ = true;
+}
+
+bool Journal::is_new(OwnerId owner) {
+    while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
+    return !new_owners_.empty() && owner >= new_owners_.front().owner;
 }
 
 void Journal::add_lazily(Operation operation) {
@@ -68,30 +82,39 @@ void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
 }
 
 void Journal::done(OwnerId owner, Stamp stamp) {
+    // Another shard may store it. What is done before it is stored, the store would take for a
+    // message that comes late, and the owner would get it again after a restart.
+    if (receipts_.note_done_if_collected(stamp, owner)) return;
     begin_turn();
     auto* last = operations_.empty() ? nullptr : std::get_if<Done>(&operations_.back());
     if (last && last->owner == owner) return last->beyond.push_back(stamp);
     operations_.push_back(Done{.owner = owner, .beyond = {stamp}});
 }
 
+void Journal::stored(const MessageStored& message) {
+    for (const OwnerId owner : receipts_.stored(message)) done(owner, message.stamp);
+}
+
 void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
-    if (operations_.empty() && debts_.empty()) return;
+    if (operations_.empty() && debts_.empty() && patient_debts_.empty()) return;
     if (!is_refused()) {
         bytes_ += turn_bytes_;
-        waiting_.push_back(
-            {std::move(debts_), turn_bytes_, std::move(cancelled_), std::move(promises_)});
+        waiting_.push_back({std::move(debts_), std::move(patient_debts_), turn_bytes_,
+                            std::move(cancelled_), std::move(promises_)});
         ++handed_in_;
         host_.submit(std::move(operations_), urgent_, generation_);
     } else {  // behind what was refused, or the order would be lost
-        Waiting unit{std::move(debts_), 0, std::move(cancelled_), std::move(promises_)};
+        Waiting unit{std::move(debts_), std::move(patient_debts_), 0, std::move(cancelled_),
+                     std::move(promises_)};
         UnitDone done{true, std::move(operations_), {}};
         answer(unit, done);
         keep(done, refused_.size());
     }
     operations_.clear();
     debts_.clear();
+    patient_debts_.clear();
     cancelled_.clear();
     promises_.clear();
     turn_bytes_ = 0;
@@ -113,8 +136,12 @@ void Journal::receive(UnitDone& done) {
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {
-    if (done.refused)
+    // Whose operation was left out is not known, so all are told that theirs may have been.
+    if (done.refused || done.incomplete)
         for (const DebtRef& debt : unit.debts) debt->refuse();
+    if (done.refused)
+        std::move(unit.patient_debts.begin(), unit.patient_debts.end(),
+                  std::back_inserter(refused_debts_));
     for (Promise& promise : unit.promises)
         if (done.refused)
             refused_promises_.push_back(std::move(promise));
@@ -143,14 +170,19 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
 
 void Journal::tick() {
     thread_.assert_here();
-    if (refused_.empty() || !waiting_.empty()) return;
+    if (!waiting_.empty()) return;
+    if (refused_.empty()) {  // all is committed, or was promised to nobody
+        std::exchange(refused_debts_, {}).clear();
+        return;
+    }
     retrying_ = true;
     hand_in_again();
 }
 
 void Journal::hand_in_again() {
     given_back_ = 0;
-    waiting_.push_back({.promises = std::exchange(refused_promises_, {})});
+    waiting_.push_back({.patient_debts = std::exchange(refused_debts_, {}),
+                        .promises = std::exchange(refused_promises_, {})});
     ++handed_in_;
     host_.submit(std::exchange(refused_, {}), true, ++generation_);
 }

@@ -21,7 +21,8 @@ namespace pulsegate {
 /// memory. It belongs to the shard's thread.
 class Journal {
 public:
-    Journal(ShardPlace place, BrokerHost& host) : place_(place), host_(host) {}
+    Journal(ShardPlace place, BrokerHost& host, Receipts& receipts)
+        : place_(place), host_(host), receipts_(receipts) {}
 
     /// Is anything stored?
     bool is_on() const { return host_.stores(); }
@@ -35,6 +36,9 @@ public:
     void add(Operation operation, DebtRef debt = {});
     /// Whoever refers to `debt` waits until all that was added so far is committed.
     void await(DebtRef debt);
+    /// The same, but for those who must not be told of a refusal: it waits until the store takes
+    /// it.
+    void await_patiently(DebtRef debt);
     /// For what may be lost: it waits for others, or for a second.
     void add_lazily(Operation operation);
 
@@ -47,13 +51,21 @@ public:
     void put(PutDelayed delayed, DebtRef debt);
     /// Cancels one; the host is sent the answer, completed.
     void cancel(CancelDelayed cancel, DelayedCancelled answer);
-    /// The owner has got the message, or will never get it.
+    /// The owner has got the message, or will never get it. If the message is not stored yet, it is
+    /// noted behind that, see `stored`.
     void done(OwnerId owner, Stamp stamp);
+
+    /// A message that was collected is stored: whoever is done with it already is so now.
+    void stored(const MessageStored& message);
 
     /// Hands in what was added.
     void flush();
 
     void receive(UnitDone& done);
+
+    /// May a crash leave messages of this owner behind without it, because the one of this shard is
+    /// not committed yet?
+    [[nodiscard]] bool is_new(OwnerId owner);
 
     /// The number of the unit in which is what is added now.
     std::uint64_t unit() const { return handed_in_ + 1; }
@@ -74,8 +86,13 @@ private:
         Stamp stamp;
         std::vector<unsigned> shards;
     };
+    struct NewOwner {
+        OwnerId owner;
+        std::uint64_t unit;
+    };
     struct Waiting {
         std::vector<DebtRef> debts{};
+        std::vector<DebtRef> patient_debts{};
         std::size_t bytes = 0;
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
         std::vector<Promise> promises{};
@@ -88,21 +105,25 @@ private:
 
     const ShardPlace place_;
     BrokerHost& host_;
+    Receipts& receipts_;
     std::vector<Operation> operations_;
     std::vector<DebtRef> debts_;
+    std::vector<DebtRef> patient_debts_;
     std::vector<DelayedCancelled> cancelled_;
     std::vector<Promise> promises_;
     std::size_t turn_bytes_ = 0;
     std::uint64_t messages_ = 0;
     bool urgent_ = false;
-    bool in_turn_ = false;         ///< `flush` is to be called
-    std::deque<Waiting> waiting_;  ///< for each unit that is handed in
+    bool in_turn_ = false;             ///< `flush` is to be called
+    std::deque<Waiting> waiting_;      ///< for each unit that is handed in
+    std::deque<NewOwner> new_owners_;  ///< ascending
     std::uint64_t handed_in_ = 0;
     std::uint64_t answered_ = 0;  ///< of these
     std::size_t bytes_ = 0;
     std::vector<Operation> refused_;
     std::vector<Promise> refused_promises_;
-    std::size_t given_back_ = 0;  ///< of `refused_`, since the last attempt
+    std::vector<DebtRef> refused_debts_;  ///< the patient ones
+    std::size_t given_back_ = 0;          ///< of `refused_`, since the last attempt
     bool retrying_ = false;
     std::uint32_t generation_ =
         0;  ///< of units; the next one when refused ones are handed in again

@@ -90,7 +90,8 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       sender_(sender),
       journal_(journal),
       receipts_(receipts),
-      counters_(counters) {}
+      counters_(counters),
+      ended_(journal) {}
 
 std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
                            const AuthResult& result, std::string_view client) {
@@ -151,8 +152,7 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
                .assigned_client_id = assigned ? session.client : std::string_view(),
                .user = user.name};
     attach(session, link, connect, agreement);
-    counters_.count_out(PacketType::connack);
-    link.send(accepting_connack(settings_, connect, agreement, details));
+    greet(session, connect, accepting_connack(settings_, connect, agreement, details));
     if (resumed) resume(session, now);
     announcer_.arrived(session, takes_over, now);
     inboxes_.lend(user, now);
@@ -238,6 +238,21 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
              stored_will(connect, settings_.retain_available, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
+}
+
+/// The CONNACK waits while a crash would bring back a session that had ended before. It would take
+/// a message of QoS 2 for an earlier one with the same identifier, and swallow it.
+void Lifecycle::greet(Session& session, const Connect& connect, Buffer connack) {
+    PendingReceipt receipt(receipts_);
+    Buffer refused;
+    if (ended_.contains(session)) {
+        journal_.await(receipt.debt());
+        refused =
+            refusing_connack(connect.version, Reason::server_unavailable,
+                             "the disk is in trouble, and the earlier session could not be ended",
+                             session.terms.max_packet_size);
+    }
+    sender_.greet(session, std::move(connack), receipt.close(), std::move(refused));
 }
 
 /// A session that outlives its connection outlives the process, too.
@@ -364,7 +379,9 @@ void Lifecycle::clear(Session& session, Millis now) {
     inboxes_.take_back(session);
     if (session.is_inbox()) inboxes_.forget(session);
     session.state.exchanges().clear();
-    if (session.state.owner != 0) journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
+    if (session.state.owner == 0) return;
+    journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
+    ended_.add(session);
 }
 
 void Lifecycle::end_inbox_if_done(User& user, Millis now) {

@@ -9,6 +9,7 @@
 #include "server/session/authorizations.h"
 #include "server/session/connect_agreement.h"
 #include "server/session/delayed_publishing.h"
+#include "server/session/ended_sessions.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
@@ -23,8 +24,8 @@
 namespace pulsegate {
 
 /// How sessions begin, continue and end: CONNECT, DISCONNECT, the end of a connection, and the
-/// expiry of disconnected clients' sessions (MQTT 5.0, 3.1, 3.14 and 4.1). It owns nothing; it
-/// belongs to the shard's thread.
+/// expiry of disconnected clients' sessions (MQTT 5.0, 3.1, 3.14 and 4.1). It knows who has ended
+/// of late, and owns nothing; it belongs to the shard's thread.
 class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
@@ -61,6 +62,7 @@ private:
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const Connect& connect,
                 const ConnectAgreement& agreement);
+    void greet(Session& session, const Connect& connect, Buffer connack);
     void set_expiry(Session& session, std::uint32_t expiry);
     void store_owner(const Session& session);
     void set_will(Session& session, std::unique_ptr<StoredWill> will);
@@ -93,6 +95,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
+    EndedSessions ended_;
     Millis next_room_in_store_ = 0;
 };
 

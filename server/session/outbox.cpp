@@ -22,7 +22,7 @@ constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
 Outbox::~Outbox() {
     totals_.messages -= queue_.size();
     totals_.bytes -= queued_bytes_;
-    totals_.bytes_in_memory -= queued_in_memory_;
+    totals_.bytes_held -= bytes_held_;
 }
 
 Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
@@ -39,28 +39,29 @@ void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) 
     free_ahead_ = 0;
 }
 
-void Outbox::enqueue(Delivery delivery) {
+void Outbox::enqueue(const Delivery& delivery) {
     shared_ |= delivery.share != nullptr;
-    queue_.emplace_back(std::move(delivery));
-    count_queued(std::prev(queue_.end()));
+    queue_.emplace_back(delivery, totals_.bodies);
+    count_queued(queue_.back());
 }
 
 void Outbox::enqueue(Queue messages) {
     while (!messages.empty()) {
         queue_.splice(queue_.end(), messages, messages.begin());
-        count_queued(std::prev(queue_.end()));
+        count_queued(queue_.back());
     }
 }
 
-Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last) {
+Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last, OwnerId owner) {
     if (in_flight() >= window) return nullptr;
     if (!interrupted_.empty()) {
         sent_.splice(sent_.end(), interrupted_, interrupted_.begin());
         sent_.back().again = true;
+        sent_.back().sent_at = 0;
         return &sent_.back();
     }
     if (queue_.empty() || !queue_.front().has_body()) return nullptr;
-    return &send(std::move(dequeue(queue_.begin()).in_memory->delivery), last);
+    return &send(dequeue(queue_.begin()).delivery(owner), last);
 }
 
 void Outbox::discard(std::uint16_t packet_id) {
@@ -74,6 +75,11 @@ Outbox::Effect Outbox::on_puback(std::uint16_t packet_id) {
     if (entry->unstored) ++totals_.spared;
     erase_sent(entry);
     return Effect::settled;
+}
+
+std::uint32_t Outbox::sent_at(std::uint16_t packet_id) const {
+    const auto entry = std::ranges::find(sent_, packet_id, &InFlight::packet_id);
+    return entry == sent_.end() ? 0 : entry->sent_at;
 }
 
 Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
@@ -171,25 +177,19 @@ std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
 }
 
 /// It is new in the queue.
-void Outbox::count_queued(Queue::iterator entry) {
-    queued_bytes_ += entry->cost;
-    totals_.bytes += entry->cost;
+void Outbox::count_queued(QueuedMessage& entry) {
+    queued_bytes_ += entry.cost;
+    totals_.bytes += entry.cost;
     ++totals_.messages;
-    if (surplus_) surplus_->shares.add(entry->sender, entry->cost);
-    if (entry->has_body()) count_body(entry);
+    if (surplus_) surplus_->shares.add(entry.sender, entry.cost);
+    if (entry.has_body()) count_body(entry);
 }
 
-/// Its body is in memory now. That of a shared subscription stays: another shard has stored it, and
-/// it may go back there.
-void Outbox::count_body(Queue::iterator entry) {
-    queued_in_memory_ += entry->cost;
-    totals_.bytes_in_memory += entry->cost;
-    QueuedDelivery& body = *entry->in_memory;
-    if (body.delivery.owner == 0 || body.delivery.share) return;
-    body.outbox = this;
-    body.place = entry;
-    body.unit = totals_.journal->unit();
-    totals_.for_the_store.push_back(body);
+/// Its body is in memory now.
+void Outbox::count_body(QueuedMessage& entry) {
+    if (entry.can_be_left_to_store()) return totals_.bodies.add(entry, totals_.journal->unit());
+    bytes_held_ += entry.cost;
+    totals_.bytes_held += entry.cost;
 }
 
 QueuedMessage Outbox::dequeue(Queue::iterator entry) {
@@ -197,10 +197,10 @@ QueuedMessage Outbox::dequeue(Queue::iterator entry) {
     queued_bytes_ -= cost;
     totals_.bytes -= cost;
     --totals_.messages;
-    if (entry->has_body()) {
-        queued_in_memory_ -= cost;
-        totals_.bytes_in_memory -= cost;
-        entry->in_memory->unlink();
+    totals_.bodies.remove(*entry);
+    if (entry->has_body() && !entry->can_be_left_to_store()) {
+        bytes_held_ -= cost;
+        totals_.bytes_held -= cost;
     }
     if (surplus_) {
         surplus_->shares.remove(entry->sender, cost);
@@ -222,10 +222,11 @@ Queue Outbox::take_queue() {
 
 Queue Outbox::take_lent() {
     Queue taken;
-    for (Delivery& delivery : take_if([](const Delivery&each, bool sent) {
-             return sent && each.lent && each.message;  // not after the PUBREC
-         }))
-        taken.emplace_back(std::move(delivery));
+    const auto goes_back = [](const Delivery& each) {
+        return each.lent && each.message;  // not after the PUBREC
+    };
+    for (const Delivery& delivery : take_sent_if(goes_back))
+        taken.emplace_back(delivery, totals_.bodies);
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);
         if (entry->is_lent()) taken.push_back(dequeue(entry));
@@ -257,8 +258,7 @@ std::vector<Stamp> Outbox::bodies_to_read(std::size_t most, std::size_t most_byt
 }
 
 /// The queue begins with those that were asked for, unless some were dropped or sent meanwhile.
-Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
-                         OwnerId owner) {
+Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
     Queue lost;
     auto body = found.begin();
     auto entry = queue_.begin();
@@ -267,8 +267,8 @@ Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<Mess
         if (entry != queue_.end() && entry->stamp == stamp) {
             const auto here = entry++;
             if (is_stored && !here->has_body()) {
-                here->put_body(*body, owner);
-                count_body(here);
+                here->put_body(*body);
+                count_body(*here);
             } else if (!here->has_body()) {
                 lost.push_back(dequeue(here));
             }
@@ -276,13 +276,6 @@ Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<Mess
         if (is_stored) ++body;
     }
     return lost;
-}
-
-void Outbox::drop_body(QueuedDelivery& delivery) {
-    QueuedMessage& message = *delivery.place;
-    queued_in_memory_ -= message.cost;
-    totals_.bytes_in_memory -= message.cost;
-    message.drop_body();
 }
 
 }  // namespace pulsegate

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -39,19 +40,22 @@ public:
     /// is done; null: nothing is stored.
     struct Totals {
         std::size_t messages = 0;
-        std::size_t bytes = 0;            ///< with their bodies
-        std::size_t bytes_in_memory = 0;  ///< of those whose bodies are
-        boost::intrusive::list<QueuedDelivery, boost::intrusive::constant_time_size<false>>
-            for_the_store{};       ///< bodies in memory that need not be, the oldest first
-        std::uint64_t spared = 0;  ///< acknowledged before they had to be stored, since the start
+        std::size_t bytes = 0;       ///< with their bodies
+        std::size_t bytes_held = 0;  ///< of those whose bodies must be in memory
+        QueuedBodies bodies{};       ///< the others
+        std::uint64_t spared = 0;    ///< acknowledged before they had to be stored, since the start
         Journal* journal = nullptr;
+
+        std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
     };
 
     struct InFlight {
         Delivery delivery;  ///< without its message after the PUBREC
         std::uint16_t packet_id;
-        bool again = false;                    ///< sent before, on an earlier connection: DUP
-        bool released = false;                 ///< PUBREL was sent, PUBCOMP is awaited
+        bool again = false;     ///< sent before, on an earlier connection: DUP
+        bool released = false;  ///< PUBREL was sent, PUBCOMP is awaited
+        /// When, of QoS 1 to a stored session: the low bits of the ms; 0: unknown.
+        std::uint32_t sent_at = 0;
         std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
     };
 
@@ -75,13 +79,14 @@ public:
     InFlight& send(Delivery delivery, std::uint16_t last);
 
     /// Queues a new message.
-    void enqueue(Delivery delivery);
+    void enqueue(const Delivery& delivery);
     /// Queues what was in a queue before: in another one, or before a restart.
     void enqueue(Queue messages);
 
-    /// The message to send next: first those to be sent again, then the queue, oldest first. Null
-    /// if there is none, the window is full, or its body is to be read first.
-    InFlight* send_next(std::uint16_t window, std::uint16_t last);
+    /// The message to send next: first those to be sent again, then the queue, which is that of
+    /// `owner`, oldest first. Null if there is none, the window is full, or its body is to be read
+    /// first.
+    InFlight* send_next(std::uint16_t window, std::uint16_t last, OwnerId owner);
 
     /// Is the next one to be read from the store?
     bool awaits_body() const {
@@ -90,12 +95,9 @@ public:
     /// The stamps of the first messages in the queue that are to be read: so many, and of so many
     /// bytes, but at least one.
     std::vector<Stamp> bodies_to_read(std::size_t most, std::size_t most_bytes) const;
-    /// Those `asked` for were read; the queue is that of `owner`. Returns those that the store does
-    /// not have any more: they are removed.
-    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found,
-                     OwnerId owner);
-    /// Leaves the body of one of this outbox to the store.
-    void drop_body(QueuedDelivery& delivery);
+    /// Those `asked` for were read. Returns those that the store does not have any more: they are
+    /// removed.
+    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found);
 
     /// Puts in flight what was so before a restart, in the order of sending.
     void restore(Delivery delivery, std::uint16_t packet_id, bool released);
@@ -112,6 +114,8 @@ public:
     void discard(std::uint16_t packet_id);
 
     Effect on_puback(std::uint16_t packet_id);
+    /// Of a message in flight: see InFlight.
+    std::uint32_t sent_at(std::uint16_t packet_id) const;
     Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Effect on_pubcomp(std::uint16_t packet_id);
 
@@ -125,16 +129,22 @@ public:
     std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
-    /// order of sending; `sent` is false for queued messages. It does not ask for those whose
-    /// bodies are only in the store.
+    /// order of sending; `sent` is false for queued messages, of the queue of `owner`. It does not
+    /// ask for those whose bodies are only in the store.
     template <class Wanted>
-    std::vector<Delivery> take_if(Wanted wanted);
+    std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
 
     /// Removes all that is queued.
     Queue take_queue();
     /// Removes what was lent, sent or not, in the order of sending.
     Queue take_lent();
     bool has_lent() const;
+
+    /// Is any message queued whose stamp is `wanted`?
+    template <class Wanted>
+    bool has_queued(Wanted wanted) const {
+        return std::ranges::any_of(queue_, wanted, &QueuedMessage::stamp);
+    }
 
     /// Calls `visit(packet_id)` for each message that awaits PUBCOMP, the oldest first.
     template <class Visit>
@@ -156,12 +166,16 @@ public:
     std::size_t interrupted() const { return interrupted_.size(); }
     std::size_t queued() const { return queue_.size(); }
     std::size_t queued_bytes() const { return queued_bytes_; }
-    /// Of all messages, those in flight included.
+    /// Of all messages, those in flight included, but the bodies that can be left to the store:
+    /// these are bounded for all outboxes together.
     std::size_t bytes_in_memory() const {
-        return queue_.size() * sizeof(QueuedMessage) + queued_in_memory_ + in_flight_bytes_;
+        return queue_.size() * sizeof(QueuedMessage) + bytes_held_ + in_flight_bytes_;
     }
 
 private:
+    template <class Wanted>
+    std::vector<Delivery> take_sent_if(Wanted wanted);
+
     // Not deques: an empty one takes 600 bytes, and most lists hold one message.
     using List = std::list<InFlight>;
 
@@ -170,8 +184,8 @@ private:
     void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
-    void count_queued(Queue::iterator entry);
-    void count_body(Queue::iterator entry);
+    void count_queued(QueuedMessage& entry);
+    void count_body(QueuedMessage& entry);
     QueuedMessage dequeue(Queue::iterator entry);
     void count_shares();
 
@@ -180,7 +194,7 @@ private:
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
     Queue queue_;
     std::size_t queued_bytes_ = 0;
-    std::size_t queued_in_memory_ = 0;
+    std::size_t bytes_held_ = 0;       ///< see Totals
     std::size_t in_flight_bytes_ = 0;  ///< and of those that were interrupted
 
     /// Of a queue that was full, until it is empty.
@@ -197,19 +211,30 @@ private:
 };
 
 template <class Wanted>
-std::vector<Delivery> Outbox::take_if(Wanted wanted) {
+std::vector<Delivery> Outbox::take_sent_if(Wanted wanted) {
     std::vector<Delivery> taken;
     for (List* list : {&interrupted_, &sent_})
         for (auto entry = list->begin(); entry != list->end();) {
-            const bool take = wanted(entry->delivery, true);
+            const bool take = wanted(entry->delivery);
             if (take) count_out(entry->delivery);
             if (take) taken.push_back(std::move(entry->delivery));
             entry = take ? list->erase(entry) : std::next(entry);
         }
+    return taken;
+}
+
+template <class Wanted>
+std::vector<Delivery> Outbox::take_if(OwnerId owner, Wanted wanted) {
+    auto taken = take_sent_if([&](const Delivery& each) { return wanted(each, true); });
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);
-        if (entry->has_body() && wanted(entry->in_memory->delivery, false))
-            taken.push_back(std::move(dequeue(entry).in_memory->delivery));
+        if (entry->has_body()) {
+            Delivery delivery = entry->delivery(owner);
+            if (wanted(delivery, false)) {
+                dequeue(entry);
+                taken.push_back(std::move(delivery));
+            }
+        }
         entry = next;
     }
     return taken;

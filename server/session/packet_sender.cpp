@@ -10,18 +10,37 @@ namespace pulsegate {
 
 namespace {
 
-/// How long an acknowledgement is waited for that would save the disk the message.
-constexpr Millis ack_patience = 100;
-
 /// With more answers than this waiting, none waits for acknowledgements: else who publishes to
 /// clients that never acknowledge would use up the room for everybody's answers.
 constexpr std::size_t answers_with_patience = 4096;
+
+/// A client that publishes more before it is answered waits. In 5.0, receive-maximum bounds the
+/// number as well; in 3.1.1 nothing does, so 256 small messages come to the same.
+constexpr std::size_t most_unanswered = 1024 * 1024;
+constexpr std::size_t least_charge = most_unanswered / 256;
+
+/// Of the calls that store what is overdue.
+constexpr Millis calls_apart = 10;
 
 }  // namespace
 
 // -- answers --
 
-void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused) {
+void PacketSender::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
+    session.awaits_connack = receipt != 0;
+    hold(session, receipt, std::move(connack), std::move(refused));
+}
+
+bool PacketSender::awaits_answers(const Session& session) {
+    return session.state.exchanges().held_charge() >= most_unanswered;
+}
+
+std::size_t PacketSender::charge_for(std::size_t message_bytes) {
+    return message_bytes == 0 ? 0 : std::max(message_bytes, least_charge);
+}
+
+void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
+                        std::size_t charge) {
     if (accepted.empty()) {
         if (receipt != 0) receipts_.settle(receipt);
         return session.disconnect(Reason::packet_too_large,
@@ -31,7 +50,7 @@ void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Bu
     Exchanges& exchanges = session.state.exchanges();
     if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
     receipts_.answer(session, exchanges.held(waiting_), receipt, std::move(accepted),
-                     std::move(refused));
+                     std::move(refused), charge);
 }
 
 // -- messages --
@@ -40,11 +59,11 @@ void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
                            Millis now, DebtSource& debts) {
     thread_.assert_here();
     if (delivery.qos == QoS::at_most_once) {
-        if (session.link) send_publish(session, delivery, 0, false, encoder, now);
+        if (session.is_greeted()) send_publish(session, delivery, 0, false, encoder, now);
         return;
     }
     Exchanges& exchanges = session.state.exchanges();
-    if (!session.link || exchanges.must_wait(session.terms.receive_maximum))
+    if (!session.is_greeted() || exchanges.must_wait(session.terms.receive_maximum))
         return wait(session, delivery, now, debts);
     auto& sent = exchanges.send(waiting_, delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
@@ -123,14 +142,34 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
 void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts,
                                  Millis now) {
     const Delivery& delivery = sent.delivery;
-    const bool is_patient = receipts_.size() < answers_with_patience;
-    if (delivery.qos == QoS::exactly_once || !is_patient)
+    const bool waits_too_much = receipts_.size() >= answers_with_patience;
+    const Millis patience = waits_too_much ? 0 : session.state.ack_time.patience();
+    note_sent(session, sent, now);
+    if (delivery.qos == QoS::exactly_once || patience == 0)
         return store(session, sent.delivery, debts.debt(), now);
     if (delivery.owner != 0 || delivery.message->stamp == 0) return;
-    sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + ack_patience);
-    unstored_.push_back(*sent.unstored);
-    // Not for each message: a call may find that all are acknowledged.
-    if (!std::exchange(overdue_call_waits_, true)) host_.call_store_overdue(sent.unstored->due);
+    sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + patience);
+    unstored_.add(*sent.unstored);
+    call_store_overdue(sent.unstored->due);
+}
+
+/// For many messages at once: each call wakes the shard, and may find that all are acknowledged.
+void PacketSender::call_store_overdue(Millis due) {
+    const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
+    if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
+    next_overdue_call_ = when;
+    host_.call_store_overdue(when);
+}
+
+void PacketSender::note_sent(const Session& session, Outbox::InFlight& sent, Millis now) {
+    const bool is_measured = session.state.owner != 0 && sent.delivery.qos == QoS::at_least_once;
+    if (is_measured) sent.sent_at = std::max(static_cast<std::uint32_t>(now), 1u);
+}
+
+void PacketSender::note_acknowledged(Session& session, std::uint16_t packet_id, Millis now) {
+    if (session.state.owner == 0) return;
+    const auto sent_at = session.state.exchanges().sent_at(packet_id);
+    if (sent_at != 0) session.state.ack_time.add(static_cast<std::uint32_t>(now) - sent_at);
 }
 
 /// Stores the delivery for the session, behind all that was sent to it before.
@@ -145,10 +184,13 @@ void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts
     if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
     Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers};
     const DebtRef debt = debts.debt();
-    if (debt && debt->collects())
+    if (debt && debt->collects()) {
         debt->collect(std::move(receiver));
-    else
+        // Another shard stores it, and must not do so before the owner is stored.
+        if (journal_.is_new(owner)) journal_.await_patiently(debt);
+    } else {
         journal_.put(delivery.message, std::move(receiver), debt, now);
+    }
     drop(delivery);  // another member of the group had it
     delivery.owner = owner;
 }
@@ -162,10 +204,13 @@ void PacketSender::store_unstored(Session& session, Millis now) {
 
 void PacketSender::store_overdue(Millis now) {
     thread_.assert_here();
-    while (!unstored_.empty() && unstored_.front().due <= now)
-        store_unstored(unstored_.front().session, now);
-    overdue_call_waits_ = !unstored_.empty();
-    if (overdue_call_waits_) host_.call_store_overdue(unstored_.front().due);
+    next_overdue_call_ = 0;
+    while (Unstored* const overdue = unstored_.due(now)) {
+        Session& session = overdue->session;
+        session.state.ack_time.add_late();
+        store_unstored(session, now);
+    }
+    if (const auto next = unstored_.next()) call_store_overdue(*next);
 }
 
 void PacketSender::drop(const Delivery& delivery) {
@@ -229,18 +274,20 @@ void PacketSender::report_lost(Session& session) {
 }
 
 bool PacketSender::keeps_up(const Session& session) const {
-    if (!session.link) return false;
+    if (!session.is_greeted()) return false;
     const bool window_full = session.state.exchanges().in_flight() >= session.terms.receive_maximum;
     return !window_full && session.link->backlog() < settings_.output_budget / 4;
 }
 
 void PacketSender::send_waiting(Session& session, Millis now) {
     thread_.assert_here();
+    if (session.awaits_connack) return;  // the link calls when it has sent that
     Exchanges& exchanges = session.state.exchanges();
     while (keeps_up(session)) {
-        auto* next = exchanges.send_next(session.terms.receive_maximum);
+        auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
         if (!next) break;
         if (next->delivery.lent) own(session, next->delivery, now);
+        if (!next->again) note_sent(session, *next, now);
         PublishEncoder encoder(*next->delivery.message, now);
         if (!send_publish(session, next->delivery, next->packet_id, next->again, encoder, now))
             exchanges.discard(next->packet_id);
@@ -271,12 +318,12 @@ void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
 /// When too much is in memory, the oldest messages in the queues are left to the store.
 void PacketSender::leave_to_store() {
     const std::size_t most = host_.memory() == MemoryState::plenty ? queue_memory_ : 0;
-    auto& oldest = waiting_.for_the_store;
-    while (waiting_.bytes_in_memory > most && !oldest.empty()) {
-        QueuedDelivery& next = oldest.front();
-        const Stamp stamp = next.delivery.message->stamp;
-        if (!journal_.is_committed(next.unit) || receipts_.is_collected(stamp)) return;
-        next.outbox->drop_body(next);
+    while (waiting_.bytes_in_memory() > most) {
+        const QueuedBody* oldest = waiting_.bodies.oldest();
+        if (!oldest || !journal_.is_committed(oldest->unit) ||
+            receipts_.is_collected(oldest->message->stamp))
+            return;
+        waiting_.bodies.leave_oldest_to_store();
     }
 }
 
@@ -284,8 +331,7 @@ Session* PacketSender::receive(const MessagesRead& read) {
     thread_.assert_here();
     Session* const session = reader_.receive(read);
     if (!session) return nullptr;
-    const OwnerId owner = session->state.owner;
-    const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found, owner);
+    const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found);
     for (const QueuedMessage& message : lost) drop(*session, message);
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
@@ -310,6 +356,7 @@ void PacketSender::resume(Session& session, Millis now) {
 
 void PacketSender::receive(Session& session, const Puback& puback, Millis now) {
     thread_.assert_here();
+    note_acknowledged(session, puback.packet_id, now);
     settle(session, session.state.exchanges().on_puback(puback.packet_id),
            "PUBACK for a message of QoS 2", now);
 }

@@ -7,6 +7,7 @@
 #include "server/base/clock.h"
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
+#include "server/session/ack_deadlines.h"
 #include "server/session/body_reader.h"
 #include "server/session/broker_host.h"
 #include "server/session/publish_encoder.h"
@@ -58,7 +59,7 @@ public:
 
     /// Stores what is in flight and is not stored: the client has gone, or takes its time.
     void store_unstored(Session& session, Millis now);
-    /// The same for all who take longer than `ack_patience`.
+    /// The same for all who take longer than they usually do.
     void store_overdue(Millis now);
 
     /// The session will not get this delivery.
@@ -78,11 +79,20 @@ public:
     template <class AnyPacket>
     void send(Session& session, AnyPacket packet);
 
+    /// Sends the CONNACK when its receipt is settled, and all else to the client after it. If the
+    /// store refuses, the client gets `refused` instead, and its connection ends.
+    void greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
+
     /// Sends an answer when its receipt is settled, and behind the client's earlier answers. If the
-    /// store refuses, the client gets `refused` instead, or is disconnected.
+    /// store refuses, the client gets `refused` instead, or is disconnected. `message_bytes`: of
+    /// the client's message that is answered.
     template <class AnyPacket>
     void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                const AnyPacket* refused = nullptr);
+                const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
+
+    /// Does the client make the gateway keep so much until its messages are answered that it should
+    /// publish no more?
+    static bool awaits_answers(const Session& session);
 
     /// Another packet instead of the one that was given to `answer`, if the client is still there.
     template <class AnyPacket>
@@ -98,14 +108,19 @@ public:
     Outbox::Totals& waiting() { return waiting_; }
 
 private:
+    static std::size_t charge_for(std::size_t message_bytes);
     template <class AnyPacket>
     Buffer encoded(const Session& session, AnyPacket packet) const;
-    void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused);
+    void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
+              std::size_t charge = 0);
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
                       PublishEncoder& encoder, Millis now);
     void send_pubrel(Session& session, std::uint16_t packet_id);
     void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
     void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
+    static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
+    static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
+    void call_store_overdue(Millis due);
     void wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool make_room(Session& session, const Delivery& delivery);
@@ -122,9 +137,8 @@ private:
     Counters& counters_;
     Outbox::Totals waiting_;
     BodyReader reader_;
-    boost::intrusive::list<Unstored, boost::intrusive::constant_time_size<false>>
-        unstored_;                     ///< in the order in which they are due
-    bool overdue_call_waits_ = false;  ///< the host was asked to call `store_overdue`
+    AckDeadlines unstored_;
+    Millis next_overdue_call_ = 0;  ///< that the host was asked for; 0: none
     std::uint64_t work_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
@@ -151,10 +165,10 @@ void PacketSender::send(Session& session, AnyPacket packet) {
 
 template <class AnyPacket>
 void PacketSender::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                          const AnyPacket* refused) {
+                          const AnyPacket* refused, std::size_t message_bytes) {
     const bool may_be_refused = refused && receipt != 0;
     hold(session, receipt, encoded(session, packet),
-         may_be_refused ? encoded(session, *refused) : Buffer());
+         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes));
 }
 
 }  // namespace pulsegate

@@ -9,6 +9,15 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Of its message, at the least.
+std::size_t bytes_of(const Publish& publish) {
+    return Message().cost() + publish.topic.size() + publish.payload.size();
+}
+
+}  // namespace
+
 void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     const auto topic = topic_of(session, publish);
     if (!topic) return;
@@ -188,7 +197,7 @@ void Publishing::acknowledge(Session& session, const Publish& publish,
     if (publish.qos == QoS::at_least_once) {
         const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
         return sender_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
-                              can_refuse ? &refused : nullptr);
+                              can_refuse ? &refused : nullptr, bytes_of(publish));
     }
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
@@ -196,7 +205,9 @@ void Publishing::acknowledge(Session& session, const Publish& publish,
         session.state.exchanges().received(sender_.waiting(), publish.packet_id);
     // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
     // message again, and is answered when it is stored.
-    sender_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt);
+    const Pubrec* const disconnects = nullptr;
+    sender_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
+                   bytes_of(publish));
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <algorithm>
 #include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "server/message.h"
 #include "server/session/sender_shares.h"
@@ -14,82 +16,102 @@
 
 namespace pulsegate {
 
-class Outbox;
+class QueuedBodies;
 struct QueuedMessage;
 using Queue = std::list<QueuedMessage>;
 
-/// What is in memory of a queued message. Those whose body can be left to the store are linked, the
-/// oldest first.
-struct QueuedDelivery
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    explicit QueuedDelivery(Delivery delivery) : delivery(std::move(delivery)) {}
+/// The body of a queued message in memory. Those in whose queues a message was put one after
+/// another, such as the members of a room, share one.
+struct QueuedBody : boost::intrusive::list_base_hook<> {
+    explicit QueuedBody(MessageRef message, bool has_details = false)
+        : message(std::move(message)), has_details(has_details) {}
+    ~QueuedBody();
 
-    Delivery delivery;  ///< its message is null if only the store has it
-    Outbox* outbox = nullptr;
-    Queue::iterator place{};
-    std::uint64_t unit = 0;  ///< of the journal, with which it is stored at the latest
+    MessageRef message;                 ///< null if only the store has it
+    QueuedBodies* bodies = nullptr;     ///< that know it
+    QueuedMessage* in_queue = nullptr;  ///< the only one whose body it is; null: of several
+    std::uint64_t unit = 0;             ///< of the journal, with which it is stored at the latest
+    std::uint32_t references = 0;
+    const bool has_details;  ///< it is a QueuedDelivery
+};
+
+/// The body, or what else the store does not tell, of a message for one receiver.
+struct QueuedDelivery : QueuedBody {
+    QueuedDelivery(MessageRef message, OwnerId owner)
+        : QueuedBody(std::move(message), true), owner(owner) {}
+
+    OwnerId owner;                             ///< for whom it is in the store, or 0
+    bool lent = false;                         ///< see Delivery
+    std::vector<std::uint32_t> identifiers{};  ///< see Delivery
+    std::shared_ptr<const std::string> share{};
+};
+
+using QueuedBodyRef = boost::intrusive_ptr<QueuedBody>;
+inline void intrusive_ptr_add_ref(QueuedBody* body) { ++body->references; }
+void intrusive_ptr_release(QueuedBody* body);
+
+/// The bodies in the queues of a shard that can be left to the store. They belong to the queues.
+class QueuedBodies {
+public:
+    /// A body for the next message that is put into a queue.
+    QueuedBodyRef share(const MessageRef& message, bool is_stored);
+
+    /// The queued message's body is stored with `unit` at the latest.
+    void add(QueuedMessage& queued, std::uint64_t unit);
+    /// The message leaves its queue.
+    void remove(QueuedMessage& queued);
+
+    /// The one that was added first, or null.
+    const QueuedBody* oldest() const {
+        return oldest_first_.empty() ? nullptr : &oldest_first_.front();
+    }
+    void leave_oldest_to_store();
+
+    std::size_t bytes() const { return bytes_; }
+
+private:
+    friend struct QueuedBody;
+    void forget(QueuedBody& body);
+
+    boost::intrusive::list<QueuedBody, boost::intrusive::constant_time_size<false>> oldest_first_;
+    std::size_t bytes_ = 0;
+    QueuedBody* last_shared_[2] = {};  ///< in queues that are not stored, and in those that are
 };
 
 /// A message in a queue. When a queue is long, the bodies of stored messages are left to the store,
 /// and read when they are to be sent: what stays takes 48 bytes.
 struct QueuedMessage {
-    explicit QueuedMessage(Delivery waiting)
-        : stamp(waiting.message->stamp),
-          sender(SenderShares::sender(*waiting.message)),
-          cost(bounded(waiting.cost()) & most_cost),
-          is_exactly_once(waiting.qos == QoS::exactly_once),
-          retain(waiting.retain),
-          in_memory(std::make_unique<QueuedDelivery>(std::move(waiting))) {}
-
+    QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
     /// Of before a restart.
-    QueuedMessage(const WaitingMessage& stored, const Receiver& receiver)
-        : stamp(stored.stamp),
-          sender(stored.sender),
-          cost(bounded(Message().cost() + stored.bytes) & most_cost),
-          is_exactly_once(receiver.qos == QoS::exactly_once),
-          retain(receiver.retain) {
-        if (receiver.identifiers.empty()) return;
-        hold({.message = {}, .owner = receiver.owner, .identifiers = receiver.identifiers});
-    }
+    QueuedMessage(const WaitingMessage& stored, const Receiver& receiver);
 
-    bool has_body() const { return in_memory && in_memory->delivery.message; }
-    bool is_lent() const { return in_memory && in_memory->delivery.lent; }
+    bool has_body() const { return body && body->message; }
+    bool is_lent() const { return has_details() && details().lent; }
+    /// That of a shared subscription stays in memory: another shard has stored it, and it may go
+    /// back there.
+    bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
     /// For whom it is in the store, if its queue is that of `owner`.
-    OwnerId owner_in(OwnerId owner) const { return in_memory ? in_memory->delivery.owner : owner; }
+    OwnerId owner_in(OwnerId owner) const;
+    /// Of a message that has its body, in the queue of `owner`.
+    Delivery delivery(OwnerId owner) const;
 
-    void put_body(MessageRef message, OwnerId owner) {
-        if (!in_memory) hold({.message = {}, .owner = owner});
-        in_memory->delivery.message = std::move(message);
-    }
-    void drop_body() {
-        Delivery& delivery = in_memory->delivery;
-        delivery.message = nullptr;
-        in_memory->unlink();
-        if (delivery.identifiers.empty() && !delivery.lent) in_memory.reset();
-    }
+    void put_body(MessageRef message);
+    void drop_body();
     /// It is the inbox's, and `lent` to a device.
-    void lend(bool lent, OwnerId inbox) {
-        if (!in_memory) hold({.message = {}, .owner = inbox});
-        in_memory->delivery.lent = lent;
-    }
+    void lend(bool lent, OwnerId inbox);
 
     Stamp stamp;
     SenderShares::Sender sender = 0;
-    std::uint32_t cost : 29;  ///< bytes in memory with its body, about
+    std::uint32_t cost : 28;  ///< bytes in memory with its body, about
     bool is_exactly_once : 1;
     bool retain : 1;
-    std::unique_ptr<QueuedDelivery> in_memory;  ///< null: all else is in the store
+    bool is_stored : 1;
+    QueuedBodyRef body{};  ///< null: all else is in the store
 
 private:
-    static constexpr std::uint32_t most_cost = (1u << 29) - 1;
-    static std::uint32_t bounded(std::size_t cost) {
-        return static_cast<std::uint32_t>(std::min<std::size_t>(cost, most_cost));
-    }
-    void hold(Delivery delivery) {
-        delivery.qos = is_exactly_once ? QoS::exactly_once : QoS::at_least_once;
-        delivery.retain = retain;
-        in_memory = std::make_unique<QueuedDelivery>(std::move(delivery));
-    }
+    bool has_details() const { return body && body->has_details; }
+    const QueuedDelivery& details() const { return static_cast<const QueuedDelivery&>(*body); }
+    QueuedDelivery& make_details(OwnerId owner);
 };
 
 static_assert(sizeof(QueuedMessage) == 24);

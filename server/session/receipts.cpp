@@ -21,13 +21,15 @@ ReceiptId Receipts::add_part(ReceiptId receipt) {
 }
 
 void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
-                      Buffer refused) {
+                      Buffer refused, std::size_t charge) {
     thread_.assert_here();
     if (receipt == 0) receipt = open();
     Receipt& opened = *receipts_.at(receipt);
     opened.session = &session;
     opened.accepted = std::move(accepted);
     opened.refused = std::move(refused);
+    opened.charge = charge;
+    answers.charge += charge;
     answers.push_back(opened);
     settle(receipt);
 }
@@ -62,42 +64,61 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
 void Receipts::send_ready(Session& session) {
     HeldAnswers& held = *session.state.exchanges().held();
     while (!held.empty() && held.front().open == 0) {
-        const Receipt& next = held.front();
-        if (!next.is_refused)
-            session.link->send(next.accepted);
-        else if (!next.refused.empty())
-            session.link->send(next.refused);
-        else
-            session.disconnect(Reason::quota_exceeded, "the store does not take it");
-        receipts_.erase(next.id);
+        held.charge -= held.front().charge;
+        send(held.front(), session);
+        receipts_.erase(held.front().id);
     }
     session.state.exchanges().forget_held_if_empty();
+}
+
+void Receipts::send(const Receipt& answer, Session& session) {
+    constexpr const char* why = "the store does not take it";
+    const bool is_connack = session.awaits_connack;
+    session.awaits_connack = false;
+    const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
+    if (!packet.empty()) session.link->send(packet);
+    if (is_connack && answer.is_refused)
+        session.link->end({Cause::kicked, Reason::success, why});  // no DISCONNECT follows it
+    else if (is_connack)
+        session.link->notify_when_drained();  // what was published meanwhile waits
+    else if (packet.empty())
+        session.disconnect(Reason::quota_exceeded, why);
 }
 
 void Receipts::forget(Session& session) {
     thread_.assert_here();
     HeldAnswers* const held = session.state.exchanges().held();
     if (!held) return;
+    held->charge = 0;
     while (!held->empty()) {
         Receipt& first = held->front();
         held->pop_front();
         first.session = nullptr;
         if (first.open == 0) receipts_.erase(first.id);
     }
+    session.awaits_connack = false;
     session.state.exchanges().forget_held_if_empty();
 }
 
 void Receipts::add_part_if_collected(Stamp stamp, PendingReceipt& receipt) {
-    const auto found = collected_.find(stamp);
-    if (found != collected_.end()) found->second.push_back(receipt.add_part());
+    const auto found = unstored_.find(stamp);
+    if (found != unstored_.end()) found->second.waiting.push_back(receipt.add_part());
 }
 
-void Receipts::stored(const MessageStored& message) {
-    const auto found = collected_.find(message.stamp);
-    if (found == collected_.end()) return;
-    const auto waiting = std::move(found->second);
-    collected_.erase(found);
-    for (const ReceiptId receipt : waiting) settle(receipt);
+bool Receipts::note_done_if_collected(Stamp stamp, OwnerId owner) {
+    const auto found = unstored_.find(stamp);
+    if (found == unstored_.end()) return false;
+    found->second.done.push_back(owner);
+    return true;
+}
+
+std::vector<OwnerId> Receipts::stored(const MessageStored& message) {
+    const auto found = unstored_.find(message.stamp);
+    if (found == unstored_.end()) return {};
+    NotStored stored = std::move(found->second);
+    unstored_.erase(found);
+    for (const ReceiptId receipt : stored.waiting) settle(receipt);
+    return std::move(stored.done);
 }
 
 void PendingReceipt::then(LastStep last_step) {

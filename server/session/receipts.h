@@ -43,13 +43,17 @@ struct Receipt
     Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
     bool is_refused = false;     ///< a part was: the store does not take it
+    std::size_t charge = 0;      ///< to the client
     LastStep last_step{};
     Collected collected{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
 
-using HeldAnswers = boost::intrusive::list<Receipt, boost::intrusive::constant_time_size<false>>;
+/// The answers to one client that wait.
+struct HeldAnswers : boost::intrusive::list<Receipt, boost::intrusive::constant_time_size<false>> {
+    std::size_t charge = 0;  ///< of all: bytes that its messages make the gateway keep meanwhile
+};
 
 /// The answers of one shard that wait for a store or for other clients: a PUBACK says that the
 /// message is stored, or acknowledged, for everyone who is to get it. A client is answered in the
@@ -64,9 +68,11 @@ public:
     ReceiptId add_part(ReceiptId receipt);
 
     /// Sends the answer when all parts of the receipt are settled (0: it has none) and the client's
-    /// earlier `answers` are sent. An empty `refused` disconnects the client if a part was refused.
+    /// earlier `answers` are sent. An empty `refused` disconnects the client if a part was refused,
+    /// and so does any if it awaits its CONNACK, for this is it. `charge`: bytes that the client
+    /// makes the gateway keep until then.
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
-                Buffer refused);
+                Buffer refused, std::size_t charge);
 
     /// Null: nobody waits for the answer any more, or not yet.
     Session* session_of(ReceiptId receipt) const { return receipts_.at(receipt)->session; }
@@ -86,13 +92,16 @@ public:
     // Messages whose receivers here are stored by the publisher's shard, with those of all shards
     // in one unit.
 
-    void begin_collecting(Stamp stamp) { collected_[stamp]; }
-    void stop_collecting(Stamp stamp) { collected_.erase(stamp); }
+    void begin_collecting(Stamp stamp) { unstored_[stamp]; }
+    void stop_collecting(Stamp stamp) { unstored_.erase(stamp); }
     /// If the message is not stored yet, the receipt gets a part that is settled when it is.
     void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
-    void stored(const MessageStored& message);
+    /// If it is not stored yet, notes that the owner is done with it, and returns true.
+    bool note_done_if_collected(Stamp stamp, OwnerId owner);
+    /// Returns who is done with it already.
+    std::vector<OwnerId> stored(const MessageStored& message);
     /// Are its receivers being collected, and it is not stored yet?
-    bool is_collected(Stamp stamp) const { return collected_.contains(stamp); }
+    bool is_collected(Stamp stamp) const { return unstored_.contains(stamp); }
 
     /// The session's connection has ended: nobody waits for its answers.
     void forget(Session& session);
@@ -105,11 +114,18 @@ public:
 
 private:
     void send_ready(Session& session);
+    static void send(const Receipt& answer, Session& session);
+
+    /// A message whose receivers are collected.
+    struct NotStored {
+        std::vector<ReceiptId> waiting{};  ///< until it is
+        std::vector<OwnerId> done{};       ///< with it, as soon as it is
+    };
 
     const ShardPlace place_;
     BrokerHost& host_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
-    boost::unordered_flat_map<Stamp, std::vector<ReceiptId>> collected_;  ///< who waits for it
+    boost::unordered_flat_map<Stamp, NotStored> unstored_;
     ReceiptId last_ = 0;
     bool closed_ = false;
     [[no_unique_address]] OwnerThread thread_;

@@ -62,6 +62,9 @@ public:
 
     Millis last_packet() const override { return link->last_packet(); }
 
+    /// Is its client connected, and may be sent something?
+    bool is_greeted() const { return link && !awaits_connack; }
+
     /// Identifies the client, not the session: no-local compares clients (MQTT 5.0, 3.8.3.1).
     std::uint64_t fingerprint() const;
 
@@ -78,7 +81,9 @@ public:
     std::unique_ptr<StoredWill> take_will();
     void forget_aliases();
 
-    bool served = false;  ///< has got the message to its inbox that is being fanned out
+    // One byte for both: it lies in what would be padding.
+    bool served : 1 = false;          ///< has got the message to its inbox that is being fanned out
+    bool awaits_connack : 1 = false;  ///< it waits for the store; nothing is sent before it
 
 private:
     static constexpr std::size_t kept_unit = 256;

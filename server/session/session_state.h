@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/routing/router.h"
+#include "server/session/ack_time.h"
 #include "server/session/exchanges.h"
 #include "server/session/stored_will.h"
 #include "server/store/unit.h"
@@ -31,6 +32,7 @@ public:
     }
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
+    static constexpr std::uint32_t most_subscriptions = (1u << 24) - 1;
     /// Number of shared subscriptions.
     std::uint16_t shared_count() const { return shared_count_; }
     static constexpr std::uint16_t most_shared = 65'535;
@@ -53,9 +55,10 @@ private:
     std::uint16_t shared_count_ = 0;
     std::uint32_t expiry_ = 0;
     std::unique_ptr<StoredWill> will_;
-    std::uint32_t subscription_count_ = 0;
+    std::uint32_t subscription_count_ : 24 = 0;
 
 public:
+    AckTime ack_time;   ///< of its client
     OwnerId owner = 0;  ///< in the store; 0: the session is not stored
 };
 

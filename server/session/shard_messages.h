@@ -71,6 +71,7 @@ struct UnitDone {
     bool refused;
     std::vector<Operation> operations;
     std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
+    bool incomplete = false;        ///< committed, but for what the database never takes
 };
 
 /// To the shard itself: messages of a session's queue were read from the store.

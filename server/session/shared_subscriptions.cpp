@@ -11,10 +11,12 @@
 namespace pulsegate {
 
 SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
-                                         PacketSender& sender, Counters& counters, BrokerHost& host)
+                                         PacketSender& sender, Journal& journal, Counters& counters,
+                                         BrokerHost& host)
     : place_(place),
       router_(router),
       sender_(sender),
+      journal_(journal),
       counters_(counters),
       host_(host),
       groups_(interest) {}
@@ -29,6 +31,8 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     // A client that publishes after the SUBACK must find the filter in the Interest of the group's
     // home, even while the GroupMembership still waits in its mailbox.
     const auto table = host_.interest(group).add(shared_filter(share)->filter);
+    // The group's shard may store a message for this member at once: then the store must know it.
+    if (session.link && group != place_.index) journal_.flush();
     send(group, GroupMembership{GroupMembership::Change::joins, std::string(share), session.id,
                                 options, identifier, table, session.state.owner});
 }
@@ -59,7 +63,7 @@ void SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
         return !sent || ends || session.state.subscribed(router_, *delivery.share);
     };
     // Out of the outbox before any is assigned: one may be assigned to this session again.
-    give_back(session.state.exchanges().take_if(goes_back), now);
+    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
 }
 
 void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now) {

@@ -25,7 +25,7 @@ namespace pulsegate {
 class SharedSubscriptions {
 public:
     SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
-                        Counters& counters, BrokerHost& host);
+                        Journal& journal, Counters& counters, BrokerHost& host);
 
     /// The session has subscribed to `$share/group/filter`, or changed its options.
     void join(Session& session, std::string_view share, SubscribeOptions options,
@@ -69,6 +69,7 @@ private:
     const ShardPlace place_;
     Router& router_;
     PacketSender& sender_;
+    Journal& journal_;
     Counters& counters_;
     BrokerHost& host_;
     ShareGroups groups_;

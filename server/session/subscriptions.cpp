@@ -125,8 +125,12 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
         return Refusal{Reason::wildcard_subscriptions_not_supported,
                        "wildcard-subscriptions is off"};
+    // Its group must not give it what the store would not keep for it.
+    if (shared && session.state.owner != 0 && journal_.is_refused())
+        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     if (session.state.subscribed(router_, filter)) return std::nullopt;
-    if (session.state.subscription_count() >= settings_.max_subscriptions)
+    if (session.state.subscription_count() >=
+        std::min<std::size_t>(settings_.max_subscriptions, SessionState::most_subscriptions))
         return Refusal{Reason::quota_exceeded, "the client has max-subscriptions already",
                        Limit::max_subscriptions};
     if (shared && session.state.shared_count() == SessionState::most_shared)
@@ -183,16 +187,18 @@ void Subscriptions::judge(Session& session, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     // What is in flight on a connection is the client's already, and its identifier is in use.
     const auto is_out = [&](bool sent) { return sent && session.link; };
-    shared_.give_back(exchanges.take_if([&](const Delivery& delivery, bool sent) {
+    const auto goes_back = [&](const Delivery& delivery, bool sent) {
         return delivery.share && !is_out(sent) && contains(refused, *delivery.share);
-    }),
-                      now);
-    const auto dropped = exchanges.take_if([&](const Delivery& delivery, bool sent) {
+    };
+    const auto is_refused = [&](const Delivery& delivery, bool sent) {
         if (!delivery.message || delivery.share || is_out(sent)) return false;
         const auto& topic = delivery.message->topic;
         const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
         return !own_inbox && !rules->may_subscribe(who, topic);
-    });
+    };
+    const OwnerId owner = session.state.owner;
+    shared_.give_back(exchanges.take_if(owner, goes_back), now);
+    const auto dropped = exchanges.take_if(owner, is_refused);
     for (const Delivery& delivery : dropped) sender_.drop(delivery);
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;

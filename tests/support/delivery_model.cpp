@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/topics.h"
 #include "tests/support/session_model.h"
@@ -41,6 +42,13 @@ void DeliveryModel::acknowledge(Number number) {
 
 // -- sessions --
 
+void DeliveryModel::begin_anew(const std::string& client) {
+    Receiver& receiver = receivers_[client];
+    receiver.begins_anew = true;
+    if (receiver.expected == Expected::present) receiver.expected = Expected::either;
+    for (Period& period : receiver.periods) period.sure = never;
+}
+
 void DeliveryModel::connected(const std::string& client, const std::string& user, bool clean,
                               bool kept, bool present) {
     Receiver& receiver = receivers_[client];
@@ -49,24 +57,23 @@ void DeliveryModel::connected(const std::string& client, const std::string& user
     if (present && expected == Expected::absent)
         violated("a session of {} has come back that had ended", client);
     if (!present && expected == Expected::present) violated("the session of {} is lost", client);
+    // That of an earlier CONNECT may be present already, and not be on the disk.
+    const bool is_new = std::exchange(receiver.begins_anew, false);
     receiver.kept = kept;
     receiver.expected = kept ? Expected::present : Expected::absent;
     if (present && expected == Expected::present) return;
     receiver.received.clear();
     receiver.latest.clear();
-    if (present) return make_certain(receiver);
-    begin_session(receiver, expected == Expected::either);
+    if (!present) return begin_session(receiver);
+    receiver.certain = !is_new;
+    if (!is_new) make_certain(receiver);
 }
 
-/// `is_certain`: the gateway has started without the session, so it will not come back.
-void DeliveryModel::begin_session(Receiver& receiver, bool is_certain) {
+/// The one before will never come back.
+void DeliveryModel::begin_session(Receiver& receiver) {
     ++now_;
-    for (Period& period : receiver.periods) {
-        if (period.end != never) continue;
-        period.sure = never;
-        period.ending = !is_certain;
-        if (is_certain) period.end = now_;
-    }
+    for (Period& period : receiver.periods)
+        if (period.is_open()) period.end = now_;
     receiver.certain = false;
     receiver.periods.push_back(
         {.filter = inbox_topic(receiver.user), .qos = QoS::exactly_once, .begin = now_});
@@ -84,7 +91,6 @@ void DeliveryModel::make_certain(Receiver& receiver) {
     ++now_;
     receiver.certain = true;
     for (Period& period : receiver.periods) {
-        if (std::exchange(period.ending, false)) period.end = now_;
         const bool is_inbox = period.filter == inbox_topic(receiver.user);
         const bool is_kept = receiver.expected == Expected::present;
         if (is_inbox && is_kept && period.is_open() && period.sure == never) period.sure = now_;
@@ -125,18 +131,12 @@ void DeliveryModel::settle() {
 
 void DeliveryModel::crash() {
     for (auto& [client, receiver] : receivers_) {
+        receiver.begins_anew = false;
         if (receiver.certain) continue;
         receiver.expected = Expected::either;
-        for (Period& period : receiver.periods) {
-            period.ending = false;
-            if (period.end == never) period.sure = never;
-        }
+        for (Period& period : receiver.periods)
+            if (period.is_open()) period.sure = never;
     }
-}
-
-bool DeliveryModel::is_certain(const std::string& client) const {
-    const auto found = receivers_.find(client);
-    return found == receivers_.end() || found->second.certain;
 }
 
 // -- judgement --
@@ -207,18 +207,13 @@ void DeliveryModel::check_complete() const {
     }
 }
 
-/// If any of them may have been a member on the way, it may have got the message then.
+/// One of its members, all of whom have sessions that are kept.
 void DeliveryModel::check_group(const Entry& entry, Number number) const {
-    bool all_are_sure = true;
-    bool some_are = false;
+    bool is_sure = false;
     for (const auto& [client, receiver] : receivers_)
-        for (const Period& period : receiver.periods) {
-            if (!is_share(period.filter)) continue;
-            const bool is_sure = period.is_open() && period.sure < entry.sent;
-            all_are_sure &= is_sure;
-            some_are |= is_sure;
-        }
-    if (some_are && all_are_sure && !by_group_.contains(number))
+        for (const Period& period : receiver.periods)
+            is_sure |= is_share(period.filter) && period.is_open() && period.sure < entry.sent;
+    if (is_sure && !by_group_.contains(number))
         violated("{} to the shared subscription is lost", number);
 }
 

@@ -45,6 +45,8 @@ public:
     void cancelled(Number number) { notes_.at(number).cancelled = true; }
 
     // -- sessions
+    /// CONNECT with a clean start: until the CONNACK nobody knows whether its session has ended.
+    void begin_anew(const std::string& client);
     /// CONNACK. `kept`: the session outlives its connection.
     void connected(const std::string& client, const std::string& user, bool clean, bool kept,
                    bool present);
@@ -66,8 +68,6 @@ public:
     void check_retained(const std::string& topic, std::optional<Number> value) const;
 
     std::set<std::string> retained_topics() const;
-    /// Is it on the disk what the last CONNECT has changed?
-    bool is_certain(const std::string& client) const;
 
 private:
     using Event = std::uint64_t;
@@ -89,9 +89,8 @@ private:
         Event begin;
         Event sure = never;  ///< it is promised since
         Event end = never;
-        bool ending = false;  ///< its session has ended, but perhaps not on the disk
 
-        bool is_open() const { return end == never && !ending; }
+        bool is_open() const { return end == never; }
     };
 
     /// What the next CONNACK says of a session.
@@ -102,14 +101,15 @@ private:
         std::vector<Period> periods;
         Expected expected = Expected::absent;
         bool kept = false;
-        bool certain = true;                  ///< what the CONNECT has changed is on the disk
+        bool begins_anew = false;             ///< CONNACK has not come yet
+        bool certain = true;                  ///< the session is on the disk, if it is kept
         std::map<Number, unsigned> received;  ///< in this session
         std::set<Number> ever_received;
         using Stream = std::tuple<std::string, std::string, QoS, QoS>;
         std::map<Stream, Number> latest;  ///< of first deliveries in this session
     };
 
-    void begin_session(Receiver& receiver, bool is_certain);
+    void begin_session(Receiver& receiver);
     void make_certain(Receiver& receiver);
     bool may_get(const Receiver& receiver, const Entry& entry) const;
     bool must_get(const Receiver& receiver, const Entry& entry) const;

@@ -41,6 +41,8 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
     gone();
     cluster_ = &cluster;
     clean_ = clean;
+    is_greeted_ = false;
+    if (clean) discard_session();
     // In 3.1.1 a clean session ends with its connection.
     keeps_session_ = terms_.keeps_session && !(clean && terms_.version == Version::v3_1_1);
     asked_will_ = will;
@@ -87,10 +89,13 @@ void DurableClient::break_connection() {
 void DurableClient::crash() {
     if (is_here()) break_connection();
     gone();
-    // CONNACK does not wait for the disk: an earlier session may come back, with its identifiers.
-    if (model_.is_certain(terms_.name)) return;
+}
+
+/// A clean start discards what client and gateway know of each other (MQTT 5.0, 3.1.2.4).
+void DurableClient::discard_session() {
+    model_.begin_anew(terms_.name);
+    received_.clear();
     forget_exchanges();
-    first_id_ = static_cast<std::uint16_t>(first_id_ + 100);
 }
 
 void DurableClient::gone() {
@@ -161,7 +166,7 @@ void DurableClient::send_new(Sent publish) {
 }
 
 std::uint16_t DurableClient::free_id() const {
-    std::uint16_t id = first_id_;
+    std::uint16_t id = 1;
     while (std::ranges::any_of(sent_, [&](const Sent& sent) { return sent.packet_id == id; })) ++id;
     return id;
 }
@@ -217,8 +222,11 @@ void DurableClient::read(const Packet& packet) {
                        due(Pubcomp{pubrel.packet_id, Reason::success, {}});
                    },
                    [&](const Suback& suback) {
-                       if (is_refusal(suback.reasons.at(0))) throw Broken("SUBSCRIBE was refused");
-                       model_.subscribed(terms_.name, subscribing_.at(suback.packet_id));
+                       const std::string& filter = subscribing_.at(suback.packet_id);
+                       if (!is_refusal(suback.reasons.at(0)))
+                           model_.subscribed(terms_.name, filter);
+                       else if (!filter.starts_with("$share/"))  // that is while the disk fails
+                           throw Broken("SUBSCRIBE was refused");
                    },
                    [&](const Unsuback& unsuback) {
                        model_.unsubscribed(terms_.name, unsubscribing_.at(unsuback.packet_id));
@@ -233,6 +241,7 @@ void DurableClient::read(const Connack& connack) {
     log_(fmt::format("  {}: CONNACK, {}", terms_.name,
                      connack.session_present ? "the session is present" : "a new session"));
     model_.connected(terms_.name, terms_.user, clean_, keeps_session_, connack.session_present);
+    is_greeted_ = true;
     will_ = asked_will_;
     will_is_certain_ = false;
     if (connack.session_present)

@@ -45,7 +45,8 @@ public:
     /// The gateway dies. Its brokers may still refer to the connection, until `forget_links`.
     void crash();
     void forget_links() { links_.clear(); }
-    bool is_here() const { return link_ && link_->session && !link_->ending; }
+    /// Has it got a CONNACK, and is the connection there still?
+    bool is_here() const { return is_greeted_ && link_ && link_->session && !link_->ending; }
     bool has_been_here() const { return cluster_; }
 
     // -- requests, while it is here
@@ -100,6 +101,7 @@ private:
     void answered(std::uint16_t packet_id, Reason reason, bool completes);
     void go_on();
     void begin_anew();
+    void discard_session();
     void forget_exchanges();
     void break_connection();
     void gone();
@@ -112,6 +114,7 @@ private:
     std::unique_ptr<KeptLink> link_;
     std::vector<std::unique_ptr<KeptLink>> links_;  ///< earlier ones
     bool clean_ = false;
+    bool is_greeted_ = false;
     bool keeps_session_ = false;        ///< the present one
     std::optional<Number> asked_will_;  ///< of the CONNECT
     std::optional<Number> will_;
@@ -121,7 +124,6 @@ private:
     std::deque<Packet> due_;
     std::map<std::uint16_t, std::string> subscribing_;
     std::map<std::uint16_t, std::string> unsubscribing_;
-    std::uint16_t first_id_ = 1;
     std::uint16_t last_request_ = 1000;
     std::size_t received_count_ = 0;
     std::map<std::string, Number> retained_;

@@ -1,0 +1,233 @@
+// Messages to stored sessions: what is written, when, and in which order.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "server/base/hash.h"
+#include "tests/support/durable_cluster.h"
+#include "tests/support/gateway.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr const char* group = "$share/g/x";
+
+/// A client whose home is that shard.
+std::string client_at(unsigned shard, unsigned shards, std::string name) {
+    while (home_shard(name, shards) != shard) name += '+';
+    return name;
+}
+
+void pass(DurableCluster& brokers, Millis time) {
+    brokers->now += time;
+    brokers->store_overdue();
+}
+
+/// All that the one shard has sent to the other so far.
+void deliver_all(DurableCluster& brokers, unsigned from, unsigned to) {
+    const BrokerCluster::Pair pair{from, to};
+    const auto waits = [&] { return std::ranges::count(brokers->pairs_with_messages(), pair) > 0; };
+    while (waits()) brokers.deliver(pair);
+}
+
+/// Has a session, and takes what is sent to the filter.
+void arrive(PlainClient& client, const std::string& filter) {
+    client.connect(false);
+    client.send("82 r k1 s'" + filter + "' 02");
+}
+
+std::uint64_t stored(DurableCluster& brokers) { return brokers->broker(0).journal().messages(); }
+
+/// A message to x, whose receiver acknowledges it after that time, with packet identifiers from
+/// `number` on. The publisher must have been answered by then, unless it waits for the receiver.
+void publish(DurableCluster& brokers, PlainClient& from, PlainClient& to, int number, Millis time) {
+    const std::string id = " k" + std::to_string(number);
+    from.send("32 r s'x'" + id + " 'hello'");
+    for (Millis passed = 0; passed < time; ++passed) pass(brokers, 1);
+    to.send("40 r2" + id);
+    brokers.settle();
+    CHECK(from.take() == hex(wire("40 r2" + id)));
+    to.take();
+}
+
+}  // namespace
+
+TEST_CASE("who acknowledges a message before it is stored does not get it again after a restart") {
+    constexpr unsigned shards = 2;
+    DurableCluster brokers(shards);
+    PlainClient phone(brokers, client_at(1, shards, "phone"));
+    PlainClient desk(brokers, client_at(0, shards, "desk"));
+    phone.connect(false);
+    phone.send("82 r k1 s'x' 01");
+    desk.connect(false);
+    brokers.settle();
+    phone.take();
+    desk.send("34 r s'x' k1 'hello'");  // of QoS 2: its publisher's shard stores it for all
+    deliver_all(brokers, 0, 1);
+    CHECK(phone.take() == hex(wire("32 r s'x' k1 'hello'")));
+    pass(brokers, 110);  // so long that it is to be stored
+    phone.send("40 r2 k1");
+    deliver_all(brokers, 1, 1);
+    brokers.commit();
+    brokers.settle();
+    CHECK(desk.take().ends_with(hex(wire("50 r2 k1"))));
+    brokers.crash();
+    phone.connect(false);
+    brokers.settle();
+    CHECK(phone.take() == hex(wire("20 r2 01 00")));
+}
+
+TEST_CASE("a member of a shared subscription is in the store before its messages are") {
+    constexpr unsigned shards = 2;
+    const unsigned home = home_shard(group, shards);
+    const unsigned other = 1 - home;
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    desk.connect(true);
+    brokers.settle();
+    desk.take();
+    arrive(worker, group);
+    deliver_all(brokers, other,
+                home);  // the group has heard of it, and its shard has not handed it in
+    desk.send("32 r s'x' k1 'hello'");
+    deliver_all(brokers, home, home);
+    deliver_all(brokers, other, other);
+    brokers.settle();
+    CHECK(desk.take() == hex(wire("40 r2 k1")));
+    brokers.crash();
+    worker.connect(false);
+    brokers.settle();
+    const std::string got = worker.take();
+    CHECK(got.starts_with(hex(wire("20 r2 01 00"))));
+    CHECK(got.ends_with(hex("hello")));
+}
+
+TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    arrive(phone, "x");
+    desk.connect(true);
+    brokers.settle();
+    phone.take();
+    desk.take();
+    for (int number = 1; number <= 100; ++number) publish(brokers, desk, phone, number, 40);
+    CHECK(stored(brokers) == 0);
+}
+
+TEST_CASE("who acknowledges too late is waited for once, and then no more") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    arrive(phone, "x");
+    desk.connect(true);
+    brokers.settle();
+    phone.take();
+    desk.take();
+    publish(brokers, desk, phone, 1, 400);
+    CHECK(stored(brokers) == 1);
+    for (int number = 2; number <= 20; ++number) {
+        const std::string id = " k" + std::to_string(number);
+        desk.send("32 r s'x'" + id + " 'hello'");
+        brokers.settle();
+        CHECK(desk.take() == hex(wire("40 r2" + id)));  // no time has passed
+        pass(brokers, 400);
+        phone.send("40 r2" + id);
+    }
+    CHECK(stored(brokers) == 20);
+    // It is faster now.
+    for (int number = 21; number <= 60; ++number) publish(brokers, desk, phone, number, 3);
+    CHECK(stored(brokers) < 40);
+    const auto before = stored(brokers);
+    for (int number = 61; number <= 80; ++number) publish(brokers, desk, phone, number, 3);
+    CHECK(stored(brokers) == before);
+}
+
+TEST_CASE("who always acknowledges quickly is not waited for long") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    arrive(phone, "x");
+    desk.connect(true);
+    brokers.settle();
+    phone.take();
+    desk.take();
+    for (int number = 1; number <= 5; ++number) publish(brokers, desk, phone, number, 1);
+    CHECK(stored(brokers) == 0);
+    desk.send("32 r s'x' k6 'hello'");
+    brokers.settle();
+    CHECK(desk.take().empty());
+    pass(brokers, 15);
+    brokers.settle();
+    CHECK(desk.take().empty());
+    pass(brokers, 17);
+    brokers.settle();
+    CHECK(desk.take() == hex(wire("40 r2 k6")));
+    CHECK(stored(brokers) == 1);
+}
+
+TEST_CASE("a client has to wait when too much of its own is not answered") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    PlainClient other(brokers, "other");
+    arrive(phone, "x");
+    phone.lose_connection();
+    desk.connect(true);
+    other.connect(true);
+    brokers.settle();
+    const auto awaits = [&](PlainClient& client) {
+        return brokers->broker(0).awaits_answers(*client.link().session);
+    };
+    SUBCASE("of many small messages") {
+        for (int number = 1; number <= 256; ++number) {
+            CHECK_FALSE(awaits(desk));
+            desk.send("32 r s'x' k" + std::to_string(number) + " 'hello'");
+        }
+    }
+    SUBCASE("of few large ones") {
+        for (int number = 1; number <= 5; ++number) {
+            CHECK_FALSE(awaits(desk));
+            desk.send("32 r s'x' k" + std::to_string(number) + " 'x'*220000");
+        }
+    }
+    CHECK(awaits(desk));
+    CHECK_FALSE(awaits(other));
+    brokers.settle();
+    CHECK_FALSE(awaits(desk));
+    desk.send("32 r s'x' k1 'hello'");
+    desk.lose_connection();
+    desk.connect(true);
+    CHECK_FALSE(awaits(desk));
+}
+
+TEST_CASE("who has too much unanswered is read on when it is answered") {
+    const TemporaryFolder folder;
+    StoppedClock clock;
+    Gateway gateway([&](Config& config) { config.data = folder.path("data"); });
+    Conversation phone(gateway);
+    phone.send("10 r s'MQTT' 04 00 k60 s'phone'").expect("20 r2 00 00");
+    phone.send("82 r k1 s'x' 01").expect("90 r k1 01");
+    Conversation desk(gateway);
+    desk.login("desk");
+    std::string messages;
+    for (int number = 1; number <= 257; ++number)
+        messages += "32 r s'x' k" + std::to_string(number) + " 'hello' | ";
+    desk.send(messages + "c0 r0");
+    for (int number = 1; number <= 256; ++number)
+        phone.expect("32 r s'x' k" + std::to_string(number) + " 'hello'");
+    gateway.settle();
+    CHECK(desk.silent());  // nor is its ping read
+    for (int number = 1; number <= 256; ++number) phone.send("40 r2 k" + std::to_string(number));
+    for (int number = 1; number <= 256; ++number) desk.expect("40 r2 k" + std::to_string(number));
+    gateway.pass(clock, 10);
+    desk.expect("d0 r0");
+    phone.expect("32 r s'x' k257 'hello'");
+    phone.send("40 r2 k257");
+    desk.expect("40 r2 k257");
+}

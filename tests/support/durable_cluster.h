@@ -1,0 +1,120 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "protocol/decode.h"
+#include "server/base/hash.h"
+#include "tests/support/broker_cluster.h"
+#include "tests/support/faulty_vfs.h"
+#include "tests/support/pumped_ledger.h"
+#include "tests/support/quiet_log.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/wire.h"
+
+namespace pulsegate {
+
+/// Brokers with a real store, which commits when the test says so. In a crash all else is lost.
+class DurableCluster {
+public:
+    explicit DurableCluster(unsigned shards = 1) : shards_(shards) { start(); }
+    ~DurableCluster() { cluster_.reset(); }
+
+    BrokerCluster* operator->() { return cluster_.get(); }
+    BrokerCluster& operator*() { return *cluster_; }
+    FaultyDisk& disk() { return disk_; }
+
+    /// Whatever shards have sent to one another, and to themselves, arrives.
+    void deliver() {
+        while (cluster_->has_messages()) {
+            static_cast<void>(cluster_->deliver(cluster_->pairs_with_messages().front()));
+            cluster_->end_turn();
+        }
+    }
+    void deliver(BrokerCluster::Pair pair) {
+        static_cast<void>(cluster_->deliver(pair));
+        cluster_->end_turn();
+    }
+    /// Commits what was handed in, and nothing more.
+    void commit() { ledger_->commit(true); }
+    void settle() {
+        do {
+            deliver();
+            commit();
+        } while (cluster_->has_messages());
+    }
+    void crash() {
+        disk_.fail_at(disk_.steps() + 1, FaultyDisk::Fault::kill);
+        cluster_.reset();
+        ledger_.reset();
+        disk_.restart();
+        start();
+    }
+
+private:
+    void start() {
+        using namespace std::chrono_literals;
+        ledger_ =
+            std::make_unique<PumpedLedger>(SqliteLedger::Options{.folder = folder_.path("data"),
+                                                                 .patience = 0ms,
+                                                                 .first_pause = 1ms,
+                                                                 .vfs = disk_.vfs()},
+                                           disk_);
+        cluster_ = std::make_unique<BrokerCluster>(BrokerSettings(), shards_, ledger_.get());
+        ledger_->end_start();
+    }
+
+    const QuietLog quiet_;
+    const unsigned shards_;
+    const TemporaryFolder folder_;
+    FaultyDisk disk_;
+    std::unique_ptr<PumpedLedger> ledger_;
+    std::unique_ptr<BrokerCluster> cluster_;
+};
+
+/// A client of MQTT 3.1.1, which is its own user, in packet notation.
+class PlainClient {
+public:
+    PlainClient(DurableCluster& cluster, std::string name)
+        : cluster_(cluster), name_(std::move(name)) {}
+
+    /// Over another connection than before.
+    void connect(bool clean) {
+        KeptLink& link = links_.emplace_back(home_shard(name_, cluster_->shards()));
+        cluster_->adopt(link);
+        const std::string bytes =
+            wire("10 r s'MQTT' 04 " + std::string(clean ? "02" : "00") + " k60 s'" + name_ + "'");
+        const auto decoded = decode(as_bytes(bytes), Version::v3_1_1, Sender::client);
+        home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {}, cluster_->now);
+        cluster_->end_turn();
+    }
+    void send(std::string_view notation) {
+        const std::string bytes = wire(notation);
+        const auto decoded = decode(as_bytes(bytes), Version::v3_1_1, Sender::client);
+        home().handle(*link().session, std::get<Packet>(decoded), cluster_->now);
+        cluster_->end_turn();
+    }
+    void lose_connection() {
+        link().end({Cause::connection_lost, Reason::success, "lost"});
+        cluster_->end_turn();
+    }
+    /// What has come since the last call.
+    std::string take() { return hex(std::exchange(link().bytes, {})); }
+    KeptLink& link() { return links_.back(); }
+
+private:
+    Broker& home() { return cluster_->broker(link().shard); }
+
+    DurableCluster& cluster_;
+    const std::string name_;
+    std::list<KeptLink> links_;
+};
+
+}  // namespace pulsegate

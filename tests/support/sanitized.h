@@ -1,0 +1,13 @@
+#pragma once
+
+namespace pulsegate {
+
+/// Is this a sanitizer's build? It takes several times as long for each step, and looks for other
+/// faults than the release: a sample of what is tried very often will do.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+}  // namespace pulsegate
