@@ -136,7 +136,7 @@ struct Contender {
           admin(admin_port),
           port(free_port()),
           peer(port, 0, [&] { serve(port); }) {}
-    ~Contender() { remove_mosquitto_file(port); }
+    ~Contender() { remove_files(port); }
 
     double stored() const { return admin ? metric(admin, "pulsegate_store_messages_total") : 0; }
 

@@ -2,9 +2,12 @@
 // mosquitto and beside a bare epoll loop that answers the same bytes, the least any server can do.
 //
 //     keepalive-bench [--clients N] [--rate PINGS/S] [--seconds S] [--rounds N]
+//                     [--subscribe 1] [--syscalls 1] [--json FILE]
 //                     [--pulsegate PATH]... [--mosquitto PATH]
 //
-// Several builds of Pulsegate can be compared with one another.
+// Several builds of Pulsegate can be compared with one another. --subscribe gives each client a
+// subscription to a topic of its own. --syscalls has perf count the server's system calls in a
+// round of its own, for it slows them down.
 //
 // All peers are up with all their clients, the servers on CPU 0, the clients on CPU 1, and they
 // take turns: one second each, round after round, because times vary with whatever else the machine
@@ -20,7 +23,7 @@
 #include <numeric>
 #include <random>
 
-#include "tests/bench/peer.h"
+#include "tests/bench/bare.h"
 
 using namespace pulsegate::bench;
 
@@ -31,6 +34,8 @@ using Clock = std::chrono::steady_clock;
 struct Options : CommonOptions {
     std::uint32_t clients = 15'000;
     double rate = 20'000;
+    bool subscribe = false;
+    bool syscalls = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -39,58 +44,26 @@ Options parse(int argc, char** argv) {
     const KnownOptions known{
         {"--clients", [&](auto text) { options.clients = static_cast<unsigned>(std::atoi(text)); }},
         {"--rate", [&](auto text) { options.rate = std::atof(text); }},
+        {"--subscribe", [&](auto text) { options.subscribe = std::atoi(text) != 0; }},
+        {"--syscalls", [&](auto text) { options.syscalls = std::atoi(text) != 0; }},
     };
     read_options(argc, argv, options, known);
     return options;
 }
 
-/// A CONNACK for a CONNECT, a PINGRESP for each PINGREQ, and nothing else.
-void serve_barely(std::uint16_t port) {
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    const int on = 1;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const auto address = loopback(1, port);
-    if (bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) return;
-    listen(listener, 4096);
-    const int epoll = epoll_create1(0);
-    const auto watch = [epoll](int socket) {
-        epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);
-    };
-    watch(listener);
-    std::array<epoll_event, 128> events;
-    std::array<char, 4096> input;
-    while (true) {
-        const int ready = epoll_wait(epoll, events.data(), events.size(), -1);
-        for (int i = 0; i < ready; ++i) {
-            const int socket = events[static_cast<std::size_t>(i)].data.fd;
-            if (socket == listener) {
-                const int client = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK);
-                if (client < 0) continue;
-                setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-                watch(client);
-                continue;
-            }
-            const auto size = recv(socket, input.data(), input.size(), 0);
-            if (size <= 0) {
-                close(socket);
-                continue;
-            }
-            if (input[0] == '\x10') {
-                send(socket, "\x20\x02\x00\x00", 4, MSG_NOSIGNAL);
-                continue;
-            }
-            for (auto left = size; left >= 2; left -= 2) send(socket, "\xD0\x00", 2, MSG_NOSIGNAL);
-        }
-    }
-}
-
 /// Clients that log in and then ping on schedule.
 class Clients {
 public:
-    Clients(std::uint32_t count, std::uint16_t port) : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    Clients(std::uint32_t count, std::uint16_t port, bool subscribe)
+        : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
         for (std::uint32_t i = 0; i < count; ++i) {
-            sockets_.push_back(log_in(i, port, fmt::format("client-{:06}", i)));
+            const auto name = fmt::format("client-{:06}", i);
+            sockets_.push_back(log_in(i, port, name));
+            if (subscribe) {
+                const auto request = subscribe_packet("inbox/" + name, 1);
+                send(sockets_.back(), request.data(), request.size(), MSG_NOSIGNAL);
+                read_exactly(sockets_.back(), 5);
+            }
             epoll_event event{.events = EPOLLIN, .data = {.fd = sockets_.back()}};
             epoll_ctl(epoll_, EPOLL_CTL_ADD, sockets_.back(), &event);
         }
@@ -155,25 +128,34 @@ using PingDriver = Driver<Order, std::uint64_t>;
 
 /// A broker with all its clients logged in.
 struct Contender {
-    Contender(std::string title, std::uint32_t clients,
+    Contender(std::string title, const Options& options,
               const std::function<void(std::uint16_t port)>& serve)
         : name(std::move(title)), port(free_port()), peer(port, 0, [&] { serve(port); }) {
         const double memory_before = peer.memory();
         const double cpu_before = peer.cpu();
-        driver = std::make_unique<PingDriver>([clients, own_port = port] {
-            const auto pinging = std::make_shared<Clients>(clients, own_port);
+        const auto clients = options.clients;
+        driver = std::make_unique<PingDriver>([&options, own_port = port] {
+            const auto pinging =
+                std::make_shared<Clients>(options.clients, own_port, options.subscribe);
             return
                 [pinging](const Order& order) { return pinging->ping(order.rate, order.seconds); };
         });
         login = (peer.cpu() - cpu_before) / clients * 1e6;
         memory = (peer.memory() - memory_before) / clients;
     }
-    ~Contender() { remove_mosquitto_file(port); }
+    ~Contender() { remove_files(port); }
 
     double ping(const Options& options) const {
         const double before = peer.cpu();
         const auto pings = driver->carry_out({options.rate, options.seconds});
         return (peer.cpu() - before) / static_cast<double>(pings) * 1e6;
+    }
+
+    /// System calls for a ping.
+    double count_syscalls(const Options& options) const {
+        const SyscallCount count(peer.pid());
+        const auto pings = driver->carry_out({options.rate, options.seconds});
+        return count.finish() / static_cast<double>(pings);
     }
 
     const std::string name;
@@ -190,11 +172,11 @@ void run(const Options& options) {
     pin_to(1);
     std::vector<std::unique_ptr<Contender>> contenders;
     const auto enter = [&](const std::string& name, const auto& serve) {
-        contenders.push_back(std::make_unique<Contender>(name, options.clients, serve));
+        contenders.push_back(std::make_unique<Contender>(name, options, serve));
     };
     enter("bare epoll loop", serve_barely);
     for (const auto& binary : options.pulsegate)
-        enter(binary, [&](std::uint16_t port) { execute_pulsegate(binary, port); });
+        enter(binary, [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); });
     if (access(options.mosquitto.c_str(), X_OK) == 0)
         enter("mosquitto", [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); });
     else
@@ -215,6 +197,16 @@ void run(const Options& options) {
                    quantile(contender->pings, 0.5), quantile(contender->ratios, 0.5),
                    quantile(contender->ratios, 0.25), quantile(contender->ratios, 0.75),
                    contender->login, contender->memory);
+    Figures figures;
+    for (const auto& contender : contenders) {
+        figures["ping"][contender->name] = contender->pings;
+        figures["idle bytes"][contender->name] = {contender->memory};
+        if (!options.syscalls) continue;
+        const double calls = contender->count_syscalls(options);
+        figures["system calls of a ping"][contender->name] = {calls};
+        fmt::print("{}: {:.2f} system calls for a ping\n", contender->name, calls);
+    }
+    if (!options.json.empty()) write_json(options.json, figures);
 }
 
 }  // namespace

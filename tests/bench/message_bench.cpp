@@ -1,7 +1,8 @@
-// What a message and a login cost a broker: Pulsegate beside mosquitto, CPU time of the server.
+// What a message and a login cost a broker, CPU time of the server: Pulsegate beside mosquitto and
+// beside a bare epoll loop that does the same on the wire.
 //
 //     message-bench [--pairs N] [--room N] [--seconds S] [--rounds N]
-//                   [--pulsegate PATH]... [--mosquitto PATH]
+//                   [--events on] [--json FILE] [--pulsegate PATH]... [--mosquitto PATH]
 //
 // One to one: each of the pairs' publishers keeps a few messages of 64 bytes under way to its
 // subscriber. Room: one publisher, and all others subscribe. A delivery includes all that belongs
@@ -11,7 +12,7 @@
 #include <map>
 #include <memory>
 
-#include "tests/bench/peer.h"
+#include "tests/bench/bare.h"
 
 using namespace pulsegate::bench;
 
@@ -101,7 +102,7 @@ private:
 struct Contender {
     Contender(std::string title, const std::function<void(std::uint16_t port)>& serve)
         : name(std::move(title)), port(free_port()), peer(port, 0, [&] { serve(port); }) {}
-    ~Contender() { remove_mosquitto_file(port); }
+    ~Contender() { remove_files(port); }
 
     const std::string name;
     const std::uint16_t port;
@@ -166,9 +167,10 @@ void measure_logins(Contender& contender, const Options& options) {
 void run(const Options& options) {
     pin_to(1);
     std::vector<std::unique_ptr<Contender>> contenders;
+    contenders.push_back(std::make_unique<Contender>("bare epoll loop", serve_barely));
     for (const auto& binary : options.pulsegate)
         contenders.push_back(std::make_unique<Contender>(
-            binary, [&](std::uint16_t port) { execute_pulsegate(binary, port); }));
+            binary, [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); }));
     if (access(options.mosquitto.c_str(), X_OK) == 0)
         contenders.push_back(std::make_unique<Contender>(
             "mosquitto", [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); }));
@@ -188,6 +190,11 @@ void run(const Options& options) {
         for (const auto& [what, costs] : contender->costs) fmt::print("{:>22.2f}", median(costs));
     }
     fmt::print("\n");
+    if (options.json.empty()) return;
+    Figures figures;
+    for (const auto& contender : contenders)
+        for (const auto& [what, costs] : contender->costs) figures[what][contender->name] = costs;
+    write_json(options.json, figures);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -47,7 +48,29 @@ struct CommonOptions {
     int rounds = 7;
     std::vector<std::string> pulsegate{};
     std::string mosquitto = "/usr/sbin/mosquitto";
+    std::string json{};   ///< the file for all figures; "": none
+    bool events = false;  ///< Pulsegate writes each change of presence to a file
 };
+
+/// What was measured, by what it is and of whom, round by round.
+using Figures = std::map<std::string, std::map<std::string, std::vector<double>>>;
+
+/// {"what":{"whom":[1.5,...],...},...}; names have no characters to escape.
+inline void write_json(const std::string& path, const Figures& figures) {
+    std::ofstream out(path);
+    const char* next_what = "{";
+    for (const auto& [what, measured] : figures) {
+        out << std::exchange(next_what, ",") << '"' << what << "\":";
+        const char* next_whom = "{";
+        for (const auto& [whom, values] : measured) {
+            out << std::exchange(next_whom, ",") << '"' << whom << "\":[";
+            for (std::size_t i = 0; i < values.size(); ++i) out << (i ? "," : "") << values[i];
+            out << ']';
+        }
+        out << '}';
+    }
+    out << "}\n";
+}
 
 /// What to do with the text behind each option.
 using KnownOptions = std::map<std::string_view, std::function<void(const char*)>>;
@@ -59,6 +82,8 @@ inline void read_options(int argc, char** argv, CommonOptions& common, KnownOpti
         {"--rounds", [&](auto text) { common.rounds = std::atoi(text); }},
         {"--pulsegate", [&](auto text) { common.pulsegate.emplace_back(text); }},
         {"--mosquitto", [&](auto text) { common.mosquitto = text; }},
+        {"--json", [&](auto text) { common.json = text; }},
+        {"--events", [&](auto text) { common.events = std::string_view(text) == "on"; }},
     });
     for (int i = 1; i < argc; i += 2) {
         const auto found = known.find(argv[i]);
@@ -163,6 +188,8 @@ public:
     double resident() const { return read_number("status", "VmRSS:") * 1024; }
     double most_resident() const { return read_number("status", "VmHWM:") * 1024; }
 
+    pid_t pid() const { return pid_; }
+
     /// Bytes that it had written to disk.
     double written() const { return read_number("io", "write_bytes:"); }
 
@@ -177,6 +204,46 @@ private:
     }
 
     pid_t pid_;
+};
+
+/// Counts the system calls of a process with perf, which needs the right to trace it.
+class SyscallCount {
+public:
+    explicit SyscallCount(pid_t process) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) < 0) fail("pipe failed");
+        pid_ = fork();
+        if (pid_ == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            const auto target = std::to_string(process);
+            execlp("perf", "perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "-p",
+                   target.c_str(), nullptr);
+            _exit(127);
+        }
+        close(ends[1]);
+        end_ = ends[0];
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));  // until it counts
+    }
+    SyscallCount(const SyscallCount&) = delete;
+    SyscallCount& operator=(const SyscallCount&) = delete;
+    ~SyscallCount() { close(end_); }
+
+    /// How many there were; to be called once.
+    double finish() const {
+        kill(pid_, SIGINT);
+        char said[1024];
+        std::string all;
+        for (ssize_t size; (size = read(end_, said, sizeof said)) > 0;)
+            all.append(said, static_cast<std::size_t>(size));
+        waitpid(pid_, nullptr, 0);
+        if (all.empty() || std::isdigit(static_cast<unsigned char>(all[0])) == 0)
+            fail("perf can't count system calls: " + all);
+        return std::atof(all.c_str());
+    }
+
+private:
+    int end_ = -1;
+    pid_t pid_ = -1;
 };
 
 /// The clients of one peer, in a process of their own: each has its own limit on open files, so all
@@ -246,10 +313,28 @@ inline void execute(const std::vector<std::string>& command) {
     execvp(arguments[0], arguments.data());
 }
 
-inline void execute_pulsegate(const std::string& binary, std::uint16_t port) {
-    execute({binary, "--listen", fmt::format("mqtt://127.0.0.1:{}", port), "--listen",
-             "http://127.0.0.1:0", "--data", "none", "--shards", "1", "--log-level", "error",
-             "--max-message-rate", "0", "--max-byte-rate", "0"});
+inline std::string events_file(std::uint16_t port) {
+    return fmt::format("/tmp/pulsegate-bench-events-{}", port);
+}
+
+inline void execute_pulsegate(const std::string& binary, std::uint16_t port, bool events = false) {
+    std::vector<std::string> command{binary,
+                                     "--listen",
+                                     fmt::format("mqtt://127.0.0.1:{}", port),
+                                     "--listen",
+                                     "http://127.0.0.1:0",
+                                     "--data",
+                                     "none",
+                                     "--shards",
+                                     "1",
+                                     "--log-level",
+                                     "error",
+                                     "--max-message-rate",
+                                     "0",
+                                     "--max-byte-rate",
+                                     "0"};
+    if (events) command.insert(command.end(), {"--events", events_file(port)});
+    execute(command);
 }
 
 /// Debian's mosquitto with nothing to slow it down: no log, no limits, and persistence only if it
@@ -268,8 +353,10 @@ inline void execute_mosquitto(const std::string& binary, std::uint16_t port,
     execute({binary, "-c", file});
 }
 
-inline void remove_mosquitto_file(std::uint16_t port) {
+/// What the brokers of this port have left.
+inline void remove_files(std::uint16_t port) {
     std::filesystem::remove(fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port));
+    std::filesystem::remove(events_file(port));
 }
 
 /// A string as MQTT writes it.
