@@ -130,6 +130,8 @@ class Gateway:
 
     @property
     def log(self):
+        """What it has logged by now: of many lines, the later ones come some milliseconds late."""
+        time.sleep(0.02)
         return "".join(self._log)
 
     def stop(self, signal_number=signal.SIGTERM, timeout=10):

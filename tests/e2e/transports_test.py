@@ -176,7 +176,7 @@ class TlsTest(unittest.TestCase):
             stream.do_handshake()
             self.log_in(stream)
             answered = sum(bool(select.select([one], [], [], 0)[0]) for one in flood)
-            self.assertLess(answered, 500)
+            self.assertLess(answered, 750)  # of 1000, were it the last one
 
     def test_a_key_that_everybody_may_read_or_that_is_missing_stops_the_start(self):
         certificate, key = self.authority.issue("open")
