@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,10 +18,10 @@
 #include "server/base/url.h"
 #include "server/data_store.h"
 #include "server/http/await_result.h"
+#include "server/http/message_json.h"
 #include "server/limits/admission.h"
 #include "server/session/delayed_terms.h"
 #include "server/session/stored_will.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -34,122 +32,39 @@ using boost::beast::http::verb;
 
 namespace {
 
-constexpr std::size_t most_in_a_request = 10'000;
-constexpr std::size_t bytes_in_a_request = 16 * 1024 * 1024;
 constexpr std::size_t most_in_a_page = 1000;
 constexpr std::size_t usual_page = 100;
 
-/// What is wrong with a request.
-class Mistake : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
 // -- from JSON --
 
-/// One message of a POST, with its members by name.
-class Members {
-public:
-    explicit Members(const json::value& value) {
-        if (!value.is_object()) throw Mistake("a message is a JSON object");
-        object_ = &value.get_object();
-        constexpr std::string_view known[] = {"topic",   "topics",         "in",    "at",
-                                              "payload", "payload_base64", "qos",   "retain",
-                                              "user",    "name",           "expiry"};
-        for (const auto& member : *object_)
-            if (std::ranges::find(known, std::string_view(member.key())) == std::end(known))
-                throw Mistake(
-                    fmt::format("'{}' is no member of a message", std::string_view(member.key())));
-    }
-
-    const json::value* find(std::string_view name) const { return object_->if_contains(name); }
-
-    std::optional<std::string> text(std::string_view name) const {
-        const auto* value = find(name);
-        if (!value) return std::nullopt;
-        if (!value->is_string()) throw Mistake(fmt::format("'{}' is no string", name));
-        return std::string(value->get_string());
-    }
-    std::optional<std::uint64_t> count(std::string_view name, std::uint64_t most) const {
-        const auto* value = find(name);
-        if (!value) return std::nullopt;
-        boost::system::error_code error;
-        const auto count = value->to_number<std::uint64_t>(error);
-        if (error || count > most)
-            throw Mistake(fmt::format("'{}' is no number from 0 to {}", name, most));
-        return count;
-    }
-    bool flag(std::string_view name) const {
-        const auto* value = find(name);
-        if (value && !value->is_bool()) throw Mistake(fmt::format("'{}' is no boolean", name));
-        return value && value->get_bool();
-    }
-
-private:
-    const json::object* object_ = nullptr;
-};
-
-std::vector<std::string> topics_of(const Members& members) {
-    std::vector<std::string> topics;
-    if (auto one = members.text("topic")) topics.push_back(*std::move(one));
-    if (const auto* many = members.find("topics")) {
-        if (!many->is_array()) throw Mistake("'topics' is no list");
-        for (const auto& each : many->get_array()) {
-            if (!each.is_string()) throw Mistake("'topics' has more than strings");
-            topics.emplace_back(each.get_string());
-        }
-    }
-    if (topics.empty()) throw Mistake("it has no 'topic', and no 'topics'");
-    return topics;
-}
-
-void check_topic(const std::string& topic, const BrokerSettings& settings) {
-    if (!is_topic_name(topic) || topic.size() > settings.max_topic_length)
-        throw Mistake(fmt::format("'{}' is no topic that can be published to", topic));
-    if (reserved_topic(topic)) throw Mistake(fmt::format("the topic '{}' is reserved", topic));
-}
-
-std::string payload_of(const Members& members) {
-    const auto encoded = members.text("payload_base64");
-    if (!encoded) return members.text("payload").value_or("");
-    if (members.find("payload")) throw Mistake("it has both 'payload' and 'payload_base64'");
-    auto decoded = from_base64(*encoded);
-    if (!decoded) throw Mistake("'payload_base64' is no Base64");
-    return *std::move(decoded);
-}
-
-std::int64_t due_of(const Members& members) {
+std::int64_t due_of(const MessageMembers& members) {
     constexpr std::uint64_t latest = 0xffffffff;
     const WallMillis time = calendar_time(monotonic_now());
     const auto delay = members.count("in", latest);
     const auto date = members.count("at", latest);
     if (delay.has_value() == date.has_value())
-        throw Mistake("it needs 'in', a number of seconds, or 'at', a Unix time");
+        throw BadRequest("it needs 'in', a number of seconds, or 'at', a Unix time");
     const auto due = delay ? due_after(*delay, time) : due_at(*date, time);
-    if (!due) throw Mistake("it is due after the year 2106");
+    if (!due) throw BadRequest("it is due after the year 2106");
     return *due;
 }
 
 /// What a request is made into, as it grows.
 struct Batch {
     std::vector<PutDelayed> puts{};
-    std::size_t bytes = 0;
-
-    /// Before anything is copied for them.
-    void make_room(std::size_t messages, std::size_t bytes_each) {
-        if (messages > most_in_a_request - puts.size())
-            throw Mistake(fmt::format("more than {} messages", most_in_a_request));
-        bytes += messages * bytes_each;
-        if (bytes > bytes_in_a_request)
-            throw Mistake(fmt::format("more than {} bytes of messages", bytes_in_a_request));
-    }
+    RequestRoom room{};
 };
 
 /// One for each topic, without its number.
 void add_messages(Batch& batch, const json::value& value, const BrokerSettings& settings) {
-    const Members members(value);
-    const auto topics = topics_of(members);
+    constexpr std::string_view known[] = {"topic",   "topics",         "in",    "at",
+                                          "payload", "payload_base64", "qos",   "retain",
+                                          "user",    "name",           "expiry"};
+    const MessageMembers members(value, known);
+    const auto topics = members.texts("topic", "topics");
+    if (topics.empty()) throw BadRequest("it has no 'topic', and no 'topics'");
     const auto due = due_of(members);
-    Message message{.topic = {}, .payload = payload_of(members), .properties = {}};
+    Message message{.topic = {}, .payload = members.payload(), .properties = {}};
     message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
     message.retain = members.flag("retain") && settings.retain_available;
     const auto flags = will_flags(message);
@@ -157,15 +72,13 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
     const auto user = members.text("user").value_or("");
     const auto name = members.text("name");
     if (!valid_utf8(user) || !valid_utf8(name.value_or("")))
-        throw Mistake("'user' or 'name' has control characters");
-    if (name && topics.size() > 1) throw Mistake("a 'name' is for one topic");
+        throw BadRequest("'user' or 'name' has control characters");
+    if (name && topics.size() > 1) throw BadRequest("a 'name' is for one topic");
     if (name && !is_delay_name(*name))
-        throw Mistake("'name' is empty, a number, longer than 256 bytes, or has + or #");
-    batch.make_room(topics.size(), message.cost() + user.size() + name.value_or("").size());
+        throw BadRequest("'name' is empty, a number, longer than 256 bytes, or has + or #");
+    batch.room.take(topics.size(), message.cost() + user.size() + name.value_or("").size());
     for (const auto& topic : topics) {
-        check_topic(topic, settings);
-        if (topic.size() + message.payload.size() > settings.max_packet_size)
-            throw Mistake("it is larger than max-packet-size");
+        check_publishable(topic, message.payload, message.properties, settings);
         PutDelayed put{.id = delayed_id(due, 0), .flags = flags};
         if (expiry) put.message_expiry = static_cast<std::uint32_t>(*expiry);
         put.user = user;
@@ -178,23 +91,8 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
 }
 
 Batch messages_in(std::string_view body, const BrokerSettings& settings) {
-    boost::system::error_code error;
-    const auto parsed = json::parse(body, error);
-    if (error) throw Mistake(fmt::format("the body is no JSON: {}", error.message()));
     Batch batch;
-    if (!parsed.is_array()) {
-        add_messages(batch, parsed, settings);
-        return batch;
-    }
-    std::size_t index = 0;
-    try {
-        for (const auto& value : parsed.get_array()) {
-            add_messages(batch, value, settings);
-            ++index;
-        }
-    } catch (const Mistake& mistake) {
-        throw Mistake(fmt::format("message {} of the list: {}", index, mistake.what()));
-    }
+    for_each_message(body, [&](const json::value& value) { add_messages(batch, value, settings); });
     return batch;
 }
 
@@ -230,7 +128,7 @@ std::optional<std::string> value_of(std::string_view query, std::string_view key
     const auto encoded = query_value(query, key);
     if (!encoded) return std::nullopt;
     auto decoded = percent_decoded(*encoded);
-    if (!decoded) throw Mistake(fmt::format("{} is not percent-encoded UTF-8", key));
+    if (!decoded) throw BadRequest(fmt::format("{} is not percent-encoded UTF-8", key));
     return decoded;
 }
 
@@ -238,13 +136,13 @@ std::optional<std::uint64_t> number_of(std::string_view query, std::string_view 
     const auto text = value_of(query, key);
     if (!text) return std::nullopt;
     const auto found = decimal_number(*text);
-    if (!found) throw Mistake(fmt::format("{} is no number", key));
+    if (!found) throw BadRequest(fmt::format("{} is no number", key));
     return found;
 }
 
 std::uint64_t id_of(const ApiRequest& request) {
     const auto id = decimal_number(request.name);
-    if (id.value_or(0) == 0) throw Mistake("the path ends with the number of a delayed message");
+    if (id.value_or(0) == 0) throw BadRequest("the path ends with the number of a delayed message");
     return *id;
 }
 
@@ -298,7 +196,7 @@ awaitable<ApiReply> add(const ApiContext& api, std::string_view body) {
     auto& puts = batch.puts;
     auto all = api.store.ledger().delayed_total(std::nullopt);
     all.messages += puts.size() - std::min<std::size_t>(puts.size(), 1);
-    all.bytes += batch.bytes;
+    all.bytes += batch.room.bytes();
     if (const auto refusal = delayed_limit_reached(api.settings, all, std::nullopt))
         co_return api_refusal(status::insufficient_storage, refusal->why);
     for (PutDelayed& put : puts)
@@ -372,7 +270,7 @@ awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
     auto user = value_of(request.query, "user");
     auto name = value_of(request.query, "name");
     if (!user)
-        throw Mistake(
+        throw BadRequest(
             "nothing named: add the number to the path, or ?user=alice&name=order-17, "
             "or ?user=alice for all of hers");
     if (!name) co_return co_await cancel_all(api, std::move(user));
@@ -381,33 +279,22 @@ awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
     co_return co_await cancel(api, std::move(which));
 }
 
-/// What `work` replies, or what is wrong with the request.
-awaitable<ApiReply> or_mistake(awaitable<ApiReply> work) {
-    std::string mistake;
-    try {
-        co_return co_await std::move(work);
-    } catch (const Mistake& wrong) {
-        mistake = wrong.what();
-    }
-    co_return api_refusal(status::bad_request, mistake);
-}
-
 }  // namespace
 
 awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_mistake(add(api, request.body));
+    return or_bad_request(add(api, request.body));
 }
 
 awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_mistake(show_page(api, request));
+    return or_bad_request(show_page(api, request));
 }
 
 awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_mistake(show(api, request));
+    return or_bad_request(show(api, request));
 }
 
 awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_mistake(remove(api, request));
+    return or_bad_request(remove(api, request));
 }
 
 }  // namespace pulsegate

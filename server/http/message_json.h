@@ -1,0 +1,74 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/api_message.h"
+#include "server/message.h"
+
+namespace pulsegate {
+
+struct BrokerSettings;
+
+/// What is wrong with a request; the reply is 400.
+class BadRequest : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// What `work` replies, or what is wrong with the request.
+boost::asio::awaitable<ApiReply> or_bad_request(boost::asio::awaitable<ApiReply> work);
+
+/// A message in a request, with its members by name. It throws BadRequest if one is not as it
+/// should be, and it refers to the JSON.
+class MessageMembers {
+public:
+    /// `known`: the names that it may have.
+    MessageMembers(const boost::json::value& value, std::span<const std::string_view> known);
+
+    const boost::json::value* find(std::string_view name) const {
+        return object_->if_contains(name);
+    }
+    std::optional<std::string> text(std::string_view name) const;
+    std::optional<std::uint64_t> count(std::string_view name, std::uint64_t most) const;
+    bool flag(std::string_view name) const;
+    /// Of the string `one` and the list of strings `many`, those that are there.
+    std::vector<std::string> texts(std::string_view one, std::string_view many) const;
+    /// `payload`, or `payload_base64` decoded.
+    std::string payload() const;
+
+private:
+    const boost::json::object* object_ = nullptr;
+};
+
+/// What the messages of one request may be together.
+class RequestRoom {
+public:
+    /// Throws BadRequest if there is none; to be asked before anything is copied for them.
+    void take(std::size_t messages, std::size_t bytes_each);
+    std::size_t bytes() const { return bytes_; }
+
+private:
+    std::size_t messages_ = 0;
+    std::size_t bytes_ = 0;
+};
+
+/// Throws BadRequest unless the API may publish this.
+void check_publishable(std::string_view topic, std::string_view payload,
+                       std::string_view properties, const BrokerSettings& settings);
+
+/// Calls `add` with the message that is the body, or with each of the list that it is. Throws
+/// BadRequest, with the number of the message that is wrong.
+void for_each_message(std::string_view body,
+                      const std::function<void(const boost::json::value&)>& add);
+
+}  // namespace pulsegate
