@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/packet.h"
 #include "server/base/counters.h"
@@ -94,6 +95,11 @@ public:
     bool awaits_answers(const Session& session) const { return sender_.awaits_answers(session); }
     /// The link's backlog has become empty.
     void drained(Session& session, Millis now);
+
+    /// A message of the admin API, see Publishing.
+    void publish(Message message, OnPublished published, Millis now) {
+        publishing_.publish(std::move(message), std::move(published), now);
+    }
 
     // Messages of other shards.
 

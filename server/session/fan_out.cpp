@@ -123,7 +123,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
     visit_recipients(*message, publisher, owner, now, visit);
     if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
-    unfinished_.add(message, std::move(later), message->stamp == 0 ? DebtRef() : debts.debt());
+    unfinished_.add(message, std::move(later), debts.debt());
 }
 
 void FanOut::go_on(Millis now) {
@@ -154,7 +154,7 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    sender_.enqueue(session, delivery, encoder, now, debts);
+    debts.count(sender_.enqueue(session, delivery, encoder, now, debts));
 }
 
 /// Calls `visit(const Recipient&)` once for each session that is to get the message.

@@ -55,12 +55,13 @@ void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Bu
 
 // -- messages --
 
-void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
+Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
                            Millis now, DebtSource& debts) {
     thread_.assert_here();
     if (delivery.qos == QoS::at_most_once) {
-        if (session.is_greeted()) send_publish(session, delivery, 0, false, encoder, now);
-        return;
+        const bool is_sent =
+            session.is_greeted() && send_publish(session, delivery, 0, false, encoder, now);
+        return is_sent ? Fate::sent : Fate::dropped;
     }
     Exchanges& exchanges = session.state.exchanges();
     if (!session.is_greeted() || exchanges.must_wait(session.terms.receive_maximum))
@@ -68,8 +69,9 @@ void PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     auto& sent = exchanges.send(waiting_, delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
     const auto packet_id = sent.packet_id;
-    if (!send_publish(session, sent.delivery, packet_id, false, encoder, now))
-        exchanges.discard(packet_id);
+    if (send_publish(session, sent.delivery, packet_id, false, encoder, now)) return Fate::sent;
+    exchanges.discard(packet_id);
+    return Fate::dropped;
 }
 
 /// False if the message is not sent: it has expired, or exceeds the client's Maximum Packet Size.
@@ -219,7 +221,7 @@ void PacketSender::drop(const Delivery& delivery) {
 
 // -- queue --
 
-void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
+Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
     Exchanges& exchanges = session.state.exchanges();
     const auto cost = delivery.cost();
     const auto full = [&] {
@@ -230,16 +232,17 @@ void PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
                 outbox->queued_bytes() + cost > settings_.max_queued_bytes);
     };
     while (full())
-        if (!make_room(session, delivery)) return;
+        if (!make_room(session, delivery)) return Fate::dropped;
     const Outbox* outbox = exchanges.outbox();
     const bool grows = outbox && outbox->queued() > 0;
     const bool is_short =
         session.state.owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
-    if (grows && is_short && !make_room(session, delivery)) return;
+    if (grows && is_short && !make_room(session, delivery)) return Fate::dropped;
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
     exchanges.enqueue(waiting_, stored);
     leave_to_store();
+    return Fate::queued;
 }
 
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones

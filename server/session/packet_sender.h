@@ -37,7 +37,7 @@ public:
     /// Sends the delivery, or queues it until the client's window has room or the client
     /// reconnects. QoS 0 is never queued. What is for a stored session is stored, unless the client
     /// acknowledges it soon; `debts` says who waits for that.
-    void enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
+    Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
                  DebtSource& debts);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
@@ -121,7 +121,7 @@ private:
     static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
     static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
     void call_store_overdue(Millis due);
-    void wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
+    Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool make_room(Session& session, const Delivery& delivery);
     void drop(const Session& session, const QueuedMessage& message);

@@ -60,6 +60,16 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     acknowledge(session, publish, refusal, receipt.close());
 }
 
+void Publishing::publish(Message message, OnPublished published, Millis now) {
+    if (message.qos != QoS::at_most_once && journal_.is_refused())
+        return published({.refused = true});
+    ++counters_.messages_in;
+    PendingReceipt receipt(receipts_);
+    fan_out_.publish(std::move(message), nullptr, now, &receipt);
+    const ReceiptId id = receipt.close();
+    receipts_.report(id, receipt.reach(), std::move(published));
+}
+
 void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,
                        Millis now) {
     const bool is_answered = publish.qos != QoS::at_most_once;

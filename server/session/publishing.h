@@ -37,6 +37,10 @@ public:
     void receive(Session& session, const Publish& publish, Millis now);
     void receive(Session& session, const Pubrel& pubrel);
 
+    /// Publishes a message of the admin API, and calls `published` on this thread when it is safe
+    /// for all who are to get it, or when it is known that it is not.
+    void publish(Message message, OnPublished published, Millis now);
+
 private:
     std::optional<std::string_view> topic_of(Session& session, const Publish& publish);
     bool set_alias(Session& session, std::uint16_t alias, std::string_view topic);

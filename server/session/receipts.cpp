@@ -38,6 +38,15 @@ void Receipts::then(ReceiptId receipt, LastStep last_step) {
     receipts_.at(receipt)->last_step = std::move(last_step);
 }
 
+void Receipts::report(ReceiptId receipt, const Reach& here, OnPublished published) {
+    thread_.assert_here();
+    if (receipt == 0) receipt = open();
+    Receipt& opened = *receipts_.at(receipt);
+    opened.published = std::move(published);
+    opened.reach += here;
+    settle(receipt);
+}
+
 void Receipts::settle(unsigned shard, ReceiptPart part) {
     if (closed_) return;
     thread_.assert_here();
@@ -45,6 +54,7 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
     const auto found = receipts_.find(part.receipt);
     Receipt& settled = *found->second;
     settled.is_refused |= part.refused;
+    settled.reach += part.reach;
     Collected& collected = settled.collected;
     if (!part.receivers.empty()) collected.shards.push_back(part.from);
     std::move(part.receivers.begin(), part.receivers.end(),
@@ -57,7 +67,10 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
     }
     Session* const session = settled.session;
     if (session) return send_ready(*session);
+    const OnPublished published = std::move(settled.published);
+    const Published what{settled.is_refused, settled.reach};
     receipts_.erase(found);
+    if (published) published(what);
 }
 
 /// Sends the answers up to the first that has to wait.

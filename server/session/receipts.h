@@ -13,6 +13,7 @@
 #include "protocol/encode.h"
 #include "server/base/owner_thread.h"
 #include "server/session/broker_host.h"
+#include "server/session/reach.h"
 #include "server/session/shard_messages.h"
 #include "server/session/shard_place.h"
 
@@ -34,6 +35,13 @@ struct Collected {
 /// what was collected.
 using LastStep = std::function<void(const DebtRef&, Collected)>;
 
+/// What became of a message whose publisher is not a client.
+struct Published {
+    bool refused = false;  ///< by the store: not all are sure to get it
+    Reach reach{};
+};
+using OnPublished = std::function<void(const Published&)>;
+
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -45,6 +53,8 @@ struct Receipt
     bool is_refused = false;     ///< a part was: the store does not take it
     std::size_t charge = 0;      ///< to the client
     LastStep last_step{};
+    OnPublished published{};  ///< if no client is to be answered
+    Reach reach{};            ///< of the parts that are settled
     Collected collected{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
@@ -82,6 +92,9 @@ public:
     }
 
     void then(ReceiptId receipt, LastStep last_step);
+    /// Instead of `answer`: closes the receipt, and calls `published` when all parts are settled.
+    /// `here`: what the message had reached on this shard when the receipt was closed.
+    void report(ReceiptId receipt, const Reach& here, OnPublished published);
 
     /// One part is settled, of a receipt of this shard or of another.
     void settle(unsigned shard, ReceiptPart part);
@@ -143,13 +156,14 @@ public:
     }
     ~Debt() {
         if (collected_ != 0 && receivers_.empty()) here_.stop_collecting(collected_);
-        here_.settle(shard_, {receipt_, refused_, here_.shard(), std::move(receivers_)});
+        here_.settle(shard_, {receipt_, refused_, here_.shard(), std::move(receivers_), reach_});
     }
     Debt(const Debt&) = delete;
     Debt& operator=(const Debt&) = delete;
 
     /// The store does not take it.
     void refuse() { refused_ = true; }
+    void count(Fate fate) { reach_.count(fate); }
 
     bool collects() const { return collected_ != 0; }
     void collect(Receiver receiver) { receivers_.push_back(std::move(receiver)); }
@@ -160,6 +174,7 @@ private:
     const ReceiptId receipt_;
     const Stamp collected_;
     bool refused_ = false;
+    Reach reach_;
     std::vector<Receiver> receivers_;
 };
 
@@ -180,6 +195,9 @@ public:
     /// Null: each shard stores it.
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
+    void count(Fate fate) { reach_.count(fate); }
+    /// Of the message on this shard, but for receivers that are left to later turns.
+    const Reach& reach() const { return reach_; }
     /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
     ReceiptId close();
 
@@ -190,10 +208,11 @@ private:
     ReceiptId id_ = 0;
     MessageRef collected_;
     bool collects_all_ = false;
+    Reach reach_;
     DebtRef debt_;
 };
 
-/// Who is told that a message is safe, if anybody is.
+/// Who is told that a message is safe, and what became of it, if anybody is.
 class DebtSource {
 public:
     DebtSource() = default;
@@ -202,6 +221,12 @@ public:
 
     /// May be null.
     DebtRef debt() { return pending_ ? pending_->debt() : debt_; }
+    void count(Fate fate) {
+        if (pending_)
+            pending_->count(fate);
+        else if (debt_)
+            debt_->count(fate);
+    }
 
 private:
     PendingReceipt* pending_ = nullptr;

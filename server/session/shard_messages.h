@@ -11,6 +11,7 @@
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/presence.h"
+#include "server/session/reach.h"
 #include "server/session/session_id.h"
 #include "server/store/unit.h"
 
@@ -56,6 +57,7 @@ struct ReceiptPart {
     bool refused;
     unsigned from;
     std::vector<Receiver> receivers{};  ///< for whom the message is to be stored
+    Reach reach{};                      ///< of the message on that shard
 };
 
 /// To the shards that have named receivers of a message: it is stored for all of them.

@@ -91,6 +91,8 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
                       .share = choice.share};
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
     delivery.owner = owner;
+    const bool waits = !choice.connected && delivery.qos != QoS::at_most_once;
+    debts.count(choice.connected ? Fate::sent : waits ? Fate::queued : Fate::dropped);
     sender_.store_for(choice.owner, delivery, debts, now);
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
     const DebtRef debt = choice.owner != 0 ? debts.debt() : DebtRef();

@@ -24,7 +24,10 @@ namespace pulsegate {
 /// Brokers with a real store, which commits when the test says so. In a crash all else is lost.
 class DurableCluster {
 public:
-    explicit DurableCluster(unsigned shards = 1) : shards_(shards) { start(); }
+    explicit DurableCluster(unsigned shards = 1, const BrokerSettings& settings = {})
+        : shards_(shards), settings_(settings) {
+        start();
+    }
     ~DurableCluster() { cluster_.reset(); }
 
     BrokerCluster* operator->() { return cluster_.get(); }
@@ -67,12 +70,13 @@ private:
                                                                  .first_pause = 1ms,
                                                                  .vfs = disk_.vfs()},
                                            disk_);
-        cluster_ = std::make_unique<BrokerCluster>(BrokerSettings(), shards_, ledger_.get());
+        cluster_ = std::make_unique<BrokerCluster>(settings_, shards_, ledger_.get());
         ledger_->end_start();
     }
 
     const QuietLog quiet_;
     const unsigned shards_;
+    const BrokerSettings settings_;
     const TemporaryFolder folder_;
     FaultyDisk disk_;
     std::unique_ptr<PumpedLedger> ledger_;
