@@ -8,6 +8,7 @@
 #include "server/http/delayed.h"
 #include "server/http/health.h"
 #include "server/http/metrics.h"
+#include "server/http/publish.h"
 #include "server/http/retained.h"
 #include "server/http/users.h"
 #include "server/http/wheel.h"
@@ -18,7 +19,8 @@ using boost::beast::http::verb;
 
 namespace {
 
-constexpr std::size_t most_delayed_bytes = 4 * 1024 * 1024;
+/// Of a list of messages.
+constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 
 constexpr Route routes[] = {
     {.path = "/healthz", .methods = {{verb::get, show_health}}, .access = Route::Access::anybody},
@@ -30,14 +32,17 @@ constexpr Route routes[] = {
     {.path = "/api/v1/bans", .methods = {{verb::get, show_bans}, {verb::delete_, lift_ban}}},
     {.path = "/api/v1/retained", .methods = {{verb::delete_, erase_retained}}},
     {.path = "/api/v1/backup", .methods = {{verb::post, back_up}}},
+    {.path = "/api/v1/publish",
+     .methods = {{verb::post, publish}},
+     .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed",
      .methods = {{verb::get, list_delayed},
                  {verb::post, add_delayed},
                  {verb::delete_, cancel_delayed}},
-     .most_body_bytes = most_delayed_bytes},
+     .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed/{id}",
      .methods = {{verb::get, show_delayed}, {verb::delete_, cancel_delayed}},
-     .most_body_bytes = most_delayed_bytes},
+     .most_body_bytes = most_list_bytes},
 };
 
 boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiRequest&) {

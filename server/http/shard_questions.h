@@ -56,6 +56,11 @@ public:
         return ask_one(home_of(user), std::move(question));
     }
 
+    /// Has the shard where the user is at home do it, in a turn of its own.
+    void send_home(std::string_view user, Shard::Task task) const {
+        shards_[home_of(user)]->send(std::move(task));
+    }
+
     /// The status of all shards; nothing if one of them does not answer in time.
     boost::asio::awaitable<std::optional<std::vector<ShardStatus>>> status() const;
 
