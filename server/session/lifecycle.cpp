@@ -1,7 +1,5 @@
 #include "server/session/lifecycle.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,62 +8,7 @@
 
 namespace pulsegate {
 
-namespace {
-
-/// Sessions that end in one turn of the loop, possibly with a will; the others wait for the next
-/// turn.
-constexpr int sessions_a_turn = 64;
-
-/// A user with more than this may be asked for it, however few others there are.
-constexpr std::size_t unfair = 64 * 1024 * 1024;
-
-/// And nobody with less, when the memory of the whole process is short.
-constexpr std::size_t worth_ending = 8 * 1024 * 1024;
-
-/// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
-/// which count for each queue that they are in.
-struct Holder {
-    User* user = nullptr;
-    std::size_t bytes = 0;
-    unsigned holders = 0;  ///< users who take anything
-};
-
-std::size_t bytes_in_memory(const User& user) {
-    std::size_t sum = user.kept;
-    for (const Device& device : user.devices) {
-        const auto& session = static_cast<const Session&>(device);
-        if (const Outbox* outbox = session.state.exchanges().outbox())
-            sum += outbox->bytes_in_memory();
-        if (!session.link) sum += sizeof(Session) + session.client.size();
-    }
-    return sum;
-}
-
-/// Of all that waits for the user's clients.
-std::size_t bytes_waiting(const User& user) {
-    std::size_t sum = 0;
-    for (const Device& device : user.devices)
-        if (const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox())
-            sum += outbox->queued_bytes();
-    return sum;
-}
-
-/// The one who has been so for longest, of two with as much.
-Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const User&)) {
-    Holder largest;
-    presence.visit({}, SIZE_MAX, [&](User& user) {
-        const auto bytes = bytes_held(user);
-        largest.holders += bytes > 0;
-        if (bytes > largest.bytes) {
-            largest.user = &user;
-            largest.bytes = bytes;
-        }
-        return true;
-    });
-    return largest;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
                      Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
@@ -430,51 +373,6 @@ bool Lifecycle::expire(Millis now) {
     const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
     make_room_in_store(now);
     return make_room(now) || more_due;
-}
-
-void Lifecycle::make_room_in_store(Millis now) {
-    constexpr Millis until_it_shows = 5000;
-    if (!memory_.is_store_full() || now < next_room_in_store_) return;
-    const auto holder = largest_holder(presence_, bytes_waiting);
-    if (holder.bytes <= worth_ending) return;
-    next_room_in_store_ = now + until_it_shows;
-    end_largest(*holder.user, "max-data-bytes is exceeded, and most waits for its user", now);
-}
-
-/// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
-/// fair share. True if there is more to do.
-bool Lifecycle::make_room(Millis now) {
-    const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
-    const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
-    const bool exceeded = memory_.exceeded();
-    if (!exceeded && !sessions_.over_budget(queued)) return false;
-    const auto holder = largest_holder(presence_, bytes_in_memory);
-    const auto equal_share =
-        settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
-    const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
-    if (holder.bytes <= fair) return false;
-    end_largest(*holder.user,
-                exceeded ? "memory-budget is exceeded, and its user takes most"
-                         : "persistent-session-bytes is exceeded, and its user takes most",
-                now);
-    if (exceeded) malloc_trim(0);  // or the allocator would keep it, and the next user pay as well
-    return !exceeded;              // which is measured once a second
-}
-
-/// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
-/// with their connections.
-void Lifecycle::end_largest(User& user, const char* why, Millis now) {
-    int left = sessions_a_turn;
-    for (auto next = user.devices.begin(); next != user.devices.end() && left > 0; --left) {
-        auto& session = static_cast<Session&>(*next++);
-        ++counters_.sessions_over_quota;
-        if (!session.link) {
-            end_disconnected(session, why, now);
-            continue;
-        }
-        session.state.set_expiry(0);
-        session.disconnect(Reason::quota_exceeded, why);
-    }
 }
 
 void Lifecycle::end_disconnected(Session& session, const char* why, Millis now) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,6 +56,10 @@ public:
     [[nodiscard]] bool expire(Millis now);
 
 private:
+    /// Sessions that end in one turn of the loop, possibly with a will; the others wait for the
+    /// next turn.
+    static constexpr std::size_t sessions_a_turn = 64;
+
     void refuse(Link& link, const Connect& connect, const Refusal& refusal);
     std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
     bool is_full(const User& user, std::string_view client) const;
