@@ -18,6 +18,7 @@
 #include "server/base/url.h"
 #include "server/data_store.h"
 #include "server/http/await_result.h"
+#include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/limits/admission.h"
 #include "server/session/delayed_terms.h"

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "server/auth/base64.h"
+#include "server/http/bad_request.h"
 #include "server/session/settings.h"
 #include "server/topics.h"
 
 namespace pulsegate {
 
 namespace json = boost::json;
-using boost::asio::awaitable;
 
 namespace {
 
@@ -22,16 +22,6 @@ constexpr std::size_t most_in_a_request = 10'000;
 constexpr std::size_t bytes_in_a_request = 16 * 1024 * 1024;
 
 }  // namespace
-
-awaitable<ApiReply> or_bad_request(awaitable<ApiReply> work) {
-    std::string mistake;
-    try {
-        co_return co_await std::move(work);
-    } catch (const BadRequest& wrong) {
-        mistake = wrong.what();
-    }
-    co_return api_refusal(boost::beast::http::status::bad_request, mistake);
-}
 
 MessageMembers::MessageMembers(const json::value& value, std::span<const std::string_view> known) {
     if (!value.is_object()) throw BadRequest("a message is a JSON object");

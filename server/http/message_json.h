@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstddef>
@@ -8,25 +7,15 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "server/http/api_message.h"
 #include "server/message.h"
 
 namespace pulsegate {
 
 struct BrokerSettings;
-
-/// What is wrong with a request; the reply is 400.
-class BadRequest : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-/// What `work` replies, or what is wrong with the request.
-boost::asio::awaitable<ApiReply> or_bad_request(boost::asio::awaitable<ApiReply> work);
 
 /// A message in a request, with its members by name. It throws BadRequest if one is not as it
 /// should be, and it refers to the JSON.

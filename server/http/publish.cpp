@@ -16,6 +16,7 @@
 
 #include "protocol/utf8.h"
 #include "server/http/await_result.h"
+#include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/http/shard_questions.h"
 #include "server/limits/admission.h"
