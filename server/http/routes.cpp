@@ -5,6 +5,7 @@
 
 #include "server/http/backup.h"
 #include "server/http/bans.h"
+#include "server/http/clients.h"
 #include "server/http/delayed.h"
 #include "server/http/health.h"
 #include "server/http/metrics.h"
@@ -30,6 +31,8 @@ constexpr Route routes[] = {
     {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
     {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
     {.path = "/api/v1/bans", .methods = {{verb::get, show_bans}, {verb::delete_, lift_ban}}},
+    {.path = "/api/v1/clients",
+     .methods = {{verb::get, show_clients}, {verb::delete_, evict_clients}}},
     {.path = "/api/v1/retained", .methods = {{verb::delete_, erase_retained}}},
     {.path = "/api/v1/backup", .methods = {{verb::post, back_up}}},
     {.path = "/api/v1/publish",

@@ -304,7 +304,8 @@ bool LoginFlow::awaits_connack(const Login& login) {
 
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {
     const bool broken = ending.cause == Cause::connection_lost || ending.cause == Cause::kicked;
-    if (!broken && ending.cause != Cause::logout) return;
+    const bool evicted = ending.reason == Reason::administrative_action;
+    if (evicted || (!broken && ending.cause != Cause::logout)) return;
     const bool banned = broken ? client_limits_.broke_off(session.user.name, session.client, now)
                                : client_limits_.logged_out(session.user.name, session.client, now);
     if (!banned) return;

@@ -168,6 +168,13 @@ void Broker::erase(Retained::Erasure& erasure, Millis now) {
 
 // -- state, for the admin API and metrics --
 
+ClientDescriptions Broker::clients(std::string_view user, const std::optional<std::string>& client,
+                                   std::size_t most) const {
+    thread_.assert_here();
+    const User* const known = presence_.find(user);
+    return known ? describe_clients(*known, client, most) : ClientDescriptions();
+}
+
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {
     thread_.assert_here();
     const User* user = presence_.find(name);

@@ -15,6 +15,7 @@
 #include "server/routing/router.h"
 #include "server/session/authorizations.h"
 #include "server/session/broker_host.h"
+#include "server/session/client_description.h"
 #include "server/session/delayed_publishing.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
@@ -131,10 +132,16 @@ public:
         lifecycle_.announce_shutdown(now);
     }
 
-    // State, for the admin API and metrics.
+    // For the admin API and metrics.
+
+    /// Throws clients out, a bounded number of them.
+    Evicted evict(const Eviction& eviction, Millis now) { return lifecycle_.evict(eviction, now); }
 
     /// The user's presence as JSON, if this shard knows the user.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
+    /// See `describe_clients`.
+    ClientDescriptions clients(std::string_view user, const std::optional<std::string>& client,
+                               std::size_t most) const;
     const Presence& presence() const { return presence_; }
     const Retained& retained() const { return retained_; }
     /// Deletes retained messages of this shard, a page of them.

@@ -375,6 +375,30 @@ bool Lifecycle::expire(Millis now) {
     return make_room(now) || more_due;
 }
 
+/// Connected clients come first, and have gone when the turn has ended.
+Evicted Lifecycle::evict(const Eviction& eviction, Millis now) {
+    constexpr const char* why = "the admin API has thrown it out";
+    Evicted evicted;
+    User* const user = presence_.find(eviction.user);
+    if (!user) return evicted;
+    evicted.sessions = user->sessions;
+    for (auto next = user->devices.begin(); next != user->devices.end();) {
+        if (evicted.clients() >= sessions_a_turn) break;
+        auto& session = static_cast<Session&>(*next++);
+        const bool is_meant = !eviction.client || *eviction.client == session.client;
+        if (session.is_inbox() || !is_meant) continue;
+        evicted.ended += eviction.ends_sessions;
+        if (session.link) {
+            ++evicted.disconnected;
+            if (eviction.ends_sessions) session.state.set_expiry(0);
+            session.disconnect(Reason::administrative_action, why);
+        } else if (eviction.ends_sessions) {
+            end_disconnected(session, why, now);
+        }
+    }
+    return evicted;
+}
+
 void Lifecycle::end_disconnected(Session& session, const char* why, Millis now) {
     const Outbox* const outbox = session.state.exchanges().outbox();
     const auto waiting = outbox ? outbox->queued() + outbox->interrupted() : 0;

@@ -11,6 +11,7 @@
 #include "server/session/connect_agreement.h"
 #include "server/session/delayed_publishing.h"
 #include "server/session/ended_sessions.h"
+#include "server/session/eviction.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
@@ -46,6 +47,10 @@ public:
 
     /// The client's connection has ended.
     void end(Session& session, const Ending& ending, Millis now);
+
+    /// Disconnects clients, and ends sessions if asked, a bounded number of them: what is left is
+    /// for another turn.
+    Evicted evict(const Eviction& eviction, Millis now);
 
     /// Publishes that all users are offline, because the gateway stops; connections are still open,
     /// so that subscribers receive it.
