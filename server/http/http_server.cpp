@@ -103,6 +103,7 @@ Response response_to(const Request& request, ApiReply reply) {
     response.set(http::field::content_type, reply.content_type);
     response.set(http::field::cache_control, "no-store");
     response.keep_alive(request.keep_alive());
+    if (!reply.body.ends_with('\n')) reply.body += '\n';  // or it would share a line with a prompt
     // For HEAD too: the length of GET's body (RFC 9110, 8.6).
     response.content_length(reply.body.size());
     if (request.method() != http::verb::head) response.body() = std::move(reply.body);
