@@ -1,7 +1,9 @@
 #include "server/http/routes.h"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <optional>
+#include <utility>
 
 #include "server/http/backup.h"
 #include "server/http/bans.h"
@@ -9,6 +11,7 @@
 #include "server/http/delayed.h"
 #include "server/http/health.h"
 #include "server/http/metrics.h"
+#include "server/http/openapi.h"
 #include "server/http/publish.h"
 #include "server/http/retained.h"
 #include "server/http/users.h"
@@ -23,10 +26,14 @@ namespace {
 /// Of a list of messages.
 constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 
+boost::asio::awaitable<ApiReply> show_index(const ApiContext& api, const ApiRequest& request);
+
 constexpr Route routes[] = {
     {.path = "/healthz", .methods = {{verb::get, show_health}}, .access = Route::Access::anybody},
     {.path = "/readyz", .methods = {{verb::get, show_readiness}}, .access = Route::Access::anybody},
     {.path = "/metrics", .methods = {{verb::get, show_metrics}}},
+    {.path = "/api/v1", .methods = {{verb::get, show_index}}},
+    {.path = "/api/v1/openapi.json", .methods = {{verb::get, show_openapi}}},
     {.path = "/api/v1/wheel", .methods = {{verb::get, show_wheel}}},
     {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
     {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
@@ -48,8 +55,17 @@ constexpr Route routes[] = {
      .most_body_bytes = most_list_bytes},
 };
 
+boost::asio::awaitable<ApiReply> show_index(const ApiContext&, const ApiRequest&) {
+    boost::json::array resources;
+    for (const Route& route : routes)
+        resources.push_back(
+            boost::json::object{{"path", route.path}, {"methods", route.allowed()}});
+    co_return api_reply({{"openapi", "/api/v1/openapi.json"}, {"resources", std::move(resources)}});
+}
+
 boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiRequest&) {
-    co_return api_refusal(boost::beast::http::status::not_found, "no such resource");
+    co_return api_refusal(boost::beast::http::status::not_found,
+                          "no such resource: GET /api/v1 names all");
 }
 
 constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing}}};

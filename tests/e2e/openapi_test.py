@@ -1,0 +1,145 @@
+"""The API as its OpenAPI document describes it: the same resources, and answers of the stated shape."""
+
+import contextlib
+import json
+import re
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from gateway import Gateway
+
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+
+
+class OpenApiTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.gateway = self.enterContext(Gateway("--data", self.folder / "data"))
+        self.document = self.ask("GET", "/api/v1/openapi.json")[1]
+
+    def ask(self, method, target, body=None):
+        """Status, and the JSON or text of the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        url = f"http://127.0.0.1:{self.gateway.http_port}{target}"
+        try:
+            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=30)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with contextlib.closing(answer):
+            text = answer.read().decode()
+            self.assertTrue(text.endswith("\n"))
+            is_json = answer.headers["Content-Type"] == "application/json"
+            return answer.status, json.loads(text) if is_json else text
+
+    def resolved(self, schema):
+        while "$ref" in schema:
+            where = self.document
+            for step in schema["$ref"].removeprefix("#/").split("/"):
+                where = where[step]
+            schema = where
+        return schema
+
+    def check(self, value, schema, where):
+        schema = self.resolved(schema)
+        self.assertIsInstance(value, TYPES[schema["type"]], where)
+        if "enum" in schema:
+            self.assertIn(value, schema["enum"], where)
+        if schema["type"] == "array":
+            for each in value:
+                self.check(each, schema["items"], where + "[]")
+        if "properties" in schema:
+            self.assertLessEqual(set(schema["required"]), set(value), where)
+            for name, member in value.items():
+                self.assertIn(name, schema["properties"], where)
+                self.check(member, schema["properties"][name], f"{where}.{name}")
+
+    def path_of(self, target):
+        path = target.partition("?")[0]
+        exact = path if path in self.document["paths"] else None
+        return exact or next(p for p in self.document["paths"] if re.fullmatch(re.sub(r"{\w+}", "[^/]+", p), path))
+
+    def test_it_describes_all_resources_and_no_others(self):
+        status, index = self.ask("GET", "/api/v1")
+        self.assertEqual(status, 200)
+        served = {one["path"]: set(one["methods"].lower().split(", ")) - {"head"} for one in index["resources"]}
+        self.assertEqual(served, {path: set(methods) for path, methods in self.document["paths"].items()})
+
+    def test_references_lead_somewhere(self):
+        text = json.dumps(self.document)
+        for reference in set(re.findall(r'"\$ref": "([^"]+)"', text)):
+            self.resolved({"$ref": reference})
+
+    def test_answers_are_as_it_says(self):
+        self.gateway.connect("phone", username="bob", clean=False).subscribe("room/#", qos=1)
+        later = {"topic": "room/x", "in": 1000, "payload_base64": "/w==", "user": "bob", "name": "n", "expiry": 5}
+        _, said = self.ask("POST", "/api/v1/delayed", later)
+        number = said["delayed"][0]["id"]
+        backup = {"file": str(self.folder / "backup.db")}
+        asked = set()
+        for method, target, body, expected in (
+                ("GET", "/healthz", None, 200),
+                ("GET", "/readyz", None, 200),
+                ("GET", "/metrics", None, 200),
+                ("GET", "/api/v1", None, 200),
+                ("GET", "/api/v1/openapi.json", None, 200),
+                ("GET", "/api/v1/wheel", None, 200),
+                ("GET", "/api/v1/users?ids=bob,dave", None, 200),
+                ("GET", "/api/v1/users?ids=dave", None, 404),
+                ("GET", "/api/v1/users", None, 400),
+                ("GET", "/api/v1/users/bob", None, 200),
+                ("GET", "/api/v1/users/dave", None, 404),
+                ("GET", "/api/v1/users/%FF", None, 400),
+                ("GET", "/api/v1/clients?user=bob", None, 200),
+                ("GET", "/api/v1/clients?user=bob&client=phone", None, 200),
+                ("GET", "/api/v1/clients", None, 400),
+                ("GET", "/api/v1/clients?user=dave", None, 404),
+                ("POST", "/api/v1/publish", [{"topic": "room/x"}, {"inbox": "eve"}], 200),
+                ("POST", "/api/v1/publish", {"topic": "presence/bob"}, 400),
+                ("DELETE", "/api/v1/clients?user=bob&sessions=end", None, 200),
+                ("DELETE", "/api/v1/clients?user=bob&clinet=phone", None, 400),
+                ("DELETE", "/api/v1/clients?user=dave", None, 404),
+                ("GET", "/api/v1/bans", None, 200),
+                ("DELETE", "/api/v1/bans", None, 400),
+                ("DELETE", "/api/v1/bans?address=10.0.0.7", None, 404),
+                ("DELETE", "/api/v1/retained?filter=x", None, 200),
+                ("DELETE", "/api/v1/retained", None, 400),
+                ("GET", f"/api/v1/delayed/{number}", None, 200),
+                ("POST", "/api/v1/delayed", later, 200),
+                ("POST", "/api/v1/delayed", {"topic": "room/x"}, 400),
+                ("GET", "/api/v1/delayed", None, 200),
+                ("GET", "/api/v1/delayed?limit=x", None, 400),
+                ("GET", f"/api/v1/delayed/{number}", None, 404),  # another one has taken its name
+                ("GET", "/api/v1/delayed/x", None, 400),
+                ("DELETE", "/api/v1/delayed/1", None, 404),
+                ("DELETE", "/api/v1/delayed?user=bob", None, 200),
+                ("DELETE", "/api/v1/delayed", None, 400),
+                ("POST", "/api/v1/backup", backup, 200),
+                ("POST", "/api/v1/backup", backup, 409),
+                ("POST", "/api/v1/backup", {"file": "here"}, 400)):
+            with self.subTest(f"{method} {target}: {expected}"):
+                status, said = self.ask(method, target, body)
+                self.assertEqual(status, expected, said)
+                path = self.path_of(target)
+                asked.add((method.lower(), path))
+                content = self.document["paths"][path][method.lower()]["responses"][str(status)]["content"]
+                kind = "text/plain" if isinstance(said, str) else "application/json"
+                self.check(said, content[kind]["schema"], target)
+        described = {(method, path) for path, methods in self.document["paths"].items() for method in methods}
+        self.assertEqual(described - asked, set())
+
+    def test_what_it_says_of_a_request_is_what_is_taken(self):
+        message = self.document["components"]["schemas"]["Message"]["properties"]
+        values = {"string": "x", "integer": 1, "boolean": False, "array": ["x"], "object": {"x": "y"}}
+        body = {name: values[schema["type"]] for name, schema in message.items() if name != "payload_base64"}
+        status, said = self.ask("POST", "/api/v1/publish", body)
+        self.assertEqual(status, 200, said)
+        self.assertEqual(len(said["published"]), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
