@@ -83,6 +83,7 @@ TEST_CASE("a shared subscription counts for one") {
     for (PlainClient& client : scene.clients) client.lose_connection();
     scene.brokers.settle();
     check(scene.reach_of("x", QoS::at_least_once), 0, 1);
+    check(scene.reach_of("x", QoS::at_most_once), 0, 0);
 }
 
 TEST_CASE("receivers who are left to later turns are counted as well") {

@@ -12,16 +12,18 @@
 namespace pulsegate {
 
 /// Calls `ask` with a function that any thread may call with the result, once, and waits for it as
-/// long as it takes.
+/// long as it takes, or until the deadline: then it returns `Result()`.
 template <class Result, class Ask>
-boost::asio::awaitable<Result> await_result(boost::asio::io_context& io, Ask& ask) {
+boost::asio::awaitable<Result> await_result(
+    boost::asio::io_context& io, Ask& ask,
+    boost::asio::steady_timer::time_point deadline = boost::asio::steady_timer::time_point::max()) {
     struct Waiting {
-        explicit Waiting(boost::asio::io_context& context)
-            : timer(context, boost::asio::steady_timer::time_point::max()) {}
+        Waiting(boost::asio::io_context& context, boost::asio::steady_timer::time_point until)
+            : timer(context, until) {}
         boost::asio::steady_timer timer;
         Result result{};
     };
-    const auto waiting = std::make_shared<Waiting>(io);
+    const auto waiting = std::make_shared<Waiting>(io, deadline);
     ask([&io, waiting](Result result) {
         boost::asio::post(io, [waiting, result = std::move(result)]() mutable {
             waiting->result = std::move(result);
@@ -31,7 +33,7 @@ boost::asio::awaitable<Result> await_result(boost::asio::io_context& io, Ask& as
     boost::system::error_code cancelled;
     co_await waiting->timer.async_wait(
         boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
-    co_return std::move(waiting->result);
+    co_return std::exchange(waiting->result, {});
 }
 
 }  // namespace pulsegate

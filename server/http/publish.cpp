@@ -6,6 +6,7 @@
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,6 +34,11 @@ namespace {
 /// Messages of a request that shards are busy with at a time: each may have very many receivers.
 constexpr std::size_t most_under_way = 256;
 
+constexpr std::size_t longest_text = 0xFFFF;  // MQTT 5.0, 1.5.4
+
+/// Then the disk has been standing still, and the connection is wanted for other requests.
+constexpr std::chrono::seconds patience{10};
+
 using Orders = std::vector<std::shared_ptr<Message>>;
 using Results = std::vector<Published>;
 
@@ -43,7 +49,7 @@ std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSe
     for (const auto& user : members.texts("inbox", "inboxes")) {
         if (!settings.inbox) throw BadRequest("there are no inboxes: the setting inbox is off");
         if (user.empty() || !valid_utf8(user))
-            throw BadRequest("a user's name is empty or has control characters");
+            throw BadRequest("a user's name is empty or has a null character");
         topics.push_back(inbox_topic(user));
     }
     if (topics.empty()) throw BadRequest("it has no 'topic', 'topics', 'inbox' or 'inboxes'");
@@ -54,8 +60,9 @@ std::string properties_of(const MessageMembers& members) {
     PropertyList list;
     const auto add = [&](const json::value* value, auto put) {
         if (!value) return;
-        if (!value->is_string() || !valid_utf8(value->get_string()))
-            throw BadRequest("'content_type' or a property is no text");
+        if (!value->is_string() || value->get_string().size() > longest_text ||
+            !valid_utf8(value->get_string()))
+            throw BadRequest("'content_type' or a property is no text, or longer than 65535 bytes");
         put(std::string_view(value->get_string()));
     };
     add(members.find("content_type"),
@@ -65,7 +72,8 @@ std::string properties_of(const MessageMembers& members) {
     if (!properties->is_object()) throw BadRequest("'properties' is no object");
     for (const auto& property : properties->get_object()) {
         const std::string_view key = property.key();
-        if (!valid_utf8(key)) throw BadRequest("the name of a property has control characters");
+        if (!valid_utf8(key) || key.size() > longest_text)
+            throw BadRequest("a property's name has a null character, or more than 65535 bytes");
         add(&property.value(), [&](std::string_view text) { list.add_user(key, text); });
     }
     return std::move(list).take();
@@ -115,6 +123,7 @@ void send_to_shard(const ApiContext& api, const std::shared_ptr<Message>& messag
         });
 }
 
+/// Nothing if it takes too long.
 awaitable<Results> publish_some(const ApiContext& api, std::span<std::shared_ptr<Message>> orders) {
     struct UnderWay {
         explicit UnderWay(std::size_t count) : results(count), left(count) {}
@@ -129,14 +138,16 @@ awaitable<Results> publish_some(const ApiContext& api, std::span<std::shared_ptr
                 if (--under_way->left == 0) answer(std::move(under_way->results));
             });
     };
-    co_return co_await await_result<Results>(api.io, ask);
+    co_return co_await await_result<Results>(api.io, ask,
+                                             std::chrono::steady_clock::now() + patience);
 }
 
 json::object description_of(std::string topic, const Published& published) {
     const Reach& reach = published.reach;
     json::object one{{"topic", std::move(topic)}, {"sent", reach.sent}, {"queued", reach.queued}};
     if (reach.dropped > 0) one["dropped"] = reach.dropped;
-    if (published.refused) one["error"] = "not stored";
+    if (published.not_retained) one["retained"] = false;
+    if (published.refused) one["error"] = "not stored, or not yet";
     return one;
 }
 
@@ -151,15 +162,19 @@ awaitable<ApiReply> publish_all(const ApiContext& api, std::string_view body) {
         left = left.subspan(now.size());
         std::vector<std::string> topics;
         for (const auto& message : now) topics.push_back(message->topic);
-        const Results results = co_await publish_some(api, now);
+        Results results = co_await publish_some(api, now);
+        const bool in_time = !results.empty();
+        if (!in_time) results.assign(topics.size(), {.refused = true});
         for (std::size_t i = 0; i < results.size(); ++i) {
             done.push_back(description_of(std::move(topics[i]), results[i]));
             refused |= results[i].refused;
         }
+        if (!in_time) break;
     }
     json::object answer{{"published", std::move(done)}};
     if (!refused) co_return api_reply(answer);
-    answer["error"] = "the disk is in trouble: publish again those that have an error";
+    answer["error"] =
+        "the disk is in trouble: publish again what has an error or is not in the list";
     auto reply = api_reply(answer);
     reply.status = status::service_unavailable;
     co_return reply;

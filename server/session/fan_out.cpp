@@ -28,7 +28,7 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router,
       counters_(counters),
       host_(host) {}
 
-void FanOut::publish(Message message, const Session* publisher, Millis now,
+bool FanOut::publish(Message message, const Session* publisher, Millis now,
                      PendingReceipt* receipt) {
     const bool retained = message.retain && settings_.retain_available;
     if (message.retain && !retained)
@@ -50,6 +50,7 @@ void FanOut::publish(Message message, const Session* publisher, Millis now,
     if (retained) retained_.keep(shared, now);
     if (retained && journal_.is_on()) store_retained(shared, receipt, now);
     route(shared, publisher, now, receipt);
+    return !shared->not_kept;
 }
 
 /// The publisher's shard does it for all.
@@ -120,7 +121,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
-    visit_recipients(*message, publisher, owner, now, visit);
+    if (!visit_recipients(*message, publisher, owner, now, visit)) debts.count(Fate::dropped);
     if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt());
@@ -157,9 +158,10 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     debts.count(sender_.enqueue(session, delivery, encoder, now, debts));
 }
 
-/// Calls `visit(const Recipient&)` once for each session that is to get the message.
+/// Calls `visit(const Recipient&)` once for each session that is to get the message. False: it is
+/// for an inbox, and there is no room for one.
 template <class Visit>
-void FanOut::visit_recipients(const Message& message, const Session* publisher,
+bool FanOut::visit_recipients(const Message& message, const Session* publisher,
                               const std::optional<std::string>& owner, Millis now, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
@@ -170,9 +172,10 @@ void FanOut::visit_recipients(const Message& message, const Session* publisher,
                         message.retain && match.retain_as_published, match.identifiers});
     });
     if (user) visit_devices(*user, message, declined ? publisher : nullptr, visit);
-    if (!owner || message.qos == QoS::at_most_once) return;
-    if (Session* inbox = inboxes_.receiver(*owner, user, message, now))
-        visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
+    if (!owner || message.qos == QoS::at_most_once) return true;
+    const auto [inbox, has_room] = inboxes_.receiver(*owner, user, message, now);
+    if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
+    return has_room;
 }
 
 /// The user's sessions that don't get the message by a subscription of their own.

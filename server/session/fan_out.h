@@ -30,8 +30,9 @@ public:
            BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
-    /// if there is one, is settled when the message is safe for all who are to get it.
-    void publish(Message message, const Session* publisher, Millis now,
+    /// if there is one, is settled when the message is safe for all who are to get it. False: it
+    /// should be retained, and is not.
+    bool publish(Message message, const Session* publisher, Millis now,
                  PendingReceipt* receipt = nullptr);
 
     /// Sends the message to all recipients on all shards, but not to subscriptions of `publisher`
@@ -62,7 +63,7 @@ private:
     void fan_out(const MessageRef& message, const Session* publisher,
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
     template <class Visit>
-    void visit_recipients(const Message& message, const Session* publisher,
+    bool visit_recipients(const Message& message, const Session* publisher,
                           const std::optional<std::string>& owner, Millis now, Visit visit);
     template <class Visit>
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);

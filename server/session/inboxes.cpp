@@ -22,20 +22,20 @@ Session* Inboxes::find(const User& user) const {
     return creators_.empty() ? nullptr : sessions_.find(user, {});
 }
 
-Session* Inboxes::receiver(std::string_view name, const User* user, const Message& message,
-                           Millis now) {
+Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const Message& message,
+                                 Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
-    if (!may_wait || !place_.is_home_of(name)) return nullptr;
+    if (!may_wait || !place_.is_home_of(name)) return {};
     const auto is_device = [](const Device& device) {
         return !static_cast<const Session&>(device).is_inbox();
     };
-    if (user && std::ranges::any_of(user->devices, is_device)) return nullptr;
+    if (user && std::ranges::any_of(user->devices, is_device)) return {};
     Session* inbox = user ? find(*user) : nullptr;
     if (!inbox) inbox = create(name, message);
-    if (!inbox) return nullptr;
+    if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
     sessions_.start_expiry(*inbox, now);
-    return inbox;
+    return {.inbox = inbox};
 }
 
 Session* Inboxes::create(std::string_view name, const Message& message) {

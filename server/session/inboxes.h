@@ -35,9 +35,13 @@ public:
           receipts_(receipts),
           counters_(counters) {}
 
+    struct Place {
+        Session* inbox = nullptr;
+        bool has_room = true;  ///< false: another inbox would be needed, and there is no room
+    };
     /// Who receives a message to the inbox of the user of this name (null: there is none yet), if
-    /// there is no device: null if there is one, or no room for another inbox.
-    Session* receiver(std::string_view name, const User* user, const Message& message, Millis now);
+    /// there is no device; nobody if there is one.
+    Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
     /// A device has logged in. It gets what waits when all of it is stored.
     void lend(User& user, Millis now);

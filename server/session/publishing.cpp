@@ -65,9 +65,10 @@ void Publishing::publish(Message message, OnPublished published, Millis now) {
         return published({.refused = true});
     ++counters_.messages_in;
     PendingReceipt receipt(receipts_);
-    fan_out_.publish(std::move(message), nullptr, now, &receipt);
+    const bool is_kept = fan_out_.publish(std::move(message), nullptr, now, &receipt);
     const ReceiptId id = receipt.close();
-    receipts_.report(id, receipt.reach(), std::move(published));
+    receipts_.report(id, {.not_retained = !is_kept, .reach = receipt.reach()},
+                     std::move(published));
 }
 
 void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,

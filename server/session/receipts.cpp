@@ -38,12 +38,13 @@ void Receipts::then(ReceiptId receipt, LastStep last_step) {
     receipts_.at(receipt)->last_step = std::move(last_step);
 }
 
-void Receipts::report(ReceiptId receipt, const Reach& here, OnPublished published) {
+void Receipts::report(ReceiptId receipt, const Published& here, OnPublished report) {
     thread_.assert_here();
     if (receipt == 0) receipt = open();
     Receipt& opened = *receipts_.at(receipt);
-    opened.published = std::move(published);
-    opened.reach += here;
+    opened.report = std::move(report);
+    opened.published.not_retained = here.not_retained;
+    opened.published.reach += here.reach;
     settle(receipt);
 }
 
@@ -54,7 +55,7 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
     const auto found = receipts_.find(part.receipt);
     Receipt& settled = *found->second;
     settled.is_refused |= part.refused;
-    settled.reach += part.reach;
+    settled.published.reach += part.reach;
     Collected& collected = settled.collected;
     if (!part.receivers.empty()) collected.shards.push_back(part.from);
     std::move(part.receivers.begin(), part.receivers.end(),
@@ -67,10 +68,11 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
     }
     Session* const session = settled.session;
     if (session) return send_ready(*session);
-    const OnPublished published = std::move(settled.published);
-    const Published what{settled.is_refused, settled.reach};
+    const OnPublished report = std::move(settled.report);
+    Published published = settled.published;
+    published.refused = settled.is_refused;
     receipts_.erase(found);
-    if (published) published(what);
+    if (report) report(published);
 }
 
 /// Sends the answers up to the first that has to wait.

@@ -37,7 +37,8 @@ using LastStep = std::function<void(const DebtRef&, Collected)>;
 
 /// What became of a message whose publisher is not a client.
 struct Published {
-    bool refused = false;  ///< by the store: not all are sure to get it
+    bool refused = false;       ///< by the store: not all are sure to get it
+    bool not_retained = false;  ///< although it should be: a limit is reached
     Reach reach{};
 };
 using OnPublished = std::function<void(const Published&)>;
@@ -53,8 +54,8 @@ struct Receipt
     bool is_refused = false;     ///< a part was: the store does not take it
     std::size_t charge = 0;      ///< to the client
     LastStep last_step{};
-    OnPublished published{};  ///< if no client is to be answered
-    Reach reach{};            ///< of the parts that are settled
+    OnPublished report{};   ///< if no client is to be answered
+    Published published{};  ///< by the parts that are settled
     Collected collected{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
@@ -92,9 +93,9 @@ public:
     }
 
     void then(ReceiptId receipt, LastStep last_step);
-    /// Instead of `answer`: closes the receipt, and calls `published` when all parts are settled.
-    /// `here`: what the message had reached on this shard when the receipt was closed.
-    void report(ReceiptId receipt, const Reach& here, OnPublished published);
+    /// Instead of `answer`: closes the receipt, and calls `report` when all parts are settled.
+    /// `here`: what had become of it on this shard when the receipt was closed.
+    void report(ReceiptId receipt, const Published& here, OnPublished report);
 
     /// One part is settled, of a receipt of this shard or of another.
     void settle(unsigned shard, ReceiptPart part);

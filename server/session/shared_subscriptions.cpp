@@ -91,8 +91,10 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
                       .share = choice.share};
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
     delivery.owner = owner;
-    const bool waits = !choice.connected && delivery.qos != QoS::at_most_once;
-    debts.count(choice.connected ? Fate::sent : waits ? Fate::queued : Fate::dropped);
+    if (choice.connected)
+        debts.count(Fate::sent);
+    else if (delivery.qos != QoS::at_most_once)
+        debts.count(Fate::queued);
     sender_.store_for(choice.owner, delivery, debts, now);
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
     const DebtRef debt = choice.owner != 0 ? debts.debt() : DebtRef();

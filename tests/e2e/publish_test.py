@@ -118,6 +118,15 @@ class PublishTest(unittest.TestCase):
         self.assertEqual(got[0].properties.UserProperty, [("from", "backend")])
         self.assertIn(got[0].properties.MessageExpiryInterval, (99, 100))
 
+    def test_what_finds_no_room_is_told(self):
+        gateway = self.start("--max-inboxes", "1", "--max-retained-messages", "1")
+        for message, expected in (
+                ({"inbox": "ann"}, {"topic": "inbox/ann", "sent": 0, "queued": 1}),
+                ({"inbox": "ben"}, {"topic": "inbox/ben", "sent": 0, "queued": 0, "dropped": 1}),
+                ({"topic": "a", "payload": "x", "retain": True}, {"topic": "a", "sent": 0, "queued": 0}),
+                ({"topic": "b", "payload": "x", "retain": True}, {"topic": "b", "sent": 0, "queued": 0, "retained": False})):
+            self.assertEqual(publish(gateway, message), (200, {"published": [expected]}))
+
     def test_what_was_answered_survives_a_kill(self):
         gateway = self.start()
         said = self.publish(gateway, [{"inbox": "bob", "payload": str(i)} for i in range(100)])
@@ -141,6 +150,8 @@ class PublishTest(unittest.TestCase):
                           ([fine, {"topic": "room/x", "qos": 3}], "'qos' is no number from 0 to 2"),
                           ([fine, {"topic": "room/x", "payload_base64": "!"}], "no Base64"),
                           ([fine, {"topic": "room/x", "properties": {"a": 1}}], "is no text"),
+                          ([fine, {"topic": "room/x", "properties": {"a": "x" * 65536}}], "longer than 65535"),
+                          ([fine, {"topic": "room/x", "properties": {"x" * 65536: "a"}}], "65535 bytes"),
                           ([fine, {"topic": "room/x", "payload": "x" * 1024}], "max-packet-size"),
                           ([fine, {"topic": "room/x", "retain": True}], "retain-available"),
                           ([fine, {"inbox": "bob"}], "inbox is off"),
