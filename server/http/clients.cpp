@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "server/base/log.h"
 #include "server/base/url.h"
+#include "server/http/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/shard_questions.h"
 #include "server/session/client_description.h"
@@ -64,14 +66,14 @@ Named named_in(std::string_view query) {
         auto value = percent_decoded(query_value(parameter, key).value_or(""));
         if (!value || value->empty())
             throw BadRequest(fmt::format("'{}' has no value, or one that is not UTF-8", key));
-        if (key == "user")
+        if (key == "user" && named.user.empty())
             named.user = *std::move(value);
-        else if (key == "client")
+        else if (key == "client" && !named.client)
             named.client = std::move(value);
-        else if (key == "sessions" && value == "end")
+        else if (key == "sessions" && value == "end" && !named.ends_sessions)
             named.ends_sessions = true;
         else
-            throw BadRequest(fmt::format("'{}' is not known here", parameter));
+            throw BadRequest(fmt::format("'{}' is not known here, or said twice", parameter));
     }
     if (named.user.empty())
         throw BadRequest("nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
@@ -98,26 +100,39 @@ awaitable<ApiReply> show(const ApiContext& api, std::string_view query) {
     co_return api_reply(body);
 }
 
+/// Has the store all that the user's shard was told so far?
+awaitable<bool> is_stored(const ApiContext& api, const std::string& user) {
+    constexpr std::chrono::seconds patience{10};
+    auto ask = [&](auto answer) {
+        api.shards.send_home(user, [answer](Shard& shard) {
+            shard.broker().when_stored([answer](const Published& all) { answer(!all.refused); });
+        });
+    };
+    co_return co_await await_result<bool>(api.io, ask, std::chrono::steady_clock::now() + patience);
+}
+
 /// Those who were there when it began: who comes back at once is not thrown out for ever.
 awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
     const Named named = named_in(query);
-    const Eviction eviction{named.user, named.client, named.ends_sessions};
+    const Eviction eviction{named.user, named.client, named.ends_sessions, wall_now()};
     const auto step = [eviction](Shard& shard) {
         const auto some = shard.broker().evict(eviction, monotonic_now());
         shard.end_turn();  // or the next step would find them connected
         return some;
     };
     Evicted all;
-    std::optional<std::size_t> had;
     for (bool more = true; more;) {
         const auto some = co_await api.shards.ask_home(named.user, step);
         if (!some) co_return shard_unavailable();
-        if (!had) had = some->sessions;
         all.disconnected += some->disconnected;
         all.ended += some->ended;
-        more = some->clients() > 0 && all.clients() < *had;
+        more = some->clients() > 0 && !named.client;
     }
     if (all.clients() == 0) co_return no_such_client();
+    if (all.ended > 0 && !co_await is_stored(api, named.user))
+        co_return api_refusal(status::service_unavailable,
+                              "the disk is in trouble: the sessions may come back with the next "
+                              "start of the gateway");
     spdlog::info("the admin API has disconnected {} clients of user {}, and ended {} sessions",
                  all.disconnected, quoted(named.user), all.ended);
     co_return api_reply({{"disconnected", all.disconnected}, {"ended", all.ended}});

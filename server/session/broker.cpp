@@ -168,11 +168,21 @@ void Broker::erase(Retained::Erasure& erasure, Millis now) {
 
 // -- state, for the admin API and metrics --
 
+void Broker::when_stored(OnPublished stored) {
+    thread_.assert_here();
+    PendingReceipt receipt(receipts_);
+    if (journal_.is_on()) journal_.await(receipt.debt());
+    receipts_.report(receipt.close(), {}, std::move(stored));
+}
+
 ClientDescriptions Broker::clients(std::string_view user, const std::optional<std::string>& client,
                                    std::size_t most) const {
     thread_.assert_here();
     const User* const known = presence_.find(user);
-    return known ? describe_clients(*known, client, most) : ClientDescriptions();
+    if (!known) return {};
+    if (!client) return describe_clients(*known, most);
+    const Session* const session = sessions_.find(*known, *client);
+    return session ? describe_client(*session) : ClientDescriptions();
 }
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

@@ -136,10 +136,12 @@ public:
 
     /// Throws clients out, a bounded number of them.
     Evicted evict(const Eviction& eviction, Millis now) { return lifecycle_.evict(eviction, now); }
+    /// Calls `stored` when the store has all that was handed in so far, or refuses it.
+    void when_stored(OnPublished stored);
 
     /// The user's presence as JSON, if this shard knows the user.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
-    /// See `describe_clients`.
+    /// All of a user, `most` of them; or one, with its filters.
     ClientDescriptions clients(std::string_view user, const std::optional<std::string>& client,
                                std::size_t most) const;
     const Presence& presence() const { return presence_; }

@@ -23,26 +23,28 @@ ClientDescription describe(const Session& session) {
     return description;
 }
 
-void add_filters(ClientDescription& description, const Session& session) {
-    for (const Subscription& subscription : session.state.subscriptions())
-        description.filters.emplace_back(subscription.filter->text(), subscription.options.qos);
-}
-
 }  // namespace
 
-ClientDescriptions describe_clients(const User& user, const std::optional<std::string>& client,
-                                    std::size_t most) {
+ClientDescriptions describe_clients(const User& user, std::size_t most) {
     ClientDescriptions all;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
-        if (session.is_inbox() || (client && *client != session.client)) continue;
+        if (session.is_inbox()) continue;
         if (all.clients.size() == most) {
             all.more = true;
             break;
         }
         all.clients.push_back(describe(session));
-        if (client) add_filters(all.clients.back(), session);
     }
+    return all;
+}
+
+ClientDescriptions describe_client(const Session& session) {
+    ClientDescription one = describe(session);
+    for (const Subscription& subscription : session.state.subscriptions())
+        one.filters.emplace_back(subscription.filter->text(), subscription.options.qos);
+    ClientDescriptions all;
+    all.clients.push_back(std::move(one));
     return all;
 }
 

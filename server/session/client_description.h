@@ -13,6 +13,8 @@
 
 namespace pulsegate {
 
+class Session;
+
 /// What the admin API shows of a client and its session.
 struct ClientDescription {
     std::string client;
@@ -31,9 +33,10 @@ struct ClientDescriptions {
     bool more = false;  ///< than are described
 };
 
-/// The clients of a user, connected ones first, `most` of them; or the one with that client id,
-/// with its filters.
-ClientDescriptions describe_clients(const User& user, const std::optional<std::string>& client,
-                                    std::size_t most);
+/// The clients of a user, connected ones first, `most` of them.
+ClientDescriptions describe_clients(const User& user, std::size_t most);
+
+/// One, with its filters.
+ClientDescriptions describe_client(const Session& session);
 
 }  // namespace pulsegate

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "server/base/clock.h"
+
 namespace pulsegate {
 
 /// Which clients of a user the admin API throws out.
@@ -12,13 +14,13 @@ struct Eviction {
     std::string user;
     std::optional<std::string> client{};  ///< nothing: all of them
     bool ends_sessions = false;           ///< or they may come back to their sessions
+    WallMillis arrived_by = 0;            ///< who has come later is not meant
 };
 
 /// A part of it.
 struct Evicted {
     std::size_t disconnected = 0;
-    std::size_t ended = 0;     ///< sessions
-    std::size_t sessions = 0;  ///< that the user had before
+    std::size_t ended = 0;  ///< sessions
 
     /// Clients that were thrown out, or were away and have lost their sessions.
     std::size_t clients() const { return std::max(disconnected, ended); }

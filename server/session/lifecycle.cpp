@@ -344,7 +344,8 @@ void Lifecycle::publish_will(Session& session, Millis now) {
         Message message = take_message(*will, now);
         if (will->is_stored && message.qos != QoS::at_most_once)
             return delayed_.publish_safely(std::move(message), will->message_expiry, session, now);
-        return fan_out_.publish(std::move(message), &session, now);
+        fan_out_.publish(std::move(message), &session, now);
+        return;
     }
     ++counters_.dropped_refused;
     log_limited(spdlog::level::warn,
@@ -375,28 +376,44 @@ bool Lifecycle::expire(Millis now) {
     return make_room(now) || more_due;
 }
 
-/// Connected clients come first, and have gone when the turn has ended.
 Evicted Lifecycle::evict(const Eviction& eviction, Millis now) {
-    constexpr const char* why = "the admin API has thrown it out";
     Evicted evicted;
     User* const user = presence_.find(eviction.user);
     if (!user) return evicted;
-    evicted.sessions = user->sessions;
-    for (auto next = user->devices.begin(); next != user->devices.end();) {
-        if (evicted.clients() >= sessions_a_turn) break;
-        auto& session = static_cast<Session&>(*next++);
-        const bool is_meant = !eviction.client || *eviction.client == session.client;
-        if (session.is_inbox() || !is_meant) continue;
-        evicted.ended += eviction.ends_sessions;
-        if (session.link) {
-            ++evicted.disconnected;
-            if (eviction.ends_sessions) session.state.set_expiry(0);
-            session.disconnect(Reason::administrative_action, why);
-        } else if (eviction.ends_sessions) {
-            end_disconnected(session, why, now);
-        }
+    if (eviction.client) {
+        Session* const session = sessions_.find(*user, *eviction.client);
+        if (session) evict(*session, eviction, evicted, now);
+    } else {
+        evict_some(*user, eviction, evicted, now);
     }
+    if (evicted.ended == 0) return evicted;
+    inboxes_.lend(*user, now);  // to another device
+    end_inbox_if_done(*user, now);
     return evicted;
+}
+
+/// Connected clients come first, and have gone when the turn has ended.
+void Lifecycle::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
+    for (auto next = user.devices.begin(); next != user.devices.end();) {
+        auto& session = static_cast<Session&>(*next++);
+        if (evicted.clients() >= sessions_a_turn) return;
+        if (!session.link && !eviction.ends_sessions) return;
+        if (!session.is_inbox()) evict(session, eviction, evicted, now);
+    }
+}
+
+void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
+    constexpr const char* why = "the admin API has thrown it out";
+    if (session.link) {
+        if (session.since > eviction.arrived_by) return;
+        if (eviction.ends_sessions) session.state.set_expiry(0);
+        if (session.link->broken()) return;  // it ends anyway
+        ++evicted.disconnected;
+        session.disconnect(Reason::administrative_action, why);
+    } else if (eviction.ends_sessions) {
+        end_disconnected(session, why, now);
+    }
+    evicted.ended += eviction.ends_sessions;
 }
 
 void Lifecycle::end_disconnected(Session& session, const char* why, Millis now) {

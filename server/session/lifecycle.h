@@ -82,6 +82,8 @@ private:
     void end_inbox_if_done(User& user, Millis now);
     void publish_will(Session& session, Millis now);
     bool may_publish(const Session& session, const StoredWill& will) const;
+    void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
+    void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
     void end_disconnected(Session& session, const char* why, Millis now);
     bool make_room(Millis now);
     void make_room_in_store(Millis now);

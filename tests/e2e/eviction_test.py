@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 import unittest
 import urllib.error
 import urllib.request
@@ -84,10 +85,41 @@ class EvictionTest(unittest.TestCase):
         self.assertEqual(self.ask("DELETE", "user=bob&client=tablet&sessions=end"), (200, {"disconnected": 0, "ended": 1}))
         self.assertEqual(self.ask("DELETE", "user=bob&client=tablet&sessions=end")[0], 404)
 
+    def test_clients_that_come_back_at_once_save_none_of_the_others(self):
+        crowd = [self.connect(f"c{i}") for i in range(90)]
+        stop = threading.Event()
+
+        def come_back():
+            while not stop.is_set():
+                for client in self.clients("bob").keys() ^ {f"c{i}" for i in range(90)}:
+                    with contextlib.suppress(AssertionError, OSError):
+                        self.connect(client)
+
+        returning = threading.Thread(target=come_back)
+        returning.start()
+        try:
+            self.assertEqual(self.ask("DELETE", "user=bob"), (200, {"disconnected": 90, "ended": 0}))
+        finally:
+            stop.set()
+            returning.join()
+        for client in crowd:
+            client.receive_until_closed()
+
+    def test_what_was_lent_from_the_inbox_goes_to_another_device(self):
+        self.connect("sender", user="alice").publish("inbox/bob", b"hello", qos=1)
+        wait_until(lambda: self.gateway.metric("pulsegate_messages_queued") == 1, what="the message in the inbox")
+        first = self.connect("first", clean=False)
+        self.assertEqual(first.receive()[0] & 0xF0, 0x30)  # and acknowledges nothing
+        second = self.connect("second")
+        first.close()
+        wait_until(lambda: not self.clients("bob")["first"]["connected"], what="that it has gone")
+        self.assertEqual(self.ask("DELETE", "user=bob&client=first&sessions=end")[0], 200)
+        self.assertEqual(second.receive_publish(), ("inbox/bob", b"hello"))
+
     def test_a_mistake_in_the_query_throws_nobody_out(self):
         phone = self.connect("phone")
         for query in ("", "client=phone", "user=bob&clinet=phone", "user=bob&client=", "user=bob&client=%FF",
-                      "user=bob&sessions=keep", "user"):
+                      "user=bob&sessions=keep", "user=bob&client=phone&client=desk", "user"):
             with self.subTest(query=query):
                 status, said = self.ask("DELETE", query)
                 self.assertEqual(status, 400, said)
