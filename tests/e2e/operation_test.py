@@ -314,7 +314,7 @@ class AdminTest(unittest.TestCase):
             for _ in range(3):
                 scraper.sendall(request)
                 answer = b""
-                while not answer.endswith(b"}"):
+                while not answer.endswith(b"}\n"):
                     more = scraper.recv(1000)
                     self.assertTrue(more, answer)
                     answer += more
