@@ -40,6 +40,15 @@ void arrive(PlainClient& client, const std::string& filter) {
     client.send("82 r k1 s'" + filter + "' 02");
 }
 
+/// The one has a session and receives what the other publishes to x.
+void meet(DurableCluster& brokers, PlainClient& receiver, PlainClient& publisher) {
+    arrive(receiver, "x");
+    publisher.connect(true);
+    brokers.settle();
+    receiver.take();
+    publisher.take();
+}
+
 std::uint64_t stored(DurableCluster& brokers) { return brokers->broker(0).journal().messages(); }
 
 /// A message to x, whose receiver acknowledges it after that time, with packet identifiers from
@@ -111,11 +120,7 @@ TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") 
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
-    arrive(phone, "x");
-    desk.connect(true);
-    brokers.settle();
-    phone.take();
-    desk.take();
+    meet(brokers, phone, desk);
     for (int number = 1; number <= 100; ++number) publish(brokers, desk, phone, number, 40);
     CHECK(stored(brokers) == 0);
 }
@@ -124,11 +129,7 @@ TEST_CASE("who acknowledges too late is waited for once, and then no more") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
-    arrive(phone, "x");
-    desk.connect(true);
-    brokers.settle();
-    phone.take();
-    desk.take();
+    meet(brokers, phone, desk);
     publish(brokers, desk, phone, 1, 400);
     CHECK(stored(brokers) == 1);
     for (int number = 2; number <= 20; ++number) {
@@ -152,11 +153,7 @@ TEST_CASE("who always acknowledges quickly is not waited for long") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
-    arrive(phone, "x");
-    desk.connect(true);
-    brokers.settle();
-    phone.take();
-    desk.take();
+    meet(brokers, phone, desk);
     for (int number = 1; number <= 5; ++number) publish(brokers, desk, phone, number, 1);
     CHECK(stored(brokers) == 0);
     desk.send("32 r s'x' k6 'hello'");

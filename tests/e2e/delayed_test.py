@@ -2,16 +2,12 @@
 
 import base64
 import collections
-import contextlib
-import json
 import socket
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -63,14 +59,7 @@ class DelayedTest(unittest.TestCase):
 
     @staticmethod
     def ask(gateway, method, path="", body=None):
-        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}{PATH}{path}", method=method, data=data)
-        try:
-            answer = urllib.request.urlopen(request, timeout=30)
-        except urllib.error.HTTPError as error:
-            answer = error
-        with contextlib.closing(answer):
-            return answer.status, json.load(answer)
+        return gateway.ask(method, PATH + path, body)
 
     def post(self, gateway, body):
         status, said = self.ask(gateway, "POST", body=body)

@@ -1,11 +1,8 @@
 """A user's clients in the admin API: what it shows of them, and how it throws them out."""
 
 import contextlib
-import json
 import threading
 import unittest
-import urllib.error
-import urllib.request
 
 from gateway import Client, Gateway, connect_packet, wait_until
 from packets import DISCONNECT
@@ -16,13 +13,7 @@ class EvictionTest(unittest.TestCase):
         self.gateway = self.enterContext(Gateway("--shards", "2"))
 
     def ask(self, method, query):
-        url = f"http://127.0.0.1:{self.gateway.http_port}/api/v1/clients?{query}"
-        try:
-            answer = urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=30)
-        except urllib.error.HTTPError as error:
-            answer = error
-        with contextlib.closing(answer):
-            return answer.status, json.load(answer)
+        return self.gateway.ask(method, f"/api/v1/clients?{query}")
 
     def clients(self, user):
         status, said = self.ask("GET", f"user={user}")

@@ -1,5 +1,6 @@
 """A real pulsegate process for the end-to-end tests, and just enough raw MQTT to talk to it."""
 
+import contextlib
 import json
 import os
 import re
@@ -176,6 +177,17 @@ class Gateway:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+
+    def ask(self, method, target, body=None):
+        """Status of an HTTP request with JSON, or with these bytes, and the JSON of its answer."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        url = f"http://{self.host}:{self.http_port}{target}"
+        try:
+            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=30)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with contextlib.closing(answer):
+            return answer.status, json.load(answer)
 
     def get_json(self, path):
         status, body = self.get(path)

@@ -1,13 +1,9 @@
 """Messages that a backend publishes by HTTP, received by common clients of the real binary."""
 
 import base64
-import contextlib
-import json
 import tempfile
 import threading
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -17,14 +13,7 @@ from gateway import Gateway, wait_until
 
 def publish(gateway, body):
     """Status and JSON of the answer."""
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    url = f"http://127.0.0.1:{gateway.http_port}/api/v1/publish"
-    try:
-        answer = urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=30)
-    except urllib.error.HTTPError as error:
-        answer = error
-    with contextlib.closing(answer):
-        return answer.status, json.load(answer)
+    return gateway.ask("POST", "/api/v1/publish", body)
 
 
 class Phone:
