@@ -404,8 +404,8 @@ void Lifecycle::evict_some(User& user, const Eviction& eviction, Evicted& evicte
 
 void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
     constexpr const char* why = "the admin API has thrown it out";
+    if (session.since > eviction.arrived_by) return;
     if (session.link) {
-        if (session.since > eviction.arrived_by) return;
         if (eviction.ends_sessions) session.state.set_expiry(0);
         if (session.link->broken()) return;  // it ends anyway
         ++evicted.disconnected;
