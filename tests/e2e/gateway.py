@@ -179,7 +179,7 @@ class Gateway:
                 return error.code, error.read().decode()
 
     def ask(self, method, target, body=None):
-        """Status of an HTTP request with JSON, or with these bytes, and the JSON of its answer."""
+        """Status of an HTTP request with JSON, or with these bytes, and the JSON or text of its answer."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://{self.host}:{self.http_port}{target}"
         try:
@@ -187,7 +187,10 @@ class Gateway:
         except urllib.error.HTTPError as error:
             answer = error
         with contextlib.closing(answer):
-            return answer.status, json.load(answer)
+            text = answer.read().decode()
+            assert text.endswith("\n"), text
+            is_json = answer.headers["Content-Type"] == "application/json"
+            return answer.status, json.loads(text) if is_json else text
 
     def get_json(self, path):
         status, body = self.get(path)

@@ -1,12 +1,9 @@
 """The API as its OpenAPI document describes it: the same resources, and answers of the stated shape."""
 
-import contextlib
 import json
 import re
 import tempfile
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from gateway import Gateway
@@ -20,21 +17,7 @@ class OpenApiTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.gateway = self.enterContext(Gateway("--data", self.folder / "data"))
-        self.document = self.ask("GET", "/api/v1/openapi.json")[1]
-
-    def ask(self, method, target, body=None):
-        """Status, and the JSON or text of the answer."""
-        data = None if body is None else json.dumps(body).encode()
-        url = f"http://127.0.0.1:{self.gateway.http_port}{target}"
-        try:
-            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=30)
-        except urllib.error.HTTPError as error:
-            answer = error
-        with contextlib.closing(answer):
-            text = answer.read().decode()
-            self.assertTrue(text.endswith("\n"))
-            is_json = answer.headers["Content-Type"] == "application/json"
-            return answer.status, json.loads(text) if is_json else text
+        self.document = self.gateway.ask("GET", "/api/v1/openapi.json")[1]
 
     def resolved(self, schema):
         while "$ref" in schema:
@@ -64,7 +47,7 @@ class OpenApiTest(unittest.TestCase):
         return exact or next(p for p in self.document["paths"] if re.fullmatch(re.sub(r"{\w+}", "[^/]+", p), path))
 
     def test_it_describes_all_resources_and_no_others(self):
-        status, index = self.ask("GET", "/api/v1")
+        status, index = self.gateway.ask("GET", "/api/v1")
         self.assertEqual(status, 200)
         served = {one["path"]: set(one["methods"].lower().split(", ")) - {"head"} for one in index["resources"]}
         self.assertEqual(served, {path: set(methods) for path, methods in self.document["paths"].items()})
@@ -77,7 +60,7 @@ class OpenApiTest(unittest.TestCase):
     def test_answers_are_as_it_says(self):
         self.gateway.connect("phone", username="bob", clean=False).subscribe("room/#", qos=1)
         later = {"topic": "room/x", "in": 1000, "payload_base64": "/w==", "user": "bob", "name": "n", "expiry": 5}
-        _, said = self.ask("POST", "/api/v1/delayed", later)
+        _, said = self.gateway.ask("POST", "/api/v1/delayed", later)
         number = said["delayed"][0]["id"]
         backup = {"file": str(self.folder / "backup.db")}
         asked = set()
@@ -122,7 +105,7 @@ class OpenApiTest(unittest.TestCase):
                 ("POST", "/api/v1/backup", backup, 409),
                 ("POST", "/api/v1/backup", {"file": "here"}, 400)):
             with self.subTest(f"{method} {target}: {expected}"):
-                status, said = self.ask(method, target, body)
+                status, said = self.gateway.ask(method, target, body)
                 self.assertEqual(status, expected, said)
                 path = self.path_of(target)
                 asked.add((method.lower(), path))
@@ -136,7 +119,7 @@ class OpenApiTest(unittest.TestCase):
         message = self.document["components"]["schemas"]["Message"]["properties"]
         values = {"string": "x", "integer": 1, "boolean": False, "array": ["x"], "object": {"x": "y"}}
         body = {name: values[schema["type"]] for name, schema in message.items() if name != "payload_base64"}
-        status, said = self.ask("POST", "/api/v1/publish", body)
+        status, said = self.gateway.ask("POST", "/api/v1/publish", body)
         self.assertEqual(status, 200, said)
         self.assertEqual(len(said["published"]), 4)
 
