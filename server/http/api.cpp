@@ -52,12 +52,11 @@ std::string_view Api::objection_to_page(const ApiRequest& request) const {
 
 std::size_t Api::most_body_bytes(const ApiRequest& request) const {
     const Route usual{};
-    return has_token(request) ? find_route(request.path).route.most_body_bytes
-                              : usual.most_body_bytes;
+    return has_token(request) ? find_route(request.path).most_body_bytes : usual.most_body_bytes;
 }
 
 boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
-    const auto [route, name] = find_route(request.path);
+    const Route& route = find_route(request.path);
     const auto handler = route.handler_of(request.method);
     if (!handler) co_return method_refused(route);
     if (route.access == Route::Access::with_token) {
@@ -65,9 +64,9 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
         if (const auto objection = objection_to_page(request); !objection.empty())
             co_return api_refusal(status::forbidden, objection);
     }
-    ApiRequest named = request;
-    named.name = name;
-    co_return co_await handler(context_, named);
+    ApiRequest routed = request;
+    routed.route = route.path;
+    co_return co_await handler(context_, routed);
 }
 
 }  // namespace pulsegate

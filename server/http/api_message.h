@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/base/url.h"
+#include "server/http/path_pattern.h"
 
 namespace pulsegate {
 
@@ -19,7 +20,7 @@ namespace pulsegate {
 struct ApiRequest {
     boost::beast::http::verb method = boost::beast::http::verb::unknown;
     std::string_view path{};
-    std::string_view name{};   ///< what the path has for the {…} of its route, percent-encoded
+    std::string_view route{};  ///< its path, see Route
     std::string_view query{};  ///< without the '?', percent-encoded
     std::string_view body{};
 
@@ -27,6 +28,13 @@ struct ApiRequest {
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
+
+    /// What the path has for `{name}` in the route, decoded; nothing if the route has no such
+    /// segment, or if it is not UTF-8.
+    std::optional<std::string> segment(std::string_view name) const {
+        const auto encoded = path_segment(route, path, name);
+        return encoded ? percent_decoded(*encoded) : std::nullopt;
+    }
 
     /// The decoded value of a query parameter; nothing if it is missing or not UTF-8.
     std::optional<std::string> parameter(std::string_view key) const {

@@ -142,7 +142,7 @@ std::optional<std::uint64_t> number_of(std::string_view query, std::string_view 
 }
 
 std::uint64_t id_of(const ApiRequest& request) {
-    const auto id = decimal_number(request.name);
+    const auto id = decimal_number(request.segment("id").value_or(""));
     if (id.value_or(0) == 0) throw BadRequest("the path ends with the number of a delayed message");
     return *id;
 }
@@ -227,7 +227,6 @@ awaitable<ApiReply> show_page(const ApiContext& api, const ApiRequest& request) 
 }
 
 awaitable<ApiReply> show(const ApiContext& api, const ApiRequest& request) {
-    if (request.name.empty()) co_return co_await show_page(api, request);
     const std::uint64_t id = id_of(request);
     const Listed found = co_await list(api, std::nullopt, id - 1, 1);
     if (found.outcome == Outcome::refused) co_return disk_trouble();
@@ -264,7 +263,7 @@ awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string>
 
 awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
     CancelDelayed which;  // named: see ShardQuestions
-    if (!request.name.empty()) {
+    if (request.route.ends_with("{id}")) {
         which.id = id_of(request);
         co_return co_await cancel(api, std::move(which));
     }

@@ -1,8 +1,6 @@
 #include "server/http/routes.h"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
-#include <optional>
 #include <utility>
 
 #include "server/http/backup.h"
@@ -12,6 +10,7 @@
 #include "server/http/health.h"
 #include "server/http/metrics.h"
 #include "server/http/openapi.h"
+#include "server/http/path_pattern.h"
 #include "server/http/publish.h"
 #include "server/http/retained.h"
 #include "server/http/users.h"
@@ -70,17 +69,6 @@ boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiReques
 
 constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing}}};
 
-/// What the path has for the {…} at the end of the route's, "" if that has none; nothing if this is
-/// not the route.
-std::optional<std::string_view> name_by(const Route& route, std::string_view path) {
-    const auto brace = route.path.find('{');
-    const bool matches = brace == std::string_view::npos
-                             ? path == route.path
-                             : path.starts_with(route.path.substr(0, brace));
-    if (!matches) return std::nullopt;
-    return path.substr(std::min(brace, path.size()));
-}
-
 }  // namespace
 
 Route::Handler Route::handler_of(verb asked) const {
@@ -101,10 +89,10 @@ std::string Route::allowed() const {
     return all;
 }
 
-FoundRoute find_route(std::string_view path) {
+const Route& find_route(std::string_view path) {
     for (const Route& route : routes)
-        if (const auto name = name_by(route, path)) return {route, *name};
-    return {nowhere, {}};
+        if (path_matches(route.path, path)) return route;
+    return nowhere;
 }
 
 }  // namespace pulsegate

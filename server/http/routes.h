@@ -20,7 +20,7 @@ struct Route {
     };
     enum class Access : std::uint8_t { with_token, anybody };
 
-    /// `/api/v1/users/{user}` stands for all paths that begin so; the rest is `ApiRequest::name`.
+    /// See path_pattern.h; what stands for a `{user}` in it is `ApiRequest::segment("user")`.
     std::string_view path;
     Method methods[3]{};
     Access access = Access::with_token;
@@ -32,10 +32,7 @@ struct Route {
     std::string allowed() const;
 };
 
-struct FoundRoute {
-    const Route& route;  ///< one that answers 404 if there is no such resource
-    std::string_view name;
-};
-FoundRoute find_route(std::string_view path);
+/// One that answers 404 if there is no such resource.
+const Route& find_route(std::string_view path);
 
 }  // namespace pulsegate

@@ -64,8 +64,7 @@ ApiReply users_reply(const std::vector<std::string>& names, const Presences& des
 }  // namespace
 
 awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) {
-    if (request.name.empty()) co_return api_refusal(status::not_found, "no such resource");
-    const auto name = percent_decoded(request.name);
+    const auto name = request.segment("user");
     if (!name) co_return api_refusal(status::bad_request, "the path is not percent-encoded UTF-8");
     const auto question = [user = *name](Shard& shard) {
         return shard.broker().describe(user, monotonic_now());

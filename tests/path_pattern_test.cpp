@@ -1,0 +1,37 @@
+#include "server/http/path_pattern.h"
+
+#include <doctest/doctest.h>
+
+using namespace pulsegate;
+
+namespace {
+
+constexpr const char* member = "/rooms/{room}/members/{user}";
+
+}  // namespace
+
+TEST_CASE("a path without braces is matched by itself alone") {
+    CHECK(path_matches("/api/v1", "/api/v1"));
+    CHECK_FALSE(path_matches("/api/v1", "/api/v1/"));
+    CHECK_FALSE(path_matches("/api/v1", "/api/v"));
+    CHECK_FALSE(path_matches("/api/v1", "/api/v1/users"));
+    CHECK_FALSE(path_matches("/api/v1", ""));
+}
+
+TEST_CASE("a segment in braces stands for any one segment that is not empty") {
+    CHECK(path_matches("/users/{user}", "/users/alice"));
+    CHECK(path_matches("/users/{user}/revoke", "/users/alice/revoke"));
+    CHECK(path_matches(member, "/rooms/r%2F1/members/bob"));
+    CHECK_FALSE(path_matches("/users/{user}", "/users/"));
+    CHECK_FALSE(path_matches("/users/{user}", "/users"));
+    CHECK_FALSE(path_matches("/users/{user}", "/users/alice/revoke"));
+    CHECK_FALSE(path_matches("/users/{user}", "/users/alice/"));
+    CHECK_FALSE(path_matches("/users/{user}/revoke", "/users//revoke"));
+    CHECK_FALSE(path_matches("/users/{user}/revoke", "/users/alice/revoked"));
+}
+
+TEST_CASE("what stands for a name in braces is found by it, as it is encoded") {
+    CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "room") == "r%2F1");
+    CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "user") == "bob");
+    CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "members") == std::nullopt);
+}
