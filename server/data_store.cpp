@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "server/restoration.h"
 #include "server/store/sqlite_ledger.h"
 
 namespace pulsegate {
@@ -47,12 +46,13 @@ DataStore::DataStore(const Settings& settings)
 
 DataStore::~DataStore() = default;
 
-void DataStore::restore(const std::vector<Broker*>& brokers) {
-    const auto start = pulsegate::restore(*ledger_, brokers, monotonic_now());
+KeptOut DataStore::restore(const std::vector<Broker*>& brokers) {
+    auto [start, kept_out] = pulsegate::restore(*ledger_, brokers, monotonic_now());
     set_stamp_floor(start.floor);
     set_fingerprint_key(start.key);
     next_owner_ = start.next_owner;
     next_delayed_ = start.next_delayed;
+    return std::move(kept_out);
 }
 
 std::size_t DataStore::bytes() const { return ledger_->bytes(); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/restoration.h"
 #include "server/session/broker.h"
 #include "server/store/backup_order.h"
 #include "server/store/fsync.h"
@@ -38,7 +39,7 @@ public:
     ~DataStore();
 
     /// Puts back all sessions, retained messages and users. Before the shards run.
-    void restore(const std::vector<Broker*>& brokers);
+    KeptOut restore(const std::vector<Broker*>& brokers);
 
     /// Does it outlive the process? If not, it is for delayed messages only.
     bool is_kept() const { return is_kept_; }

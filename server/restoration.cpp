@@ -84,6 +84,16 @@ public:
         brokers_[home_of(stored.name)]->restore().user(stored);
         ++users_;
     }
+    void ban(const PutBan& stored) override {
+        const WallMillis time = wall_now();
+        if (stored.ends == 0 || stored.ends > time) return kept_out_.bans.push_back(stored);
+        if (!std::exchange(bans_ended_, true)) expired_.push_back(DropEndedBans{time});
+    }
+    void revocation(const PutRevocation& stored) override {
+        kept_out_.revocations.push_back(stored);
+    }
+
+    KeptOut take_kept_out() { return std::move(kept_out_); }
 
     /// Reads the messages that were under way at QoS 2, and ends.
     void finish(Ledger& ledger) {
@@ -177,15 +187,17 @@ private:
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
     std::size_t users_ = 0;
+    KeptOut kept_out_;
+    bool bans_ended_ = false;
 };
 
 }  // namespace
 
-Ledger::Start restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now) {
+Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now) {
     Restoration restoration(brokers, now);
     const Ledger::Start start = ledger.load(restoration);
     restoration.finish(ledger);
-    return start;
+    return {start, restoration.take_kept_out()};
 }
 
 }  // namespace pulsegate

@@ -8,8 +8,19 @@
 
 namespace pulsegate {
 
+/// Whom the logins must refuse.
+struct KeptOut {
+    std::vector<PutBan> bans{};
+    std::vector<PutRevocation> revocations{};
+};
+
+struct Restored {
+    Ledger::Start start;
+    KeptOut kept_out;
+};
+
 /// Gives each shard's broker what the ledger has stored of it. Before the shards run, and before
 /// anything else is asked of the ledger. Throws std::runtime_error if the store can't be read.
-Ledger::Start restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now);
+Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now);
 
 }  // namespace pulsegate

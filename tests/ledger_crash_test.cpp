@@ -194,7 +194,7 @@ private:
     }
 
     Operation operation() {
-        switch (below(22)) {
+        switch (below(27)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
             case 2: return PutAbsence{.owner = owner(), .ends = below(1000)};
@@ -214,6 +214,16 @@ private:
                                   .message = message("d", name())};
             case 13: return cancel();
             case 14: return PutUser{.name = name(), .version = stamp_};
+            case 18:
+            case 19:
+                return PutBan{.user = name(),
+                              .address = name(),
+                              .ends = static_cast<WallMillis>(below(3)),
+                              .reason = name()};
+            case 20: return DropBan{.user = name(), .address = name()};
+            case 21: return DropEndedBans{.by = static_cast<WallMillis>(below(3))};
+            case 22:
+                return PutRevocation{.user = name(), .before = static_cast<std::int64_t>(near())};
             case 15: return EndOwner{.owner = owner()};
             case 16:
             case 17: return done();

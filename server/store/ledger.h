@@ -68,6 +68,8 @@ public:
         virtual void waiting(const WaitingMessage&, const Receiver&) {}
         virtual void retained(const PutRetained&) {}
         virtual void user(const PutUser&) {}
+        virtual void ban(const PutBan&) {}
+        virtual void revocation(const PutRevocation&) {}
     };
 
     /// Where this process begins to count.

@@ -44,6 +44,10 @@ constexpr const char* steps[] = {
        CREATE TABLE delayed_sum(user TEXT PRIMARY KEY, messages INTEGER, bytes INTEGER)
            WITHOUT ROWID;)",
     R"(ALTER TABLE retained ADD COLUMN sender INTEGER NOT NULL DEFAULT 0;)",
+    R"(CREATE TABLE ban(user TEXT, client TEXT, address TEXT, ends INTEGER, reason TEXT,
+           PRIMARY KEY(user, client, address)) WITHOUT ROWID;
+       CREATE INDEX ban_ends ON ban(ends) WHERE ends > 0;
+       CREATE TABLE revocation(user TEXT PRIMARY KEY, issued_before INTEGER) WITHOUT ROWID;)",
 };
 
 }  // namespace

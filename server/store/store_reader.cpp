@@ -125,6 +125,22 @@ public:
         });
     }
 
+    void bans() {
+        each("SELECT user, client, address, ends, reason FROM ban", [&](const Row& row) {
+            visitor_.ban({.user = row.text(0),
+                          .client = row.text(1),
+                          .address = row.text(2),
+                          .ends = row.number(3),
+                          .reason = row.text(4)});
+        });
+    }
+
+    void revocations() {
+        each("SELECT user, issued_before FROM revocation", [&](const Row& row) {
+            visitor_.revocation({.user = row.text(0), .before = row.number(1)});
+        });
+    }
+
 private:
     template <class Visit, class... Values>
     void each(const char* sql, Visit visit, const Values&... values) {
@@ -178,6 +194,8 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
     loading.messages();
     loading.retained();
     loading.users();
+    loading.bans();
+    loading.revocations();
     return loading.next_owner();
 }
 

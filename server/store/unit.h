@@ -193,11 +193,36 @@ struct DropUser {
     std::string name{};
 };
 
-using Operation =
-    std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
-                 PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
-                 DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
-                 CancelDelayed, DropDelayed, PutUser, DropUser>;
+/// A client, all clients of a user or all at an address are kept out. It replaces a ban of the
+/// same.
+struct PutBan {
+    std::string user{};
+    std::string client{};   ///< "": all of the user's
+    std::string address{};  ///< in place of a user
+    WallMillis ends = 0;    ///< 0: never
+    std::string reason{};
+};
+struct DropBan {
+    std::string user{};
+    std::string client{};
+    std::string address{};
+};
+/// Deletes the bans that have ended by then.
+struct DropEndedBans {
+    WallMillis by = 0;
+};
+
+/// Tokens of the user that were issued before then are not valid. That moment never moves back.
+struct PutRevocation {
+    std::string user{};
+    std::int64_t before = 0;  ///< seconds since 1970
+};
+
+using Operation = std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription,
+                               DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming,
+                               PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill,
+                               PutRetained, DropRetained, PutDelayed, CancelDelayed, DropDelayed,
+                               PutUser, DropUser, PutBan, DropBan, DropEndedBans, PutRevocation>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises

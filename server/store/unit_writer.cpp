@@ -52,6 +52,12 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
+      put_ban_(database, "INSERT OR REPLACE INTO ban VALUES(?,?,?,?,?)"),
+      drop_ban_(database, "DELETE FROM ban WHERE user = ? AND client = ? AND address = ?"),
+      drop_ended_bans_(database, "DELETE FROM ban WHERE ends > 0 AND ends <= ?"),
+      put_revocation_(database,
+                      "INSERT INTO revocation VALUES(?,?) ON CONFLICT(user) DO UPDATE SET"
+                      " issued_before = max(issued_before, excluded.issued_before)"),
       put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)") {
     for (const char* sql :
          {"DELETE FROM owner WHERE id = ?", "DELETE FROM cursor WHERE owner = ?",
@@ -254,5 +260,15 @@ void UnitWriter::apply(const PutUser& put) {
 }
 
 void UnitWriter::apply(const DropUser& drop) { drop_user_.run(drop.name); }
+
+void UnitWriter::apply(const PutBan& put) {
+    put_ban_.run(put.user, put.client, put.address, put.ends, put.reason);
+}
+
+void UnitWriter::apply(const DropBan& drop) { drop_ban_.run(drop.user, drop.client, drop.address); }
+
+void UnitWriter::apply(const DropEndedBans& drop) { drop_ended_bans_.run(drop.by); }
+
+void UnitWriter::apply(const PutRevocation& put) { put_revocation_.run(put.user, put.before); }
 
 }  // namespace pulsegate

@@ -68,6 +68,10 @@ private:
     void apply(const DropDelayed& drop) { delayed_.drop(drop); }
     void apply(const PutUser& put);
     void apply(const DropUser& drop);
+    void apply(const PutBan& put);
+    void apply(const DropBan& drop);
+    void apply(const DropEndedBans& drop);
+    void apply(const PutRevocation& put);
 
     bool is_owner(OwnerId owner);
     void end_namesake(const PutOwner& put);
@@ -106,6 +110,10 @@ private:
     Statement forget_dropped_;
     Statement put_user_;
     Statement drop_user_;
+    Statement put_ban_;
+    Statement drop_ban_;
+    Statement drop_ended_bans_;
+    Statement put_revocation_;
     Statement put_meta_;
 };
 

@@ -31,7 +31,7 @@ BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards, Le
 void BrokerCluster::restore() {
     std::vector<Broker*> brokers;
     for (auto& node : nodes_) brokers.push_back(&node->broker);
-    start_ = pulsegate::restore(*store, brokers, now);
+    start_ = pulsegate::restore(*store, brokers, now).start;
     last_owner_ = start_.next_owner - 1;
     next_delayed_ = start_.next_delayed;
 }

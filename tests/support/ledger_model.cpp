@@ -87,6 +87,17 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const DropDelayed& what) { delayed_.erase(what.id); },
                    [&](const PutUser& what) { user(what); },
                    [&](const DropUser& what) { users_.erase(what.name); },
+                   [&](const PutBan& what) { ban(what); },
+                   [&](const DropBan& what) {
+                       bans_.erase({what.user, what.client, what.address});
+                   },
+                   [&](const DropEndedBans& what) {
+                       std::erase_if(bans_, [&](const auto& entry) {
+                           const WallMillis ends = entry.second.first;
+                           return ends > 0 && ends <= what.by;
+                       });
+                   },
+                   [&](const PutRevocation& what) { revocation(what); },
                },
                operation);
 }
@@ -191,6 +202,15 @@ void StoredState::user(const PutUser& put) {
     users_[put.name] = fmt::format("{} {} {} {}", put.version, put.since, put.last_seen, put.cause);
 }
 
+void StoredState::ban(const PutBan& put) {
+    bans_[{put.user, put.client, put.address}] = {put.ends, put.reason};
+}
+
+void StoredState::revocation(const PutRevocation& put) {
+    const auto known = revocations_.emplace(put.user, put.before).first;
+    known->second = std::max(known->second, put.before);
+}
+
 std::vector<Stamp> StoredState::stamps() const {
     std::set<Stamp> all;
     for (const auto& [key, line] : waiting_) all.insert(key.first);
@@ -239,6 +259,10 @@ std::string StoredState::text() const {
         out += fmt::format("delayed {} {} {} {}\n", id, user, name.value_or("-"), line);
     }
     for (const auto& [name, line] : users_) out += fmt::format("user {} {}\n", name, line);
+    for (const auto& [target, ban] : bans_)
+        out += fmt::format("ban {} {} {}\n", fmt::join(target, "/"), ban.first, ban.second);
+    for (const auto& [user, before] : revocations_)
+        out += fmt::format("revocation {} {}\n", user, before);
     return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -40,6 +41,8 @@ public:
     void waiting(const WaitingMessage& message, const Receiver& receiver) override;
     void retained(const PutRetained& put) override;
     void user(const PutUser& put) override;
+    void ban(const PutBan& put) override;
+    void revocation(const PutRevocation& put) override;
 
 private:
     using Line = std::string;
@@ -66,6 +69,8 @@ private:
     std::map<std::string, std::pair<Stamp, Line>> retained_;  ///< an empty line: dropped
     std::map<std::uint64_t, std::tuple<std::string, std::optional<std::string>, Line>> delayed_;
     std::map<std::string, Line> users_;
+    std::map<std::array<std::string, 3>, std::pair<WallMillis, Line>> bans_;
+    std::map<std::string, std::int64_t> revocations_;
 };
 
 /// A message with this content.
