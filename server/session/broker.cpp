@@ -50,10 +50,7 @@ unsigned Broker::home(const Connect& connect, const AuthResult& result) const {
 
 void Broker::use(std::shared_ptr<const PasswordLines> lines) {
     authorizations_.use(std::move(lines));
-    sessions_.for_each([this](Session& session) {
-        if (session.link && !authorizations_.is_valid(session.password_line))
-            session.disconnect(Reason::not_authorized, revoked);
-    });
+    lifecycle_.end_invalid_logins();
 }
 
 const Session* Broker::find(std::string_view user, std::string_view client) const {

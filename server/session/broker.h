@@ -69,7 +69,7 @@ public:
     }
 
     /// Sets which lines of the password file are valid, and disconnects the clients that others let
-    /// in.
+    /// in: some at once, and the rest in `tick`.
     void use(std::shared_ptr<const PasswordLines> lines);
 
     /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the

@@ -373,7 +373,29 @@ bool Lifecycle::expire(Millis now) {
     };
     const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
     make_room_in_store(now);
-    return make_room(now) || more_due;
+    judge_logins();
+    return make_room(now) || more_due || judged_logins_;
+}
+
+/// A user with more clients than go in one turn is met again in the next, and they have gone then.
+void Lifecycle::judge_logins() {
+    constexpr std::size_t users_a_turn = 1000;
+    if (!judged_logins_) return;
+    std::size_t left = sessions_a_turn;
+    PresencePosition done = *judged_logins_;
+    const auto rest = presence_.visit(done, users_a_turn, [&](User& user) {
+        for (Device& device : user.devices) {
+            auto& session = static_cast<Session&>(device);
+            if (!session.link || authorizations_.is_valid(session.password_line)) continue;
+            if (session.link->broken()) continue;  // it ends anyway
+            if (left == 0) return false;
+            --left;
+            session.disconnect(Reason::not_authorized, revoked);
+        }
+        done = user.position();
+        return true;
+    });
+    judged_logins_ = left == 0 ? done : rest;
 }
 
 Evicted Lifecycle::evict(const Eviction& eviction, Millis now) {

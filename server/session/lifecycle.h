@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,12 +53,20 @@ public:
     /// for another turn.
     Evicted evict(const Eviction& eviction, Millis now);
 
+    /// Other lines of the password file are valid now: disconnects the clients that came by one
+    /// that no longer is, beginning with some of them.
+    void end_invalid_logins() {
+        judged_logins_ = PresencePosition{};
+        judge_logins();
+    }
+
     /// Publishes that all users are offline, because the gateway stops; connections are still open,
     /// so that subscribers receive it.
     void announce_shutdown(Millis now);
 
-    /// Ends sessions that are due or exceed a quota, and publishes wills that are due, a bounded
-    /// number of them. True if there are more.
+    /// Ends sessions that are due or exceed a quota, publishes wills that are due and disconnects
+    /// clients whose logins are not valid any more, a bounded number of them. True if there are
+    /// more.
     [[nodiscard]] bool expire(Millis now);
 
 private:
@@ -84,6 +93,7 @@ private:
     bool may_publish(const Session& session, const StoredWill& will) const;
     void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
     void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
+    void judge_logins();
     void end_disconnected(Session& session, const char* why, Millis now);
     bool make_room(Millis now);
     void make_room_in_store(Millis now);
@@ -109,6 +119,7 @@ private:
     Counters& counters_;
     EndedSessions ended_;
     Millis next_room_in_store_ = 0;
+    std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged
 };
 
 /// The user of a client; `client` is its client id.

@@ -1,0 +1,95 @@
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/support/broker_cluster.h"
+#include "tests/support/quiet_log.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// Clients of one shard, none of which says anything.
+class Crowd {
+public:
+    KeptLink& arrive(const std::string& user, const std::string& client, AuthResult result) {
+        KeptLink& link = links_.emplace_back(0);
+        cluster_.adopt(link);
+        Connect connect;
+        connect.version = Version::v5_0;
+        connect.client_id = client;
+        connect.username = user;
+        connect.keepalive = 60;
+        broker().login(link, connect, result, cluster_.now);
+        cluster_.end_turn();
+        REQUIRE(link.session);
+        return link;
+    }
+    KeptLink& arrive(const std::string& client, PasswordLine line) {
+        return arrive("u", client, {.password_line = line});
+    }
+
+    void use(PasswordLines lines) {
+        broker().use(std::make_shared<const PasswordLines>(std::move(lines)));
+        cluster_.end_turn();
+    }
+    bool tick() {
+        const bool more = broker().tick(cluster_.now);
+        cluster_.end_turn();
+        return more;
+    }
+    std::size_t connected() { return broker().sessions().connected(); }
+
+private:
+    static BrokerSettings settings() {
+        BrokerSettings any_number;
+        any_number.max_connections_per_user = 0;
+        return any_number;
+    }
+
+    Broker& broker() { return cluster_.broker(0); }
+
+    std::list<KeptLink> links_;
+    BrokerCluster cluster_{settings(), 1};
+};
+
+constexpr std::size_t many = 1000;
+constexpr std::size_t most_a_turn = 64;
+
+}  // namespace
+
+TEST_CASE(
+    "who came by a line of the password file that has gone is disconnected, the others stay") {
+    const QuietLog quiet;
+    Crowd crowd;
+    KeptLink& removed = crowd.arrive("removed", 1);
+    KeptLink& stays = crowd.arrive("stays", 2);
+    crowd.use({.lines = {2}, .last = 2});
+    REQUIRE(removed.ending);
+    CHECK(removed.ending->reason == Reason::not_authorized);
+    CHECK_FALSE(stays.ending);
+}
+
+TEST_CASE(
+    "many whose lines have gone are disconnected over many turns, all clients of a user too") {
+    const QuietLog quiet;
+    for (const bool one_user : {false, true}) {
+        CAPTURE(one_user);
+        Crowd crowd;
+        for (std::size_t i = 0; i < many; ++i)
+            crowd.arrive(one_user ? "u" : "u" + std::to_string(i), "c" + std::to_string(i),
+                         {.password_line = 1});
+        crowd.arrive("v", "c", {.password_line = 2});
+        crowd.use({.lines = {2}, .last = 2});
+        for (bool more = true; more;) {
+            const auto before = crowd.connected();
+            more = crowd.tick();
+            CHECK(before - crowd.connected() <= most_a_turn);
+        }
+        CHECK(crowd.connected() == 1);
+    }
+}
