@@ -13,8 +13,10 @@
 #include <system_error>
 
 #include "server/auth/secret_file.h"
+#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/data_store.h"
+#include "server/session/journal.h"
 #include "server/shard.h"
 
 namespace pulsegate {
@@ -61,6 +63,26 @@ std::string read_admin_token(const std::string& path) {
             "rand -hex 32 makes one",
             path, shortest));
     return token;
+}
+
+/// Whoever was kept out before the restart still is.
+void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>& shards,
+              AddressLimits& address_limits) {
+    const Millis now = monotonic_now();
+    const auto home = [&](std::string_view user) -> Shard& {
+        return *shards[home_shard(user, static_cast<unsigned>(shards.size()))];
+    };
+    std::size_t lost = 0;
+    for (const PutBan& ban : kept_out.bans) {
+        const Millis until = ban.ends == 0 ? for_good : as_monotonic_time(ban.ends, now);
+        const auto address = Address::parse(ban.address);
+        lost += !(address ? address_limits.order_ban(*address, now, until, ban.reason)
+                          : home(ban.user).client_limits().order_ban(ban.user, ban.client, now,
+                                                                     until, ban.reason));
+    }
+    const auto all = kept_out.bans.size();
+    if (all > 0) spdlog::info("{} bans hold on", all - lost);
+    if (lost > 0) spdlog::error("{} bans are too many, and are not kept", lost);
 }
 
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {
@@ -124,7 +146,9 @@ Server::~Server() { stop(); }
 void Server::restore() {
     std::vector<Broker*> brokers;
     for (auto& shard : shards_) brokers.push_back(&shard->broker());
-    std::async(std::launch::async, [&] { store_->restore(brokers); }).get();
+    std::async(std::launch::async, [&] {
+        keep_out(store_->restore(brokers), shards_, address_limits_);
+    }).get();
 }
 
 bool Server::authenticates_clients(const ListenUrl& url) const {

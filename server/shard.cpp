@@ -81,6 +81,11 @@ void Shard::run() {
     loop_.run();
 }
 
+std::size_t Shard::evict(const Address& address) {
+    return transport_.end_some(
+        address, {Cause::kicked, Reason::administrative_action, "its address was banned"});
+}
+
 void Shard::announce_shutdown() {
     listeners_.stop();
     // Or somebody would come online after all are told that everybody is offline.

@@ -136,9 +136,35 @@ TEST_CASE("who is slow to guess is not banned") {
 TEST_CASE("a ban can be lifted") {
     AddressLimits address_limits({.ban_failures = 1});
     CHECK(address_limits.failed(here, 1, 0));
-    CHECK_FALSE(address_limits.lift_ban(there));
-    CHECK(address_limits.lift_ban(here));
+    CHECK_FALSE(address_limits.lift_ban(there, 0));
+    CHECK(address_limits.lift_ban(here, 0));
     CHECK(address_limits.enter(here, 0) == AddressLimits::Standing::ok);
+}
+
+TEST_CASE("the administrator's ban of an address lasts as long as it says, or for good") {
+    AddressLimits address_limits({.ban_failures = 1, .ban_time = 10 * second});
+    REQUIRE(address_limits.order_ban(here, 0, 20 * second, "scraper"));
+    REQUIRE(address_limits.order_ban(there, 0, for_good, ""));
+    CHECK(address_limits.enter(here, 1) == AddressLimits::Standing::banned);
+    const auto cause = address_limits.banned(here, 1);
+    REQUIRE(cause);
+    CHECK(cause->ordered);
+    CHECK(cause->reason == "scraper");
+    CHECK_FALSE(address_limits.banned(here, 20 * second));
+    CHECK(address_limits.banned(there, 1'000'000 * minute));
+    REQUIRE(address_limits.bans(20 * second).size() == 1);
+    CHECK_FALSE(address_limits.bans(20 * second).front().left);
+    CHECK_FALSE(address_limits.lift_ban(here, 20 * second));  // it has ended
+    CHECK(address_limits.lift_ban(there, 20 * second));
+}
+
+TEST_CASE("an address is an IP address, or an IPv6 network of 64 bits, and nothing else") {
+    CHECK(Address::parse("10.0.0.7")->text() == "10.0.0.7");
+    CHECK(Address::parse("2001:db8::7")->text() == "2001:db8::/64");
+    CHECK(Address::parse("2001:db8::/64")->text() == "2001:db8::/64");
+    for (const char* text :
+         {"", "10.0.0", "10.0.0.0/8", "10.0.0.7/64", "2001:db8::/32", "x", "/64"})
+        CHECK_FALSE(Address::parse(text));
 }
 
 // -- client_limits
@@ -176,8 +202,8 @@ TEST_CASE("a client that does nothing but come and say goodbye is banned ten tim
 TEST_CASE("the ban of a client can be lifted") {
     ClientLimits client_limits({.ban_flaps = 1});
     CHECK(client_limits.broke_off("u", "c", 0));
-    CHECK_FALSE(client_limits.lift_ban("u", "x"));
-    CHECK(client_limits.lift_ban("u", "c"));
+    CHECK_FALSE(client_limits.lift_ban("u", "x", 0));
+    CHECK(client_limits.lift_ban("u", "c", 0));
     CHECK_FALSE(client_limits.banned("u", "c", 0));
 }
 
@@ -188,6 +214,33 @@ TEST_CASE("the first takeovers are free, then each waits longer, up to a bound")
     CHECK(pauses == std::vector<Millis>{0, 0, 0, 1000, 2000, 4000, 8000, 8000, 8000});
     CHECK(client_limits.pause_before_takeover("u", "d", 9) == 0);
     CHECK(client_limits.pause_before_takeover("u", "c", 3 * minute) == 0);
+}
+
+TEST_CASE("the administrator bans a client, or all of a user's, and no flapping shortens that") {
+    ClientLimits limits({.ban_flaps = 1, .ban_time = 10 * second});
+    REQUIRE(limits.order_ban("u", "c", 0, 20 * second, "stolen"));
+    CHECK(limits.banned("u", "c", 1));
+    CHECK_FALSE(limits.banned("u", "d", 1));
+    CHECK(limits.broke_off("u", "c", 1));
+    CHECK(limits.banned("u", "c", 15 * second)->reason == "stolen");
+    REQUIRE(limits.order_ban("u", "", 0, for_good, ""));
+    CHECK(limits.banned("u", "d", 1));
+    CHECK_FALSE(limits.banned("v", "d", 1));
+    CHECK(limits.lift_ban("u", "", 1));
+    CHECK_FALSE(limits.banned("u", "d", 1));
+    CHECK(limits.banned("u", "c", 1));
+}
+
+TEST_CASE("the administrator's bans are bounded, and those that have ended make room") {
+    ClientLimits limits({});
+    for (std::size_t i = 0; i < most_ordered_bans; ++i)
+        REQUIRE(limits.order_ban("u", std::to_string(i), 0, i == 0 ? 5 : for_good, ""));
+    CHECK_FALSE(limits.order_ban("v", "", 1, for_good, ""));
+    CHECK(limits.order_ban("u", "7", 1, for_good, "other words"));
+    CHECK(limits.order_ban("v", "", 5, for_good, ""));
+    CHECK_FALSE(limits.order_ban("w", "", 5, for_good, ""));
+    CHECK(limits.lift_ban("u", "8", 5));
+    CHECK(limits.order_ban("w", "", 5, for_good, ""));
 }
 
 TEST_CASE("limits of 0 ban nobody and let nobody wait") {

@@ -4,10 +4,9 @@
 
 namespace pulsegate {
 
-/// `GET /api/v1/bans`: who is banned, addresses and clients, and for how long.
+// /api/v1/bans: who is kept out, by the administrator or for how it behaved.
 boost::asio::awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest& request);
-
-/// `DELETE /api/v1/bans?address=` or `?user=&client=`
+boost::asio::awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request);
 boost::asio::awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

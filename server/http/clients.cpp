@@ -1,8 +1,5 @@
 #include "server/http/clients.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <cstddef>
@@ -12,9 +9,10 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/base/url.h"
 #include "server/http/await_result.h"
 #include "server/http/bad_request.h"
+#include "server/http/eviction_steps.h"
+#include "server/http/query.h"
 #include "server/http/shard_questions.h"
 #include "server/session/client_description.h"
 
@@ -49,8 +47,7 @@ json::array filters_json(const ClientDescription& client) {
     return filters;
 }
 
-/// Whom a request names. Whatever is wrong is refused: without its client id it would be for all
-/// clients of the user.
+/// Whom a request names.
 struct Named {
     std::string user{};
     std::optional<std::string> client{};
@@ -58,26 +55,13 @@ struct Named {
 };
 
 Named named_in(std::string_view query) {
-    Named named;
-    while (!query.empty()) {
-        const auto parameter = query.substr(0, query.find('&'));
-        query.remove_prefix(std::min(query.size(), parameter.size() + 1));
-        const auto key = parameter.substr(0, parameter.find('='));
-        auto value = percent_decoded(query_value(parameter, key).value_or(""));
-        if (!value || value->empty())
-            throw BadRequest(fmt::format("'{}' has no value, or one that is not UTF-8", key));
-        if (key == "user" && named.user.empty())
-            named.user = *std::move(value);
-        else if (key == "client" && !named.client)
-            named.client = std::move(value);
-        else if (key == "sessions" && value == "end" && !named.ends_sessions)
-            named.ends_sessions = true;
-        else
-            throw BadRequest(fmt::format("'{}' is not known here, or said twice", parameter));
-    }
-    if (named.user.empty())
-        throw BadRequest("nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
-    return named;
+    constexpr std::string_view known[] = {"user", "client", "sessions"};
+    const Query parameters(query, known);
+    const auto sessions = parameters.text("sessions");
+    if (sessions.value_or("end") != "end") throw BadRequest("'sessions' can be 'end' only");
+    const auto user = parameters.text("user");
+    if (!user) throw BadRequest("nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
+    return {*user, parameters.text("client"), sessions.has_value()};
 }
 
 ApiReply no_such_client() { return api_refusal(status::not_found, "no such client"); }
@@ -114,20 +98,13 @@ awaitable<bool> is_stored(const ApiContext& api, const std::string& user) {
 /// Those who were there when it began: who comes back at once is not thrown out for ever.
 awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
     const Named named = named_in(query);
-    const Eviction eviction{named.user, named.client, named.ends_sessions, wall_now()};
-    const auto step = [eviction](Shard& shard) {
-        const auto some = shard.broker().evict(eviction, monotonic_now());
-        shard.end_turn();  // or the next step would find them connected
-        return some;
-    };
-    Evicted all;
-    for (bool more = true; more;) {
-        const auto some = co_await api.shards.ask_home(named.user, step);
-        if (!some) co_return shard_unavailable();
-        all.disconnected += some->disconnected;
-        all.ended += some->ended;
-        more = some->clients() > 0 && !named.client;
-    }
+    const Eviction eviction{.user = named.user,
+                            .client = named.client,
+                            .ends_sessions = named.ends_sessions,
+                            .arrived_by = wall_now()};
+    const auto evicted = co_await evict_all(api, eviction);
+    if (!evicted) co_return shard_unavailable();
+    const Evicted& all = *evicted;
     if (all.clients() == 0) co_return no_such_client();
     if (all.ended > 0 && !co_await is_stored(api, named.user))
         co_return api_refusal(status::service_unavailable,

@@ -30,6 +30,16 @@ Address::Address(const ip::address& address) {
     bits_ = std::max(bits_, v6_zero);
 }
 
+std::optional<Address> Address::parse(std::string_view text) {
+    constexpr std::string_view network = "/64";
+    const bool is_network = text.ends_with(network);
+    if (is_network) text.remove_suffix(network.size());
+    boost::system::error_code error;
+    const auto address = ip::make_address(text, error);
+    if (error || (is_network && !address.is_v6())) return std::nullopt;
+    return Address(address);
+}
+
 std::string Address::text() const {
     if (bits_ >> 32 == 1) return ip::address_v4(static_cast<std::uint32_t>(bits_)).to_string();
     ip::address_v6::bytes_type bytes{};

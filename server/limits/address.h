@@ -3,7 +3,9 @@
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "server/base/hash.h"
 
@@ -18,6 +20,8 @@ class Address {
 public:
     Address() = default;  ///< unknown: no limit applies to it
     explicit Address(const boost::asio::ip::address& address);
+    /// Of an IP address, or of what `text` has made; nothing: it is neither.
+    static std::optional<Address> parse(std::string_view text);
 
     bool known() const { return bits_ != 0; }
     bool operator==(const Address&) const = default;

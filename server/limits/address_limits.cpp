@@ -13,7 +13,7 @@ AddressLimits::Standing AddressLimits::enter(const Address& address, Millis now)
     const std::lock_guard lock(mutex_);
     const std::size_t there = ++connections_[address];
     const auto most = settings_.max_connections_per_address;
-    if (bans_.contains(address, now))
+    if (bans_.find(address, now))
         return there > courtesy ? Standing::refused_silently : Standing::banned;
     if (most == 0 || there <= most) return Standing::ok;
     return there > most + courtesy ? Standing::refused_silently : Standing::too_many;
@@ -29,7 +29,7 @@ void AddressLimits::leave(const Address& address) {
 bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis now) {
     if (!address.known() || settings_.ban_failures == 0) return false;
     const std::lock_guard lock(mutex_);
-    if (bans_.contains(address, now)) return false;
+    if (bans_.find(address, now)) return false;
     // A phone with an old password repeats it, and many phones may share one address: that is no
     // guessing. But each check costs processor time, so repetitions have a higher limit of their
     // own.
@@ -44,23 +44,30 @@ bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis n
     return true;
 }
 
-bool AddressLimits::banned(const Address& address, Millis now) const {
+std::optional<BanCause> AddressLimits::banned(const Address& address, Millis now) const {
     const std::lock_guard lock(mutex_);
-    return bans_.contains(address, now);
+    return bans_.find(address, now);
+}
+
+bool AddressLimits::order_ban(const Address& address, Millis now, Millis until,
+                              std::string reason) {
+    const std::lock_guard lock(mutex_);
+    return bans_.order(address, now, until, std::move(reason));
 }
 
 std::vector<Ban> AddressLimits::bans(Millis now) const {
     const std::lock_guard lock(mutex_);
     std::vector<Ban> all;
-    bans_.visit(now, [&all](const Address& address, Millis left) {
-        all.push_back({.address = address.text(), .left = left});
+    bans_.visit(now, [&all](const Address& address, Ban ban) {
+        ban.address = address.text();
+        all.push_back(std::move(ban));
     });
     return all;
 }
 
-bool AddressLimits::lift_ban(const Address& address) {
+bool AddressLimits::lift_ban(const Address& address, Millis now) {
     const std::lock_guard lock(mutex_);
-    return bans_.lift(address);
+    return bans_.lift(address, now);
 }
 
 }  // namespace pulsegate

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,10 +44,16 @@ public:
     /// password. True if the address is banned for that.
     [[nodiscard]] bool failed(const Address& address, std::uint64_t guess, Millis now);
 
-    [[nodiscard]] bool banned(const Address& address, Millis now) const;
+    /// Why the address is kept out; nothing: it is not.
+    [[nodiscard]] std::optional<BanCause> banned(const Address& address, Millis now) const;
+
+    /// The administrator bans the address. False if there are too many such bans.
+    [[nodiscard]] bool order_ban(const Address& address, Millis now, Millis until,
+                                 std::string reason);
+
     std::vector<Ban> bans(Millis now) const;
     /// False if the address was not banned.
-    [[nodiscard]] bool lift_ban(const Address& address);
+    [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 
 private:
     /// Refused connections of one address that may be open at once to be sent the reason.

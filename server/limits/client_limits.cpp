@@ -1,6 +1,7 @@
 #include "server/limits/client_limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pulsegate {
 
@@ -11,9 +12,18 @@ constexpr unsigned weight_of_break = 10;
 
 }  // namespace
 
-bool ClientLimits::banned(std::string_view user, std::string_view client, Millis now) const {
+std::optional<BanCause> ClientLimits::banned(std::string_view user, std::string_view client,
+                                             Millis now) const {
     thread_.assert_here();
-    return !bans_.empty() && bans_.contains({std::string(user), std::string(client)}, now);
+    if (bans_.empty()) return std::nullopt;
+    auto cause = bans_.find({std::string(user), ""}, now);
+    return cause ? cause : bans_.find({std::string(user), std::string(client)}, now);
+}
+
+bool ClientLimits::order_ban(std::string_view user, std::string_view client, Millis now,
+                             Millis until, std::string reason) {
+    thread_.assert_here();
+    return bans_.order({std::string(user), std::string(client)}, now, until, std::move(reason));
 }
 
 bool ClientLimits::broke_off(std::string_view user, std::string_view client, Millis now) {
@@ -49,15 +59,17 @@ Millis ClientLimits::pause_before_takeover(std::string_view user, std::string_vi
 std::vector<Ban> ClientLimits::bans(Millis now) const {
     thread_.assert_here();
     std::vector<Ban> all;
-    bans_.visit(now, [&all](const Name& name, Millis left) {
-        all.push_back({.user = name.first, .client = name.second, .left = left});
+    bans_.visit(now, [&all](const Name& name, Ban ban) {
+        ban.user = name.first;
+        ban.client = name.second;
+        all.push_back(std::move(ban));
     });
     return all;
 }
 
-bool ClientLimits::lift_ban(std::string_view user, std::string_view client) {
+bool ClientLimits::lift_ban(std::string_view user, std::string_view client, Millis now) {
     thread_.assert_here();
-    return bans_.lift({std::string(user), std::string(client)});
+    return bans_.lift({std::string(user), std::string(client)}, now);
 }
 
 }  // namespace pulsegate

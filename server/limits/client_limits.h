@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,14 @@ class ClientLimits {
 public:
     explicit ClientLimits(const ClientLimitSettings& settings) : settings_(settings) {}
 
-    [[nodiscard]] bool banned(std::string_view user, std::string_view client, Millis now) const;
+    /// Why the client is kept out, alone or with all of its user's; nothing: it is not.
+    [[nodiscard]] std::optional<BanCause> banned(std::string_view user, std::string_view client,
+                                                 Millis now) const;
+
+    /// The administrator bans a client, or all of the user's if it is "". False if there are too
+    /// many such bans.
+    [[nodiscard]] bool order_ban(std::string_view user, std::string_view client, Millis now,
+                                 Millis until, std::string reason);
 
     /// The client's connection broke, timed out or was closed by the gateway. True if the client is
     /// banned for that.
@@ -44,8 +52,8 @@ public:
                                                Millis now);
 
     std::vector<Ban> bans(Millis now) const;
-    /// False if the client was not banned.
-    [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client);
+    /// False if there was no such ban.
+    [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client, Millis now);
 
 private:
     using Name = std::pair<std::string, std::string>;  ///< user and client id
@@ -61,7 +69,7 @@ private:
     const ClientLimitSettings settings_;
     RecentCounts<std::uint64_t> flaps_;  ///< by their weight
     RecentCounts<std::uint64_t> takeovers_;
-    BanList<Name, NameHash> bans_;
+    BanList<Name, NameHash> bans_;  ///< a client "" stands for all of the user's
     [[no_unique_address]] OwnerThread thread_;
 };
 

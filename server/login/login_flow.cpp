@@ -110,10 +110,10 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
         if (here->refused(login)) co_return;
     }
 
-    if (here->refused_as_banned(login)) co_return;
+    if (here->refused_at_home(login)) co_return;
     if (const Millis time = here->pause_before_takeover(login); time > 0) {
         co_await here->pause(login, time);
-        if (here->refused(login) || here->refused_as_banned(login)) co_return;
+        if (here->refused(login) || here->refused_at_home(login)) co_return;
     }
     here->accept(login);
     while (awaits_connack(login)) co_await here->pause(login, until_connack);
@@ -136,9 +136,9 @@ bool LoginFlow::refused(const Login& login) {
     const Origin& origin = login.connection->origin();
     // Also if it came before the ban: else one opens thousands of connections first, and then
     // guesses on each.
-    if (address_limits_.banned(origin.address, login.now))
-        return refuse(Limit::ban_failures, Reason::banned,
-                      "its address is banned for a while: wrong passwords");
+    if (const auto cause = address_limits_.banned(origin.address, login.now))
+        return refuse_banned(login, Limit::ban_failures, *cause,
+                             "its address is banned for a while: wrong passwords");
     if (origin.standing == AddressLimits::Standing::too_many)
         return refuse(Limit::max_connections_per_address, Reason::quota_exceeded,
                       "its address has max-connections-per-address already");
@@ -252,13 +252,27 @@ void LoginFlow::receive(WaitingLogin& moved) {
     moved.coroutine.resume();
 }
 
-bool LoginFlow::refused_as_banned(const Login& login) {
+/// Here nothing comes between this and the login: whoever is kept out from now on is connected
+/// already when its clients are disconnected, or is refused.
+bool LoginFlow::refused_at_home(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = broker_.user_name(connect, login.result, connect.client_id);
-    if (!client_limits_.banned(user, connect.client_id, login.now)) return false;
-    counters_.count(Limit::ban_flaps);
-    broker_.refuse(*login.connection, connect, Reason::banned,
-                   "the client is banned for a while: it came and went too often");
+    if (const auto cause = client_limits_.banned(user, connect.client_id, login.now))
+        return refuse_banned(login, Limit::ban_flaps, *cause,
+                             "the client is banned for a while: it came and went too often");
+    return false;
+}
+
+/// What the administrator gives as the reason is for the log.
+bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& cause,
+                              const char* automatically) {
+    if (cause.ordered) {
+        const auto why = fmt::format("banned by the admin API: {}", quoted(cause.reason));
+        broker_.refuse(*login.connection, login.connect(), Reason::banned, why, "banned");
+    } else {
+        counters_.count(limit);
+        broker_.refuse(*login.connection, login.connect(), Reason::banned, automatically);
+    }
     return true;
 }
 

@@ -121,7 +121,9 @@ private:
 
     // The steps of a login. Those that return true have refused it.
     bool refused(const Login& login);
-    bool refused_as_banned(const Login& login);
+    bool refused_at_home(const Login& login);
+    bool refuse_banned(const Login& login, Limit limit, const BanCause& cause,
+                       const char* automatically);
     Wait turn(Login& login);
     std::optional<AuthResult> result_by_certificate(const Login& login) const;
     static void limit_by_certificate(Login& login);

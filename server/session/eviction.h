@@ -15,6 +15,7 @@ struct Eviction {
     std::optional<std::string> client{};  ///< nothing: all of them
     bool ends_sessions = false;           ///< or they may come back to their sessions
     WallMillis arrived_by = 0;            ///< who has come later is not meant
+    const char* why = "the admin API has thrown it out";
 };
 
 /// A part of it.

@@ -425,15 +425,14 @@ void Lifecycle::evict_some(User& user, const Eviction& eviction, Evicted& evicte
 }
 
 void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
-    constexpr const char* why = "the admin API has thrown it out";
     if (session.since > eviction.arrived_by) return;
     if (session.link) {
         if (eviction.ends_sessions) session.state.set_expiry(0);
         if (session.link->broken()) return;  // it ends anyway
         ++evicted.disconnected;
-        session.disconnect(Reason::administrative_action, why);
+        session.disconnect(Reason::administrative_action, eviction.why);
     } else if (eviction.ends_sessions) {
-        end_disconnected(session, why, now);
+        end_disconnected(session, eviction.why, now);
     }
     evicted.ended += eviction.ends_sessions;
 }

@@ -100,6 +100,21 @@ void Transport::expire_due() {
     });
 }
 
+std::size_t Transport::end_some(const Address& address, const Ending& ending) {
+    constexpr std::size_t most = 256;
+    thread_.assert_here();
+    std::size_t ended = 0;
+    context_.wheel.for_each([&](Wheel::Node& node) {
+        Connection& connection = connection_of(node);
+        if (ended == most || !connection.session || connection.broken()) return;
+        if (connection.origin().address != address) return;
+        connection.end(ending);
+        ++ended;
+    });
+    end_turn();
+    return ended;
+}
+
 void Transport::end_all(const Ending& ending) {
     thread_.assert_here();
     context_.wheel.for_each([&](Wheel::Node& node) { connection_of(node).shut_down(ending); });

@@ -45,6 +45,9 @@ public:
 
     /// Ends every connection.
     void end_all(const Ending& ending);
+    /// Ends some connections of clients that are logged in from there. Returns how many; 0: there
+    /// are no more.
+    [[nodiscard]] std::size_t end_some(const Address& address, const Ending& ending);
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <optional>
+
+#include "server/http/api_context.h"
+#include "server/limits/address.h"
+#include "server/session/eviction.h"
+
+namespace pulsegate {
+
+// Clients are thrown out a few in each turn of their shard.
+
+/// Returns when all whom it means have gone. Nothing: a shard does not answer in time.
+boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);
+
+/// The same for those at an address, on all shards. Returns how many there were.
+boost::asio::awaitable<std::optional<std::size_t>> evict_all(const ApiContext& api,
+                                                             Address address);
+
+}  // namespace pulsegate
