@@ -80,9 +80,11 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
                           : home(ban.user).client_limits().order_ban(ban.user, ban.client, now,
                                                                      until, ban.reason));
     }
-    const auto all = kept_out.bans.size();
-    if (all > 0) spdlog::info("{} bans hold on", all - lost);
-    if (lost > 0) spdlog::error("{} bans are too many, and are not kept", lost);
+    for (const PutRevocation& each : kept_out.revocations)
+        lost += !home(each.user).revocations().revoke(each.user, each.before);
+    const auto all = kept_out.bans.size() + kept_out.revocations.size();
+    if (all > 0) spdlog::info("{} bans and revocations hold on", all - lost);
+    if (lost > 0) spdlog::error("{} bans or revocations are too many, and are not kept", lost);
 }
 
 [[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {

@@ -71,6 +71,7 @@ public:
     ShardStatus status() const;
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
+    Revocations& revocations() { return logins_.revocations(); }
     /// Disconnects some clients at the address. Returns how many; 0: there are no more.
     [[nodiscard]] std::size_t evict(const Address& address);
     /// Calls `Broker::store_overdue` then.

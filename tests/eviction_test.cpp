@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,6 +34,9 @@ public:
     KeptLink& arrive(const std::string& client, PasswordLine line) {
         return arrive("u", client, {.password_line = line});
     }
+    KeptLink& arrive_by_token(const std::string& client, std::optional<std::int64_t> issued) {
+        return arrive("u", client, {.token_issued = issued});
+    }
 
     void use(PasswordLines lines) {
         broker().use(std::make_shared<const PasswordLines>(std::move(lines)));
@@ -41,6 +46,12 @@ public:
         const bool more = broker().tick(cluster_.now);
         cluster_.end_turn();
         return more;
+    }
+    Evicted evict(Eviction eviction) {
+        eviction.arrived_by = wall_now() + 1000;
+        const Evicted evicted = broker().evict(eviction, cluster_.now);
+        cluster_.end_turn();
+        return evicted;
     }
     std::size_t connected() { return broker().sessions().connected(); }
 
@@ -68,10 +79,12 @@ TEST_CASE(
     Crowd crowd;
     KeptLink& removed = crowd.arrive("removed", 1);
     KeptLink& stays = crowd.arrive("stays", 2);
+    KeptLink& by_token = crowd.arrive_by_token("by token", 5);
     crowd.use({.lines = {2}, .last = 2});
     REQUIRE(removed.ending);
     CHECK(removed.ending->reason == Reason::not_authorized);
     CHECK_FALSE(stays.ending);
+    CHECK_FALSE(by_token.ending);
 }
 
 TEST_CASE(
@@ -92,4 +105,27 @@ TEST_CASE(
         }
         CHECK(crowd.connected() == 1);
     }
+}
+
+TEST_CASE("a revocation spares only who came by a token that was issued since") {
+    const QuietLog quiet;
+    Crowd crowd;
+    KeptLink& old = crowd.arrive_by_token("old", 99);
+    KeptLink& fresh = crowd.arrive_by_token("fresh", 100);
+    KeptLink& by_password = crowd.arrive("by password", 1);
+    const auto evicted =
+        crowd.evict({.user = "u", .tokens_spared_since = 100, .why = "it was revoked"});
+    CHECK(evicted.disconnected == 2);
+    REQUIRE(old.ending);
+    CHECK(old.ending->reason == Reason::administrative_action);
+    CHECK(old.ending->why == std::string("it was revoked"));
+    CHECK(by_password.ending);
+    CHECK_FALSE(fresh.ending);
+}
+
+TEST_CASE("without a moment an eviction spares nobody's token") {
+    const QuietLog quiet;
+    Crowd crowd;
+    crowd.arrive_by_token("old", 99);
+    CHECK(crowd.evict({.user = "u"}).disconnected == 1);
 }

@@ -123,9 +123,9 @@ Trouble read_times(const json::object& claims, std::int64_t now, bool require_ex
         if (*from > now + leeway) return "it is not valid yet";
     }
     if (const auto* iat = claims.if_contains("iat")) {
-        const auto issued = seconds_of(*iat);
-        if (!issued) return "its iat is no time";
-        if (*issued > now + leeway) return "it was issued in the future; compare the clocks";
+        read.issued = seconds_of(*iat);
+        if (!read.issued) return "its iat is no time";
+        if (*read.issued > now + leeway) return "it was issued in the future; compare the clocks";
     }
     return {};
 }

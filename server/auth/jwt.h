@@ -24,6 +24,7 @@ struct JwtSettings {
 struct JwtClaims {
     std::string user;                    ///< `sub`
     std::optional<std::int64_t> expiry;  ///< `exp`, seconds since 1970: invalid from then on
+    std::optional<std::int64_t> issued;  ///< `iat`
     std::optional<AccessRules> rules;    ///< `acl`, replaces the gateway's rules; empty: no access
 };
 

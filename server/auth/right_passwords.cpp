@@ -9,6 +9,12 @@ void RightPasswords::remember(std::string_view user, const CredentialMac& mac) {
     by_user_.insert_or_assign(std::string(user), mac);
 }
 
+void RightPasswords::forget(std::string_view user) {
+    const std::lock_guard lock(mutex_);
+    const auto known = by_user_.find(user);
+    if (known != by_user_.end()) by_user_.erase(known);
+}
+
 bool RightPasswords::contains(std::string_view user, const CredentialMac& mac) const {
     const std::lock_guard lock(mutex_);
     const auto known = by_user_.find(user);

@@ -17,6 +17,7 @@ namespace pulsegate {
 class RightPasswords {
 public:
     void remember(std::string_view user, const CredentialMac& mac);
+    void forget(std::string_view user);
     bool contains(std::string_view user, const CredentialMac& mac) const;
 
 private:

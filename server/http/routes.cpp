@@ -13,6 +13,7 @@
 #include "server/http/path_pattern.h"
 #include "server/http/publish.h"
 #include "server/http/retained.h"
+#include "server/http/revocation.h"
 #include "server/http/users.h"
 #include "server/http/wheel.h"
 
@@ -36,6 +37,7 @@ constexpr Route routes[] = {
     {.path = "/api/v1/wheel", .methods = {{verb::get, show_wheel}}},
     {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
     {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
+    {.path = "/api/v1/users/{user}/revoke", .methods = {{verb::post, revoke_logins}}},
     {.path = "/api/v1/bans",
      .methods = {{verb::get, show_bans}, {verb::put, set_ban}, {verb::delete_, lift_ban}}},
     {.path = "/api/v1/clients",

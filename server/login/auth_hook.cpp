@@ -114,6 +114,7 @@ struct Question {
     asio::steady_timer patience;
     std::shared_ptr<HookConnection> connection{};  ///< that it is asked on; null: it waits for one
     std::optional<Millis> asked{};                 ///< when; nothing: it waits for its turn
+    unsigned asked_after = 0;                      ///< so many calls of `forget`
     bool over = false;                             ///< all have their answer
 };
 using QuestionRef = std::shared_ptr<Question>;
@@ -278,6 +279,11 @@ struct AuthHook::Impl {
         }
         auto& result = std::get<AuthResult>(opinion);
         const bool allows = result.reason == Reason::success;
+        if (allows && question.asked_after != forgotten)
+            result = {.reason = Reason::server_busy,
+                      .why =
+                          "a user's logins were revoked while the auth-hook was asked: it is "
+                          "asked again when the client comes again"};
         count([&](HookCounters& all) {
             ++(allows ? all.allowed : all.denied);
             all.wait.count(now - *question.asked);
@@ -313,6 +319,7 @@ struct AuthHook::Impl {
         while (const auto ticket = queue.take_first()) {
             const QuestionRef question = dequeue(*ticket);
             question->asked = monotonic_now();
+            question->asked_after = forgotten;
             limit(question);
             Opinion opinion = HookFailure{};
             try {
@@ -426,6 +433,12 @@ struct AuthHook::Impl {
         cache.clear();
     }
 
+    void forget() {
+        ++forgotten;
+        shared.clear();
+        cache.clear();
+    }
+
     const AuthHookSettings& settings;
     asio::io_context io{1};
     std::shared_ptr<const Files> files;
@@ -436,7 +449,8 @@ struct AuthHook::Impl {
     boost::unordered_flat_map<FairQueue::Ticket, QuestionRef> waiting;  ///< those in the queue
     FairQueue::Ticket last_ticket = 0;
     std::deque<std::shared_ptr<HookConnection>> idle;  ///< the one that was used last at the end
-    unsigned working = 0;  ///< coroutines, each with one question at a time
+    unsigned working = 0;    ///< coroutines, each with one question at a time
+    unsigned forgotten = 0;  ///< calls of `forget`
 
     mutable std::mutex mutex;  ///< of the counters
     HookCounters counters;
@@ -466,6 +480,10 @@ std::shared_ptr<const AuthHook::Files> AuthHook::read_files() const {
 
 void AuthHook::use(std::shared_ptr<const Files> files) {
     asio::post(impl_->io, [this, files = std::move(files)] { impl_->use(files); });
+}
+
+void AuthHook::forget() {
+    asio::post(impl_->io, [this] { impl_->forget(); });
 }
 
 void AuthHook::authenticate(Credentials credentials, const Address& address, Answer answer) {

@@ -72,6 +72,10 @@ public:
     /// For all requests from now on. What is remembered is forgotten.
     void use(std::shared_ptr<const Files> files);
 
+    /// Forgets what is remembered. Whom a request that is under way allows must come again: the
+    /// backend may not have known yet who is no longer welcome.
+    void forget();
+
     HookCounters counters() const;
 
     /// No answers any more.

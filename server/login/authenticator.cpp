@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/auth/revocations.h"
 #include "server/base/client_id.h"
 #include "server/base/clock.h"
 #include "server/base/machine.h"
@@ -49,7 +50,9 @@ AuthResult check_token(const JwtVerifier& tokens, std::string_view token) {
     if (const auto* refused = std::get_if<JwtRefusal>(&checked))
         return refusal("its token: " + refused->why, refused->forged);
     const auto& claims = std::get<JwtClaims>(checked);
-    AuthResult result{.user = claims.user, .expiry = claims.expiry};
+    AuthResult result{.user = claims.user,
+                      .expiry = claims.expiry,
+                      .token_issued = claims.issued.value_or(issued_long_ago)};
     if (claims.rules) result.rules = std::make_shared<AccessRules>(*claims.rules);
     return result;
 }
@@ -109,6 +112,11 @@ void Authenticator::reload() {
     if (hook_) hook_->use(hook_->read_files());
     const std::lock_guard lock(mutex_);
     files_ = std::move(fresh);
+}
+
+void Authenticator::forget(std::string_view user) const {
+    files()->right_passwords.forget(user);
+    if (hook_) hook_->forget();
 }
 
 bool Authenticator::Files::is_token(std::string_view password) const {

@@ -62,6 +62,10 @@ public:
     /// Reads all files anew. Throws as the constructor does, and then nothing changes.
     void reload();
 
+    /// Lets nobody in as this user by what is remembered of earlier logins. The hook forgets all
+    /// its answers: which user one is about may be said by the client id.
+    void forget(std::string_view user) const;
+
     /// The rules for everybody who brings none; null: everything is allowed.
     std::shared_ptr<const AccessRules> rules() const { return files()->rules; }
 

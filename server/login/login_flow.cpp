@@ -260,7 +260,11 @@ bool LoginFlow::refused_at_home(const Login& login) {
     if (const auto cause = client_limits_.banned(user, connect.client_id, login.now))
         return refuse_banned(login, Limit::ban_flaps, *cause,
                              "the client is banned for a while: it came and went too often");
-    return false;
+    const auto issued = login.result.token_issued;
+    if (!issued || !revocations_.revoked(user, *issued)) return false;
+    broker_.refuse(*login.connection, connect, Reason::bad_user_name_or_password,
+                   "its token was revoked", "it did not show who it is");
+    return true;
 }
 
 /// What the administrator gives as the reason is for the log.

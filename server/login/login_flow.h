@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "server/auth/auth_result.h"
+#include "server/auth/revocations.h"
 #include "server/base/clock.h"
 #include "server/base/coroutine.h"
 #include "server/base/counters.h"
@@ -108,6 +109,7 @@ public:
     /// Those that wait for their turn.
     std::size_t waiting() const { return pacer_.waiting(); }
     ClientLimits& client_limits() { return client_limits_; }
+    Revocations& revocations() { return revocations_; }
 
 private:
     using Ticket = LoginQueue::Ticket;
@@ -152,6 +154,7 @@ private:
     Transport& transport_;
     LoginHost& host_;
     ClientLimits client_limits_;
+    Revocations revocations_;
     LoginPacer pacer_;
     Ticket last_ticket_ = 0;
     bool shutting_down_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,8 @@ struct Eviction {
     std::optional<std::string> client{};  ///< nothing: all of them
     bool ends_sessions = false;           ///< or they may come back to their sessions
     WallMillis arrived_by = 0;            ///< who has come later is not meant
+    /// Nor who came by a token that was issued then or later, in seconds since 1970.
+    std::optional<std::int64_t> tokens_spared_since{};
     const char* why = "the admin API has thrown it out";
 };
 

@@ -8,7 +8,16 @@
 
 namespace pulsegate {
 
-namespace {}  // namespace
+namespace {
+
+/// Has it come by a token that is good still?
+bool is_spared(const Session& session, const Eviction& eviction) {
+    const auto since = eviction.tokens_spared_since;
+    const bool by_token = session.authorization && session.authorization->token_issued;
+    return since && by_token && *session.authorization->token_issued >= *since;
+}
+
+}  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
                      Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
@@ -425,7 +434,7 @@ void Lifecycle::evict_some(User& user, const Eviction& eviction, Evicted& evicte
 }
 
 void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
-    if (session.since > eviction.arrived_by) return;
+    if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
     if (session.link) {
         if (eviction.ends_sessions) session.state.set_expiry(0);
         if (session.link->broken()) return;  // it ends anyway

@@ -29,6 +29,7 @@ struct Authorization : StackedWheel::Node {
     Session& session;
     std::shared_ptr<const AccessRules> rules{};  ///< null: the gateway's
     std::optional<std::int64_t> expiry{};        ///< seconds since 1970
+    std::optional<std::int64_t> token_issued{};  ///< nothing: it came by something else
 };
 
 /// When the will of a disconnected client is due, and when its session ends.

@@ -77,6 +77,8 @@ class OpenApiTest(unittest.TestCase):
                 ("GET", "/api/v1/users/bob", None, 200),
                 ("GET", "/api/v1/users/dave", None, 404),
                 ("GET", "/api/v1/users/%FF", None, 400),
+                ("POST", "/api/v1/users/eve/revoke", {"before": 1764000000}, 200),
+                ("POST", "/api/v1/users/eve/revoke", {"before": "now"}, 400),
                 ("GET", "/api/v1/clients?user=bob", None, 200),
                 ("GET", "/api/v1/clients?user=bob&client=phone", None, 200),
                 ("GET", "/api/v1/clients", None, 400),

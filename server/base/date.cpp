@@ -1,0 +1,91 @@
+#include "server/base/date.h"
+
+#include <chrono>
+
+namespace pulsegate {
+
+namespace {
+
+/// Reads from left to right. What is not as it should be is remembered, and asked for at the end.
+class DateReader {
+public:
+    explicit DateReader(std::string_view text) : rest_(text) {}
+
+    bool done() const { return good_ && rest_.empty(); }
+
+    bool next_is(std::string_view any_of) const {
+        return !rest_.empty() && any_of.find(rest_.front()) != any_of.npos;
+    }
+    void expect(std::string_view any_of) {
+        good_ = good_ && next_is(any_of);
+        if (good_) rest_.remove_prefix(1);
+    }
+    int number(int length, int most) {
+        int number = 0;
+        for (; length > 0; --length) number = number * 10 + digit();
+        good_ = good_ && number <= most;
+        return number;
+    }
+    /// Thousandths, of any number of digits behind the point.
+    int fraction() {
+        int thousandths = digit() * 100;
+        for (int place = 10; next_is(digits); place /= 10) thousandths += digit() * place;
+        return thousandths;
+    }
+
+private:
+    int digit() {
+        const int digit = rest_.empty() ? 0 : rest_.front() - '0';
+        expect(digits);
+        return good_ ? digit : 0;
+    }
+
+    static constexpr std::string_view digits = "0123456789";
+
+    std::string_view rest_;
+    bool good_ = true;
+};
+
+/// What is to be subtracted, in minutes.
+int offset_in(DateReader& in) {
+    if (in.next_is("Zz")) {
+        in.expect("Zz");
+        return 0;
+    }
+    const int sign = in.next_is("-") ? -1 : 1;
+    in.expect("+-");
+    const int hours = in.number(2, 23);
+    in.expect(":");
+    return sign * (hours * 60 + in.number(2, 59));
+}
+
+}  // namespace
+
+std::optional<WallMillis> parse_rfc3339(std::string_view text) {
+    using namespace std::chrono;
+    DateReader in(text);
+    const int y = in.number(4, 9999);
+    in.expect("-");
+    const int m = in.number(2, 12);
+    in.expect("-");
+    const int d = in.number(2, 31);
+    in.expect("Tt ");
+    const hours hour{in.number(2, 23)};
+    in.expect(":");
+    const minutes minute{in.number(2, 59)};
+    in.expect(":");
+    const seconds second{in.number(2, 60)};  // a leap second
+    milliseconds fraction{0};
+    if (in.next_is(".")) {
+        in.expect(".");
+        fraction = milliseconds(in.fraction());
+    }
+    const minutes offset{offset_in(in)};
+    const year_month_day date{year{y}, month{static_cast<unsigned>(m)},
+                              day{static_cast<unsigned>(d)}};
+    if (!in.done() || !date.ok()) return std::nullopt;
+    const milliseconds time = sys_days(date).time_since_epoch() + hour + minute + second - offset;
+    return (time + fraction).count();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,29 @@
+#include "server/base/date.h"
+
+#include <doctest/doctest.h>
+
+using namespace pulsegate;
+
+TEST_CASE("a date of RFC 3339 is read as it is written") {
+    CHECK(parse_rfc3339("1970-01-01T00:00:00Z") == 0);
+    CHECK(parse_rfc3339("2026-11-23T13:20:00Z") == 1795440000000);
+    CHECK(parse_rfc3339("2026-11-23t13:20:00.5z") == 1795440000500);
+    CHECK(parse_rfc3339("2026-11-23 13:20:00.123456Z") == 1795440000123);
+    CHECK(parse_rfc3339("2026-11-23T14:20:00+01:00") == 1795440000000);
+    CHECK(parse_rfc3339("2026-11-23T07:50:00-05:30") == 1795440000000);
+    CHECK(parse_rfc3339("2024-02-29T00:00:00Z") == 1709164800000);
+    const WallMillis time = 1795440000042;
+    CHECK(parse_rfc3339(rfc3339(time)) == time);
+}
+
+TEST_CASE("what is no date of RFC 3339 is none") {
+    for (const char* text :
+         {"", "2026", "2026-11-23", "2026-11-23T13:20:00", "2026-11-23T13:20Z",
+          "2026-11-23T13:20:00.Z", "2026-11-23T24:00:00Z", "2026-11-23T13:60:00Z",
+          "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-31T00:00:00Z",
+          "2026-11-23T13:20:00Zx", "2026-11-23T13:20:00+1:00", "2026-11-23T13:20:00*01:00",
+          "26-11-23T13:20:00Z", "2026-11-2aT13:20:00Z", "1764000000"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_rfc3339(text));
+    }
+}

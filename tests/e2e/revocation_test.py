@@ -1,0 +1,136 @@
+"""Logins that are no longer good: tokens that were revoked, answers of the hook, lines of the password file."""
+
+import datetime
+import time
+import unittest
+
+from auth_test import SECRET, Folder, token
+from gateway import Client, Gateway, wait_until
+from hook_test import ALLOW, DENY, Backend, connect_packet
+from packets import DISCONNECT
+
+WRONG = 0x86
+ADMINISTRATIVE_ACTION = 0x98
+
+
+class RevocationTest(Folder):
+    def gateway(self, *arguments):
+        return Gateway("--shards", "2", "--data", self.path / "data", *arguments)
+
+    def with_tokens(self, *arguments):
+        return self.gateway("--jwt-secret", self.file("secret", SECRET), *arguments)
+
+    def token(self, age=None, user="alice"):
+        now = int(time.time())
+        return token({"sub": user, "exp": now + 3600, **({} if age is None else {"iat": now - age})})
+
+    def login(self, gateway, password, client="phone", user="alice"):
+        """The client, and what its CONNACK says."""
+        raw = Client(gateway.port)
+        self.addCleanup(raw.close)
+        raw.version = 5
+        raw.send(connect_packet(client, user, password))
+        return raw, raw.receive()[1][1]
+
+    def code(self, *arguments, **options):
+        client, code = self.login(*arguments, **options)
+        client.close()
+        return code
+
+    def revoke(self, gateway, body=None, user="alice"):
+        return gateway.ask("POST", f"/api/v1/users/{user}/revoke", body)
+
+    def assert_thrown_out(self, client):
+        *_, (first, body) = client.receive_until_closed()
+        self.assertEqual((first >> 4, body[0]), (DISCONNECT, ADMINISTRATIVE_ACTION))
+
+    def test_who_came_by_an_older_token_goes_and_the_token_opens_nothing_any_more(self):
+        with self.with_tokens() as gateway:
+            old, timeless, recent = self.token(60), self.token(), self.token(10)
+            clients = [self.login(gateway, each, client)[0]
+                       for each, client in ((old, "old"), (timeless, "timeless"), (recent, "recent"))]
+            bob, _ = self.login(gateway, self.token(60, "bob"), user="bob")
+            status, said = self.revoke(gateway, {"before": int(time.time()) - 30})
+            self.assertEqual((status, said["user"], said["disconnected"]), (200, "alice", 2))
+            for client in clients[:2]:
+                self.assert_thrown_out(client)
+            clients[2].ping()
+            bob.ping()
+            self.assertEqual([self.code(gateway, each) for each in (old, timeless, recent)], [WRONG, WRONG, 0])
+            gateway.wait_for_log("login refused: its token was revoked")
+            status, said = self.revoke(gateway)  # now
+            self.assertEqual((status, said["disconnected"]), (200, 1))
+            self.assert_thrown_out(clients[2])
+            self.assertEqual([self.code(gateway, each) for each in (recent, self.token(0))], [WRONG, 0])
+            bob.ping()
+
+    def test_a_moment_is_a_unix_time_or_a_date_and_moves_no_further_back(self):
+        with self.with_tokens() as gateway:
+            moment = datetime.datetime.now(datetime.UTC).replace(microsecond=0) - datetime.timedelta(seconds=30)
+            for before in (moment.isoformat(), moment.timestamp(), int(moment.timestamp()), 0):
+                status, said = self.revoke(gateway, {"before": before})
+                self.assertEqual(status, 200, said)
+                self.assertEqual((self.code(gateway, self.token(60)), self.code(gateway, self.token(10))), (WRONG, 0))
+
+    def test_a_revocation_outlives_the_gateway_killed_right_after_the_answer(self):
+        old = self.token(60)
+        killed = self.with_tokens().start()
+        try:
+            self.assertEqual(self.code(killed, old), 0)
+            self.assertEqual(self.revoke(killed)[0], 200)
+        finally:
+            killed.kill()
+            killed.folder.cleanup()
+        with self.with_tokens() as gateway:
+            self.assertEqual((self.code(gateway, old), self.code(gateway, self.token(0))), (WRONG, 0))
+            self.assertEqual(self.code(gateway, self.token(60, "bob")), 0)
+
+    def test_a_mistake_revokes_nothing(self):
+        with self.with_tokens() as gateway:
+            client, _ = self.login(gateway, self.token(60))
+            for body in ({"before": "yesterday"}, {"before": None}, {"before": time.time() * 1000}, {"since": 5}, [],
+                         {"before": -1}, b"{", {"before": int(time.time()), "user": "alice"}):
+                with self.subTest(body=body):
+                    status, said = self.revoke(gateway, body)
+                    self.assertEqual(status, 400, said)
+            self.assertEqual(self.revoke(gateway, user="%FF")[0], 400)
+            client.ping()
+
+    def test_the_hook_is_asked_anew(self):
+        backend = Backend()
+        self.addCleanup(backend.stop)
+        with self.gateway("--auth-hook", backend.url, "--auth-hook-cache", "10m") as gateway:
+            client, code = self.login(gateway, "secret")
+            self.assertEqual(code, 0)
+            backend.answer = lambda question: DENY
+            self.assertEqual(self.code(gateway, "secret"), 0)  # it is remembered
+            client, _ = self.login(gateway, "secret")
+            self.assertEqual(self.revoke(gateway)[1]["disconnected"], 1)
+            self.assert_thrown_out(client)
+            self.assertEqual(self.code(gateway, "secret"), WRONG)
+
+    def test_whom_the_hook_lets_in_while_a_revocation_comes_must_come_again(self):
+        backend = Backend(ALLOW)
+        self.addCleanup(backend.stop)
+        with self.gateway("--auth-hook", backend.url) as gateway:
+            backend.gate.clear()
+            raw = Client(gateway.port)
+            self.addCleanup(raw.close)
+            raw.send(connect_packet("phone", "alice", "secret"))
+            wait_until(lambda: backend.questions, what="the question")
+            self.assertEqual(self.revoke(gateway)[0], 200)
+            backend.gate.set()
+            self.assertEqual(raw.receive()[1][1], 0x89)
+            self.assertEqual(self.code(gateway, "secret"), 0)
+
+    def test_who_came_by_a_password_shows_it_again(self):
+        with self.gateway("--password-file", self.password_file(alice="a")) as gateway:
+            client, code = self.login(gateway, "a")
+            self.assertEqual(code, 0)
+            self.assertEqual(self.revoke(gateway)[1]["disconnected"], 1)
+            self.assert_thrown_out(client)
+            self.assertEqual(self.code(gateway, "a"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
