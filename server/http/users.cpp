@@ -1,15 +1,26 @@
 #include "server/http/users.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "server/base/hash.h"
+#include "server/http/bad_request.h"
+#include "server/http/query.h"
 #include "server/http/shard_questions.h"
+#include "server/session/presence.h"
 
 namespace pulsegate {
 
@@ -53,12 +64,88 @@ ApiReply users_reply(const std::vector<std::string>& names, const Presences& des
         else
             unknown.push_back(json::string(names[i]));
     }
-    const bool any = !known.empty();
-    json::object body{{"users", std::move(known)}, {"unknown", std::move(unknown)}};
-    if (!any) body["error"] = "unknown users";
-    auto reply = api_reply(body);
-    if (!any) reply.status = status::not_found;
-    return reply;
+    return api_reply({{"users", std::move(known)}, {"unknown", std::move(unknown)}});
+}
+
+// -- page by page --
+
+/// Behind which user a page begins: shards come one after the other, and on each the users in the
+/// order of their last change.
+struct UserCursor {
+    std::size_t shard = 0;
+    PresencePosition position{};
+};
+
+/// Addresses are nobody's business.
+std::uint64_t masked(std::uint64_t address) {
+    return address ^ keyed_hash("where the users of a page are");
+}
+
+std::string text_of(const UserCursor& cursor) {
+    return fmt::format("{}-{}-{:x}", cursor.shard, cursor.position.version,
+                       masked(cursor.position.user));
+}
+
+UserCursor cursor_in(std::string_view text, std::size_t shards) {
+    UserCursor cursor;
+    const auto number = [&](auto& to, char separator, int base) {
+        const auto digits = text.substr(0, text.find(separator));
+        text.remove_prefix(std::min(text.size(), digits.size() + 1));
+        const auto* const end = digits.data() + digits.size();
+        const auto read = std::from_chars(digits.data(), end, to, base);
+        return read.ec == std::errc() && read.ptr == end;
+    };
+    std::uint64_t address = 0;
+    const bool whole = number(cursor.shard, '-', 10) && number(cursor.position.version, '-', 10) &&
+                       number(address, '\0', 16) && text.empty();
+    if (!whole || cursor.shard >= shards)
+        throw BadRequest("'after' is not what an answer has named 'next'");
+    cursor.position.user = masked(address);
+    return cursor;
+}
+
+struct UsersFound {
+    std::vector<std::string> users{};  ///< as JSON
+    std::optional<PresencePosition> next{};
+};
+
+UsersFound some_users(const Presence& presence, PresencePosition after, std::size_t most,
+                      bool online_only) {
+    constexpr std::size_t examined_a_turn = 1000;
+    const Millis now = monotonic_now();
+    const WallMillis wall = wall_now();
+    UsersFound found;
+    found.next = presence.visit(after, examined_a_turn, [&](const User& user) {
+        if (user.is_known() && (user.online() || !online_only))
+            found.users.push_back(to_json(user, now, wall));
+        return found.users.size() < most;
+    });
+    return found;
+}
+
+awaitable<ApiReply> show_page(const ApiContext& api, std::string_view encoded) {
+    constexpr std::string_view known[] = {"after", "limit", "state"};
+    const Query query(encoded, known);
+    const auto state = query.text("state");
+    if (state.value_or("online") != "online") throw BadRequest("'state' can be 'online' only");
+    const auto most = page_size(query);
+    UserCursor cursor;
+    if (const auto after = query.text("after")) cursor = cursor_in(*after, api.shards.shards());
+    json::array page;
+    while (cursor.shard < api.shards.shards() && page.size() < most) {
+        const auto question = [after = cursor.position, left = most - page.size(),
+                               online_only = state.has_value()](Shard& shard) {
+            return some_users(shard.broker().presence(), after, left, online_only);
+        };
+        const auto found = co_await api.shards.ask_one(cursor.shard, question);
+        if (!found) co_return shard_unavailable();
+        for (const auto& user : found->users) page.push_back(json::parse(user));
+        cursor =
+            found->next ? UserCursor{cursor.shard, *found->next} : UserCursor{cursor.shard + 1, {}};
+    }
+    json::object body{{"users", std::move(page)}};
+    if (cursor.shard < api.shards.shards()) body["next"] = text_of(cursor);
+    co_return api_reply(body);
 }
 
 }  // namespace
@@ -80,7 +167,8 @@ awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) 
 
 awaitable<ApiReply> show_users(const ApiContext& api, const ApiRequest& request) {
     const auto ids = query_value(request.query, "ids");
-    if (!ids || ids->empty())
+    if (!ids) co_return co_await or_bad_request(show_page(api, request.query));
+    if (ids->empty())
         co_return api_refusal(status::bad_request, "no users named: add ?ids=alice,bob");
     std::vector<std::string> names;
     for (std::string_view rest = *ids; names.size() <= most_users_asked;) {

@@ -326,7 +326,7 @@ class AdminTest(unittest.TestCase):
     def test_what_is_no_resource_is_404_and_what_is_no_http_is_400(self):
         with Gateway() as gateway:
             self.assertEqual(gateway.get("/nothing")[0], 404)
-            self.assertEqual(gateway.get("/api/v1/users")[0], 400)
+            self.assertEqual(gateway.get("/api/v1/users?ids=")[0], 400)
             with socket.create_connection(("127.0.0.1", gateway.http_port)) as raw:
                 raw.sendall(b"\x10\x0e\0\4MQTT\4\2\0<\0\2zz\r\n\r\n")
                 self.assertIn(b"400", raw.recv(100))

@@ -166,7 +166,7 @@ class PresenceTest(unittest.TestCase):
         self.assertEqual(self.user("a/b+c%")["state"], "online")
         self.assertEqual(self.gateway.get("/api/v1/users/nobody")[0], 404)
         self.assertEqual(json.loads(self.gateway.get("/api/v1/users/nobody")[1])["user"], "nobody")
-        self.assertEqual(self.gateway.get_json("/api/v1/users?ids=nobody")[0], 404)
+        self.assertEqual(self.gateway.get_json("/api/v1/users?ids=nobody"), (200, {"users": [], "unknown": ["nobody"]}))
 
     def test_a_hundred_answers_in_a_row_are_whole(self):
         self.client("whole").ping()
