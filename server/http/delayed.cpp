@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/auth/base64.h"
 #include "server/base/url.h"
 #include "server/data_store.h"
 #include "server/http/await_result.h"
@@ -116,10 +115,7 @@ json::object description_of(const PutDelayed& put) {
     one["qos"] = static_cast<int>(message.qos);
     one["retain"] = message.retain;
     if (put.message_expiry) one["expiry"] = *put.message_expiry;
-    if (valid_utf8(message.payload))
-        one["payload"] = message.payload;
-    else
-        one["payload_base64"] = to_base64(message.payload);
+    add_payload(one, message.payload);
     return one;
 }
 

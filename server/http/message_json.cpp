@@ -7,6 +7,8 @@
 #include <boost/json/parse.hpp>
 #include <utility>
 
+#include "protocol/properties.h"
+#include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/http/bad_request.h"
 #include "server/session/settings.h"
@@ -76,6 +78,22 @@ std::string MessageMembers::payload() const {
     auto decoded = from_base64(*encoded);
     if (!decoded) throw BadRequest("'payload_base64' is no Base64");
     return *std::move(decoded);
+}
+
+void add_payload(json::object& described, std::string_view payload) {
+    if (valid_utf8(payload))
+        described["payload"] = payload;
+    else
+        described["payload_base64"] = to_base64(payload);
+}
+
+void add_properties(json::object& described, std::string_view properties) {
+    json::object users;
+    Properties(as_bytes(properties)).for_each([&](const PropertyValue& property) {
+        if (property.id == Property::content_type) described["content_type"] = property.text;
+        if (property.id == Property::user_property) users[property.key] = property.text;
+    });
+    if (!users.empty()) described["properties"] = std::move(users);
 }
 
 void RequestRoom::take(std::size_t messages, std::size_t bytes_each) {

@@ -39,6 +39,12 @@ private:
     const boost::json::object* object_ = nullptr;
 };
 
+/// Adds the payload to a message that is described: as text, or in Base64 if it is none.
+void add_payload(boost::json::object& described, std::string_view payload);
+
+/// Adds `content_type` and `properties` as a message in a request has them, if there are any.
+void add_properties(boost::json::object& described, std::string_view properties);
+
 /// What the messages of one request may be together.
 class RequestRoom {
 public:

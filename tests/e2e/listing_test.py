@@ -1,5 +1,6 @@
-"""All users, a page at a time."""
+"""All users and all retained messages, a page at a time."""
 
+import base64
 import unittest
 from urllib.parse import quote
 
@@ -59,8 +60,38 @@ class ListingTest(unittest.TestCase):
         self.gateway.connect("d", username="other").ping()
         self.assertEqual({user["user"] for user in self.listed("users")}, {"sender", "other"})
 
+    def test_retained_messages_are_listed_by_filter(self):
+        messages = [{"topic": f"room/{i:03}", "payload": f"message {i}", "retain": True} for i in range(250)]
+        messages.append({"topic": "rest", "payload_base64": "/wA=", "qos": 2, "retain": True, "expiry": 100,
+                         "content_type": "bytes", "properties": {"from": "shop", "to": "all"}})
+        self.assertEqual(self.gateway.ask("POST", "/api/v1/publish", messages)[0], 200)
+        for limit in (1, 7, 250, 1000):
+            with self.subTest(limit=limit):
+                found = self.listed("retained", "&filter=room/%23", limit)
+                self.assertTrue([one["topic"] for one in found] == [f"room/{i:03}" for i in range(250)], "other topics")
+        self.assertEqual(found[17], {"topic": "room/017", "qos": 1, "bytes": 10, "payload": "message 17"})
+        (rest,) = self.listed("retained", "&filter=rest")
+        self.assertLessEqual(rest.pop("expiry"), 100)
+        self.assertEqual(rest, {"topic": "rest", "qos": 2, "bytes": 2,
+                                "payload_base64": base64.b64encode(b"\xff\0").decode(), "content_type": "bytes",
+                                "properties": {"from": "shop", "to": "all"}})
+        self.assertEqual(len(self.listed("retained")), 251)
+        self.assertEqual(self.listed("retained", "&filter=%2B/nothing"), [])
+
+    def test_a_page_of_long_messages_is_not_much_longer_than_4_mb(self):
+        text = "x" * 200_000
+        for i in range(25):
+            message = {"topic": f"long/{i:02}", "payload": text, "retain": True}
+            self.assertEqual(self.gateway.ask("POST", "/api/v1/publish", message)[0], 200)
+        status, page = self.gateway.ask("GET", "/api/v1/retained")
+        self.assertEqual([one["topic"] for one in page["retained"]], [f"long/{i:02}" for i in range(21)])
+        status, page = self.gateway.ask("GET", "/api/v1/retained?after=" + quote(page["next"]))
+        self.assertEqual([one["topic"] for one in page["retained"]], [f"long/{i:02}" for i in range(21, 25)])
+        self.assertNotIn("next", page)
+
     def test_a_mistake_is_said(self):
-        for target in ("users?state=offline", "users?after=0-0",
+        for target in ("retained?filter=a%23", "retained?limit=0", "retained?limit=1001", "retained?limit=x",
+                       "retained?flter=a", "retained?filter=$share/g/a", "users?state=offline", "users?after=0-0",
                        "users?after=2-0-0", "users?after=0-0-0-0", "users?limit=5&limit=6"):
             with self.subTest(target=target):
                 self.assertEqual(self.gateway.ask("GET", "/api/v1/" + target)[0], 400)
