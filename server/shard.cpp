@@ -81,7 +81,7 @@ void Shard::run() {
     loop_.run();
 }
 
-std::size_t Shard::evict(const Address& address) {
+Evicted Shard::evict(const Address& address) {
     return transport_.end_some(
         address, {Cause::kicked, Reason::administrative_action, "its address was banned"});
 }

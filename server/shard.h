@@ -72,8 +72,8 @@ public:
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
     Revocations& revocations() { return logins_.revocations(); }
-    /// Disconnects some clients at the address. Returns how many; 0: there are no more.
-    [[nodiscard]] std::size_t evict(const Address& address);
+    /// Disconnects some clients at the address.
+    Evicted evict(const Address& address);
     /// Calls `Broker::store_overdue` then.
     void call_store_overdue(Millis when);
     /// Does what is due by now, as at every tick.

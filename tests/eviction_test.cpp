@@ -123,6 +123,17 @@ TEST_CASE("a revocation spares only who came by a token that was issued since") 
     CHECK_FALSE(fresh.ending);
 }
 
+TEST_CASE("who was told to go is not thrown out twice") {
+    const QuietLog quiet;
+    Crowd crowd;
+    KeptLink& phone = crowd.arrive("phone", 1);
+    phone.session->disconnect(Reason::protocol_error, "it has made a mistake");
+    const auto evicted = crowd.evict({.user = "u"});
+    CHECK(evicted.clients() == 0);
+    CHECK(evicted.leaving == 1);
+    CHECK(crowd.evict({.user = "u"}).leaving == 0);
+}
+
 TEST_CASE("without a moment an eviction spares nobody's token") {
     const QuietLog quiet;
     Crowd crowd;

@@ -104,14 +104,11 @@ awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     co_return co_await api.shards.ask_home(target.user, at_home);
 }
 
-/// Returns how many were connected.
-awaitable<std::optional<std::size_t>> throw_out(const ApiContext& api, BanTarget target) {
+awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget target) {
     if (target.address) co_return co_await evict_all(api, *target.address);
     Eviction eviction{.user = target.user, .arrived_by = wall_now(), .why = "it was banned"};
     if (!target.client.empty()) eviction.client = target.client;
-    const auto evicted = co_await evict_all(api, std::move(eviction));
-    if (!evicted) co_return std::nullopt;
-    co_return evicted->disconnected;
+    co_return co_await evict_all(api, std::move(eviction));
 }
 
 std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Millis> time,
@@ -152,11 +149,12 @@ awaitable<ApiReply> set(const ApiContext& api, const ApiRequest& request) {
     const bool is_stored = co_await commit.done();
     if (!gone) co_return shard_unavailable();
     spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
-                 time ? fmt::format("for {} s", *time / 1000) : "for good", *gone, quoted(reason));
+                 time ? fmt::format("for {} s", *time / 1000) : "for good", gone->disconnected,
+                 quoted(reason));
     if (!is_stored)
         co_return api_refusal(status::service_unavailable,
                               "the disk is in trouble: the ban holds, but ends with the gateway");
-    co_return api_reply({{"disconnected", *gone}});
+    co_return api_reply({{"disconnected", gone->disconnected}});
 }
 
 awaitable<ApiReply> unset(const ApiContext& api, const ApiRequest& request) {

@@ -1,10 +1,42 @@
 #include "server/http/eviction_steps.h"
 
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstddef>
+
 #include "server/http/shard_questions.h"
 
 namespace pulsegate {
 
 using boost::asio::awaitable;
+
+namespace {
+
+/// Those who were told to go have gone in one of their shard's next turns.
+awaitable<void> wait_for_turns(const ApiContext& api) {
+    boost::asio::steady_timer timer(api.io, std::chrono::milliseconds(5));
+    boost::system::error_code ignored;
+    co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+}
+
+/// Repeats the step until there is nobody left.
+template <class Step>
+awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t shard, Step step) {
+    Evicted all;
+    for (bool more = true; more;) {
+        const auto some = co_await api.shards.ask_one(shard, step);
+        if (!some) co_return std::nullopt;
+        all.disconnected += some->disconnected;
+        all.ended += some->ended;
+        more = some->clients() + some->leaving > 0;
+        if (more && some->clients() == 0) co_await wait_for_turns(api);
+    }
+    co_return all;
+}
+
+}  // namespace
 
 awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction) {
     const auto step = [eviction](Shard& shard) {
@@ -12,25 +44,16 @@ awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction evic
         shard.end_turn();  // or the next step would find them connected
         return some;
     };
-    Evicted all;
-    for (bool more = true; more;) {
-        const auto some = co_await api.shards.ask_home(eviction.user, step);
-        if (!some) co_return std::nullopt;
-        all.disconnected += some->disconnected;
-        all.ended += some->ended;
-        more = some->clients() > 0 && !eviction.client;
-    }
-    co_return all;
+    co_return co_await evict_on(api, api.shards.home_of(eviction.user), step);
 }
 
-awaitable<std::optional<std::size_t>> evict_all(const ApiContext& api, Address address) {
+awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address) {
     const auto step = [address](Shard& shard) { return shard.evict(address); };
-    std::size_t all = 0;
-    for (std::size_t shard = 0; shard < api.shards.shards();) {
-        const auto some = co_await api.shards.ask_one(shard, step);
+    Evicted all;
+    for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
+        const auto some = co_await evict_on(api, shard, step);
         if (!some) co_return std::nullopt;
-        all += *some;
-        if (*some == 0) ++shard;
+        all.disconnected += some->disconnected;
     }
     co_return all;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <cstddef>
 #include <optional>
 
 #include "server/http/api_context.h"
@@ -15,8 +14,7 @@ namespace pulsegate {
 /// Returns when all whom it means have gone. Nothing: a shard does not answer in time.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);
 
-/// The same for those at an address, on all shards. Returns how many there were.
-boost::asio::awaitable<std::optional<std::size_t>> evict_all(const ApiContext& api,
-                                                             Address address);
+/// The same for those at an address, on all shards.
+boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address);
 
 }  // namespace pulsegate

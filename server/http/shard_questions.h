@@ -32,6 +32,8 @@ public:
         : io_(io), shards_(std::move(shards)) {}
 
     std::size_t shards() const { return shards_.size(); }
+    /// The shard where the user is at home.
+    std::size_t home_of(std::string_view user) const;
 
     /// The answers of all shards, in their order; an empty element for one that does not answer in
     /// time.
@@ -66,8 +68,6 @@ public:
 
 private:
     static constexpr std::chrono::seconds timeout{2};
-
-    std::size_t home_of(std::string_view user) const;
 
     template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
     boost::asio::awaitable<std::vector<std::optional<Answer>>> ask(std::vector<Shard*> asked,

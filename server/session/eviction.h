@@ -24,7 +24,8 @@ struct Eviction {
 /// A part of it.
 struct Evicted {
     std::size_t disconnected = 0;
-    std::size_t ended = 0;  ///< sessions
+    std::size_t ended = 0;    ///< sessions
+    std::size_t leaving = 0;  ///< clients that were told to go before, and are still there
 
     /// Clients that were thrown out, or were away and have lost their sessions.
     std::size_t clients() const { return std::max(disconnected, ended); }

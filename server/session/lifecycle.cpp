@@ -427,7 +427,7 @@ Evicted Lifecycle::evict(const Eviction& eviction, Millis now) {
 void Lifecycle::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
     for (auto next = user.devices.begin(); next != user.devices.end();) {
         auto& session = static_cast<Session&>(*next++);
-        if (evicted.clients() >= sessions_a_turn) return;
+        if (evicted.clients() + evicted.leaving >= sessions_a_turn) return;
         if (!session.link && !eviction.ends_sessions) return;
         if (!session.is_inbox()) evict(session, eviction, evicted, now);
     }
@@ -438,6 +438,10 @@ void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evict
     if (session.link) {
         if (eviction.ends_sessions) session.state.set_expiry(0);
         if (session.link->broken()) return;  // it ends anyway
+        if (session.link->leaving()) {
+            ++evicted.leaving;
+            return;
+        }
         ++evicted.disconnected;
         session.disconnect(Reason::administrative_action, eviction.why);
     } else if (eviction.ends_sessions) {

@@ -41,6 +41,9 @@ public:
     /// Has the connection failed, and is about to end?
     virtual bool broken() const = 0;
 
+    /// Was it told to end, and is about to?
+    virtual bool leaving() const = 0;
+
     virtual Millis last_packet() const = 0;
 
     /// Address and port of the client, for the log.

@@ -59,6 +59,7 @@ public:
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
     void notify_when_drained() override;
     bool broken() const override { return state_ == State::lost; }
+    bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
     void set_limit(Millis limit) override { limit_ = static_cast<std::uint32_t>(limit); }

@@ -100,19 +100,23 @@ void Transport::expire_due() {
     });
 }
 
-std::size_t Transport::end_some(const Address& address, const Ending& ending) {
-    constexpr std::size_t most = 256;
+Evicted Transport::end_some(const Address& address, const Ending& ending) {
+    constexpr std::size_t most = 512;  // of all that are walked through
     thread_.assert_here();
-    std::size_t ended = 0;
+    Evicted evicted;
     context_.wheel.for_each([&](Wheel::Node& node) {
         Connection& connection = connection_of(node);
-        if (ended == most || !connection.session || connection.broken()) return;
-        if (connection.origin().address != address) return;
-        connection.end(ending);
-        ++ended;
+        const bool is_meant = connection.session && connection.origin().address == address;
+        if (!is_meant || connection.broken()) return;
+        if (connection.leaving()) {
+            ++evicted.leaving;
+        } else if (evicted.disconnected < most) {
+            ++evicted.disconnected;
+            connection.end(ending);
+        }
     });
     end_turn();
-    return ended;
+    return evicted;
 }
 
 void Transport::end_all(const Ending& ending) {

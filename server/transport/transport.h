@@ -8,6 +8,7 @@
 #include "server/base/owner_thread.h"
 #include "server/base/unique_fd.h"
 #include "server/loop/event_loop.h"
+#include "server/session/eviction.h"
 #include "server/session/link.h"
 #include "server/transport/connection_context.h"
 #include "server/transport/connection_extras.h"
@@ -45,9 +46,8 @@ public:
 
     /// Ends every connection.
     void end_all(const Ending& ending);
-    /// Ends some connections of clients that are logged in from there. Returns how many; 0: there
-    /// are no more.
-    [[nodiscard]] std::size_t end_some(const Address& address, const Ending& ending);
+    /// Ends some connections of clients that are logged in from there.
+    Evicted end_some(const Address& address, const Ending& ending);
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }
