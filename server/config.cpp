@@ -302,6 +302,14 @@ void add_traffic(Settings& settings, Config& config) {
     settings.on_off(
         "inbox", config.inbox,
         "Whether messages to inbox/USER go to all devices of the user, without a subscription");
+    settings.any(
+        "sender-property", "NAME", "from",
+        "The user property that tells receivers of messages to inbox/... and room/... who "
+        "has sent them; an empty name: they are not told",
+        [&](auto& name, auto& text) { config.sender_property = parse_property_name(name, text); });
+    settings.on_off("sender-in-topic", config.sender_in_topic,
+                    "Whether MQTT 3.1.1 receivers are told it as well, by a further level of the "
+                    "topic: inbox/USER/SENDER");
     settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
                    "Subscriptions of one client, at most");
     settings.size(
@@ -440,6 +448,9 @@ Config parse_config(int argc, const char* const* argv) {
         throw ConfigError(fmt::format(
             "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
             config.output_budget, config.max_packet_size));
+    if (config.sender_in_topic && config.sender_property.empty())
+        throw ConfigError(
+            "sender-in-topic: the sender is not told at all; name a --sender-property as well");
     config.client_limits.ban_time = config.address_limits.ban_time;
     config.authenticator.user_by_certificate = config.user_from == UserFrom::certificate;
     if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "protocol/utf8.h"
 #include "server/base/url.h"
 
 namespace pulsegate {
@@ -152,6 +153,14 @@ std::string parse_origin(const std::string& text) {
                         "path, or *",
                         text));
     return text;
+}
+
+std::string parse_property_name(const std::string& name, const std::string& text) {
+    constexpr std::size_t longest = 256;
+    if (text.size() <= longest && valid_utf8(text)) return text;
+    throw ConfigError(fmt::format(
+        "{}: '{}' can't be the name of a property; write up to {} bytes of UTF-8, or \"\" for none",
+        name, text, longest));
 }
 
 HookUrl parse_hook_url(const std::string& name, const std::string& text) {

@@ -34,6 +34,9 @@ std::string parse_origin(const std::string& text);
 /// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
 HookUrl parse_hook_url(const std::string& name, const std::string& text);
 
+/// The name of a user property, or "".
+std::string parse_property_name(const std::string& name, const std::string& text);
+
 spdlog::level::level_enum parse_level(const std::string& name, const std::string& text);
 UserFrom parse_user_from(const std::string& name, const std::string& text);
 Fsync parse_fsync(const std::string& name, const std::string& text);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view presence_prefix = "presence/";
 constexpr std::string_view inbox_prefix = "inbox/";
+constexpr std::string_view room_prefix = "room/";
 constexpr std::string_view delayed_prefix = "$delayed/";
 constexpr std::string_view cancel_prefix = "cancel/";
 
@@ -100,6 +101,10 @@ std::string inbox_topic(std::string_view user) {
 
 std::optional<std::string> inbox_user(std::string_view topic) {
     return user_after(inbox_prefix, topic);
+}
+
+bool is_chat_topic(std::string_view topic) {
+    return topic.starts_with(inbox_prefix) || topic.starts_with(room_prefix);
 }
 
 std::optional<DelayedTopic> delayed_topic(std::string_view topic) {

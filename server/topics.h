@@ -11,6 +11,7 @@ namespace pulsegate {
 ///
 ///     presence/{user}            who is online: only the gateway publishes it
 ///     inbox/{user}               what all devices of the user get, without a subscription
+///     inbox/..., room/...        chat: the gateway tells who has sent a message
 ///     $delayed/{when}/{topic}    publishes to `topic` later, see DelayedTopic
 ///     $delayed/cancel/{which}    cancels that
 ///     $...                       all else is the server's own (MQTT 5.0, 4.7.2)
@@ -44,6 +45,9 @@ std::string inbox_topic(std::string_view user);
 
 /// The user whose inbox this topic is, if it is such a topic.
 std::optional<std::string> inbox_user(std::string_view topic);
+
+/// Does the gateway tell receivers who has sent a message to this topic?
+bool is_chat_topic(std::string_view topic);
 
 /// A topic that begins with `$delayed/`.
 struct DelayedTopic {

@@ -98,6 +98,8 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-delayed-messages-per-user", "7"},
     {"max-delayed-bytes-per-user", "8KiB"},
     {"inbox", "off"},
+    {"sender-property", "author"},
+    {"sender-in-topic", "on"},
     {"max-subscriptions", "17"},
     {"max-client-memory", "100KiB"},
     {"max-user-memory", "200KiB"},
@@ -155,6 +157,8 @@ void check_unusual(const Config& config) {
     CHECK(config.max_retained_messages == 15);
     CHECK(config.max_retained_bytes == 16 * 1024);
     CHECK_FALSE(config.inbox);
+    CHECK(config.sender_property == "author");
+    CHECK(config.sender_in_topic);
     CHECK(config.max_subscriptions == 17);
     CHECK_FALSE(config.wildcard_subscriptions);
     CHECK_FALSE(config.shared_subscriptions);

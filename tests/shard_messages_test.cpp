@@ -211,7 +211,7 @@ TEST_CASE("what waits in an inbox tells how long it still lives, and is dropped 
     cluster.now += 6000;
     Caller phone(cluster, bob);
     phone.send(connect).expect("20 r 01 00 [ 21 k256 27 w262144 22 k16 ] | 32 r" + topic +
-                               "k1 [ 02 w4 ] 'long'");
+                               "k1 [ 02 w4 26 s'from' s'sender' ] 'long'");
     CHECK(cluster.sum(&Counters::dropped_expired) == 1);
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("nobody asks the rules whether a user may have what comes to its own i
     Caller eve(cluster, "eve");
     eve.send("10 r s'MQTT' 05 02 k10 [ ] s'eve'").read_pending();
     eve.send("32 r s'inbox/bob' k1 [ ] 'hello'").expect("40 02 k1");
-    bob.expect("32 r s'inbox/bob' k1 [ ] 'hello'");
+    bob.expect("32 r s'inbox/bob' k1 [ 26 s'from' s'eve' ] 'hello'");
     eve.send("32 r s'inbox/eve' k2 [ ] 'hello'").expect("40 03 k2 87");
 }
 

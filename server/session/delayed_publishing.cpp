@@ -6,6 +6,7 @@
 
 #include "server/base/hash.h"
 #include "server/session/delayed_terms.h"
+#include "server/session/sender.h"
 #include "server/session/stored_will.h"
 
 namespace pulsegate {
@@ -65,6 +66,7 @@ std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& pu
     Message message = make_message(topic.topic, publish.payload, publish.properties, publish.qos,
                                    publish.retain && settings_.retain_available, now);
     message.expires = 0;
+    state_sender(settings_, message, session.user.name);
     PutDelayed put{.id = delayed_id(*due_time(topic, now), host_.next_delayed_number()),
                    .flags = will_flags(message),
                    .message_expiry = publish.properties.number(Property::message_expiry_interval),

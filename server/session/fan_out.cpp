@@ -108,7 +108,7 @@ void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {
 /// Delivers to the first recipients at once, and leaves the others to later turns.
 void FanOut::fan_out(const MessageRef& message, const Session* publisher,
                      const std::optional<std::string>& owner, DebtSource debts, Millis now) {
-    PublishEncoder encoder(*message, now);
+    PublishEncoder encoder = sender_.encoder(*message, now);
     Delivery delivery{.message = message};
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
@@ -135,7 +135,7 @@ void FanOut::go_on(Millis now) {
         [&](const MessageRef& message, const Recipient& recipient, const DebtRef& debt) {
             if (delivery.message != message) {
                 delivery.message = message;
-                encoder.emplace(*message, now);
+                encoder.emplace(settings_, *message, now);
             }
             ++visited_;
             DebtSource debts(debt);

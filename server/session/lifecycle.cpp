@@ -5,6 +5,7 @@
 
 #include "server/base/client_id.h"
 #include "server/base/log.h"
+#include "server/session/sender.h"
 
 namespace pulsegate {
 
@@ -66,6 +67,10 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
         return refuse(link, connect,
                       {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    if (connect.will)
+        if (const auto refusal =
+                objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))
+            return refuse(link, connect, *refusal);
     const ConnectAgreement agreement = agree(settings_, connect);
     const bool assigned = connect.client_id.empty();
     ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
@@ -87,7 +92,7 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
                        "the disk is in trouble, and its session could not be stored"});
 
     if (connect.will) {
-        const auto cost = stored_will(connect, settings_.retain_available, nullptr)->message.cost();
+        const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
         if (const auto refusal = memory_.objection_to_will(user, cost))
             return refuse(link, connect, *refusal);
     }
@@ -187,7 +192,7 @@ void Lifecycle::attach(Session& session, Link& link, const Connect& connect,
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
     set_expiry(session, agreement.session_expiry);
     set_will(session,
-             stored_will(connect, settings_.retain_available, session.authorization.get()));
+             stored_will(settings_, connect, session.user.name, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
 }

@@ -291,7 +291,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
         if (!next) break;
         if (next->delivery.lent) own(session, next->delivery, now);
         if (!next->again) note_sent(session, *next, now);
-        PublishEncoder encoder(*next->delivery.message, now);
+        PublishEncoder encoder(settings_, *next->delivery.message, now);
         if (!send_publish(session, next->delivery, next->packet_id, next->again, encoder, now))
             exchanges.discard(next->packet_id);
     }

@@ -34,6 +34,11 @@ public:
         waiting_.journal = &journal;
     }
 
+    /// The message as PUBLISH packets; it must outlive them.
+    PublishEncoder encoder(const Message& message, Millis now) const {
+        return {settings_, message, now};
+    }
+
     /// Sends the delivery, or queues it until the client's window has room or the client
     /// reconnects. QoS 0 is never queued. What is for a stored session is stored, unless the client
     /// acknowledges it soon; `debts` says who waits for that.

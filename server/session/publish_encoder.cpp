@@ -1,8 +1,11 @@
 #include "server/session/publish_encoder.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "protocol/encode.h"
+#include "server/session/sender.h"
 
 namespace pulsegate {
 
@@ -11,6 +14,11 @@ namespace {
 void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
     bytes[at] = static_cast<char>(number >> 8);
     bytes[at + 1] = static_cast<char>(number & 0xFF);
+}
+
+std::uint16_t number_at(std::string_view bytes, std::size_t at) {
+    return static_cast<std::uint16_t>(static_cast<std::uint8_t>(bytes[at]) << 8 |
+                                      static_cast<std::uint8_t>(bytes[at + 1]));
 }
 
 /// The end of the variable byte integer that begins at `at`.
@@ -34,8 +42,8 @@ std::string_view PublishEncoder::packet(const PublishOptions& options) {
     constexpr int dup_and_retain = 0x09;
     bytes[0] = static_cast<char>((bytes[0] & ~dup_and_retain) | (options.dup ? 0x08 : 0) |
                                  (options.retain ? 0x01 : 0));
-    const std::size_t topic_size = options.alias_known ? 0 : message_.topic.size();
-    std::size_t at = end_of_length(bytes, 1) + 2 + topic_size;
+    std::size_t at = end_of_length(bytes, 1);
+    at += 2 + std::size_t{number_at(bytes, at)};  // the topic
     if (options.qos != QoS::at_most_once) {
         put_number(bytes, at, options.packet_id);
         at += 2;
@@ -51,6 +59,7 @@ void PublishEncoder::encode_into(Buffer& out, const PublishOptions& options) con
                     .packet_id = 1,
                     .payload = message_.payload};
     PropertyList properties;
+    std::optional<std::string> topic;
     if (options.version == Version::v5_0) {
         if (options.alias != 0) properties.add(Property::topic_alias, options.alias);
         if (message_.expires != 0) {
@@ -62,6 +71,9 @@ void PublishEncoder::encode_into(Buffer& out, const PublishOptions& options) con
         for (const auto identifier : options.identifiers)
             properties.add(Property::subscription_identifier, identifier);
         publish.properties = properties.view();
+    } else {
+        topic = topic_with_sender(settings_, message_);
+        if (topic) publish.topic = *topic;
     }
     encode(publish, options.version, out);
 }

@@ -7,6 +7,7 @@
 
 #include "protocol/packet.h"
 #include "server/message.h"
+#include "server/session/settings.h"
 
 namespace pulsegate {
 
@@ -26,8 +27,10 @@ struct PublishOptions {
 /// share an encoding; flags, packet identifier and alias are written anew for each.
 class PublishEncoder {
 public:
-    /// `now` decides the remaining Message Expiry Interval. `message` must outlive the encoder.
-    PublishEncoder(const Message& message, Millis now) : message_(message), now_(now) {}
+    /// `now` decides the remaining Message Expiry Interval. `message` and `settings` must outlive
+    /// the encoder.
+    PublishEncoder(const BrokerSettings& settings, const Message& message, Millis now)
+        : settings_(settings), message_(message), now_(now) {}
 
     /// The packet for one receiver, valid until the next call.
     std::string_view packet(const PublishOptions& options);
@@ -38,6 +41,7 @@ private:
     static constexpr std::size_t aliasings = 3;  ///< no alias, a new one, a known one
     static constexpr std::size_t qualities = 3;
 
+    const BrokerSettings& settings_;
     const Message& message_;
     const Millis now_;
     Buffer v3_1_1_[qualities];

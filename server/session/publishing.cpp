@@ -5,6 +5,7 @@
 
 #include "protocol/utf8.h"
 #include "server/base/log.h"
+#include "server/session/sender.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -51,9 +52,10 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         return delay(session, publish, *delayed, now);
     } else {
         const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
-        fan_out_.publish(make_message(*topic, publish.payload, publish.properties, publish.qos,
-                                      publish.retain, now),
-                         &session, now, is_answered ? &receipt : nullptr);
+        Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
+                                       publish.retain, now);
+        state_sender(settings_, message, session.user.name);
+        fan_out_.publish(std::move(message), &session, now, is_answered ? &receipt : nullptr);
     }
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
         note_received({session.state.owner, publish.packet_id}, receipt, now);
@@ -175,9 +177,13 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
                                              Millis now) const {
     if (delayed)
         if (auto wrong = delayed_.objection(session, publish, *delayed, now)) return wrong;
-    if (!delayed || !delayed->cancels())
-        if (auto wrong = objection_to_topic(session, delayed ? delayed->topic : topic))
+    if (!delayed || !delayed->cancels()) {
+        const auto target = delayed ? delayed->topic : topic;
+        if (auto wrong = objection_to_topic(session, target)) return wrong;
+        if (auto wrong =
+                objection_to_sender(settings_, session.user.name, target, publish.properties))
             return wrong;
+    }
     if (publish.qos != QoS::at_most_once && journal_.is_refused())
         return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;

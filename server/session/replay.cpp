@@ -185,7 +185,7 @@ void Replay::send(Session& session, const MessageRef& message, Millis now) {
                       .qos = std::min({message->qos, request.options.qos, settings_.max_qos}),
                       .retain = true};
     if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
-    PublishEncoder encoder(*message, now);
+    PublishEncoder encoder = sender_.encoder(*message, now);
     DebtSource nobody_waits;
     sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
@@ -274,7 +274,7 @@ void Replay::send_presence(Session& session, const MessageRef& message, Millis n
     }
     if (!wanted) return;
     delivery.qos = std::min(delivery.qos, message->qos);
-    PublishEncoder encoder(*message, now);
+    PublishEncoder encoder = sender_.encoder(*message, now);
     DebtSource nobody_waits;
     sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "protocol/packet.h"
 #include "server/base/clock.h"
@@ -48,6 +49,8 @@ struct BrokerSettings {
 
     std::size_t max_connections_per_user = 100;  ///< 0: any number
     bool inbox = true;
+    std::string sender_property = "from";  ///< "": the sender is not told
+    bool sender_in_topic = false;
     Millis inbox_expiry = 7 * 24 * 3600 * Millis{1000};
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;

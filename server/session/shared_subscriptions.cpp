@@ -151,7 +151,7 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
         const unsigned group = place_.home_of(*assigned.delivery.share);
         return send(group, GroupReturn{std::move(assigned.delivery)}, now);
     }
-    PublishEncoder encoder(*assigned.delivery.message, now);
+    PublishEncoder encoder = sender_.encoder(*assigned.delivery.message, now);
     DebtSource nobody_waits;
     sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }

@@ -2,18 +2,20 @@
 
 #include <utility>
 
+#include "server/session/sender.h"
 #include "server/session/session.h"
 
 namespace pulsegate {
 
-std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available,
-                                        const Authorization* authorization) {
+std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
+                                        std::string_view user, const Authorization* authorization) {
     if (!connect.will) return nullptr;
     const Will& will = *connect.will;
     auto stored = std::make_unique<StoredWill>();
     stored->message = make_message(will.topic, will.payload, will.properties, will.qos,
-                                   will.retain && retain_available, 0);
+                                   will.retain && settings.retain_available, 0);
     stored->message.expires = 0;
+    state_sender(settings, stored->message, user);
     stored->message_expiry = will.properties.number(Property::message_expiry_interval);
     stored->delay = will.properties.number(Property::will_delay_interval).value_or(0);
     if (authorization) {

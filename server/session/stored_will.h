@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "server/auth/access.h"
 #include "server/message.h"
+#include "server/session/settings.h"
 
 namespace pulsegate {
 
@@ -21,10 +23,10 @@ struct StoredWill {
 
 struct Authorization;
 
-/// The will of a CONNECT; null if it has none. `authorization` is what came with the login, or
-/// null.
-std::unique_ptr<StoredWill> stored_will(const Connect& connect, bool retain_available,
-                                        const Authorization* authorization);
+/// The will of a CONNECT of the user; null if it has none. `authorization` is what came with the
+/// login, or null.
+std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
+                                        std::string_view user, const Authorization* authorization);
 
 /// What the store keeps of the will's message besides its bytes, and back.
 std::uint32_t will_flags(const Message& will);

@@ -26,8 +26,8 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
             "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",
-            "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "max-subscriptions", "max-client-memory",
-            "max-user-memory", "wildcard-subscriptions",
+            "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "sender-property", "sender-in-topic",
+            "max-subscriptions", "max-client-memory", "max-user-memory", "wildcard-subscriptions",
             "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "data", "fsync", "max-data-bytes", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]

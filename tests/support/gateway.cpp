@@ -57,6 +57,7 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
     config.client_limits = {.ban_flaps = 0, .duel_takeovers = 0};
     config.max_message_rate = 0;
     config.max_byte_rate = 0;
+    config.sender_property.clear();  // messages are compared with what was sent
     if (adjust) adjust(config);
     server_ = std::make_unique<Server>(config);
     rounds_ = longest_chain(config.shards);

@@ -8,6 +8,7 @@
 #include "protocol/encode.h"
 #include "server/base/hash.h"
 #include "server/message.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -22,8 +23,17 @@ std::uint32_t sender(const Copy& copy) {
     return static_cast<std::uint32_t>(fingerprint(copy.note->user));
 }
 
-std::size_t cost(const Copy& copy) {
-    return Message{.topic = copy.note->topic, .payload = copy.note->payload, .properties = {}}
+/// Who has sent it, on chat topics: the only property that a client can't set.
+PropertyList sender_told(const BrokerSettings& settings, const Note& note) {
+    PropertyList properties;
+    if (is_chat_topic(note.topic)) properties.add_user(settings.sender_property, note.user);
+    return properties;
+}
+
+std::size_t cost(const BrokerSettings& settings, const Copy& copy) {
+    return Message{.topic = copy.note->topic,
+                   .payload = copy.note->payload,
+                   .properties = sender_told(settings, *copy.note).take()}
                .cost() +
            copy.identifiers.size() * sizeof(std::uint32_t);
 }
@@ -241,7 +251,7 @@ void SessionModel::lose_surplus(ModelSession& session) {
     auto& waiting = session.waiting;
     for (; waiting.size() > settings_.max_queued_messages; ++lost_to_full_queues) {
         std::map<std::uint32_t, std::size_t> bytes;
-        for (const Copy& copy : waiting) bytes[sender(copy)] += cost(copy);
+        for (const Copy& copy : waiting) bytes[sender(copy)] += cost(settings_, copy);
         const auto largest = std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) {
                                  return std::pair(a.second, a.first) < std::pair(b.second, b.first);
                              })->first;
@@ -364,10 +374,12 @@ void SessionModel::receive(const std::string& client, const Publish& publish,
     ModelSession& session = *find(client);
     Copy got{nullptr, publish.qos, publish.retain, {}, publish.packet_id};
     std::optional<std::uint32_t> lives;
+    std::optional<std::string_view> told_sender;
     publish.properties.for_each([&](const PropertyValue& property) {
         if (property.id == Property::subscription_identifier)
             got.identifiers.insert(property.number);
         if (property.id == Property::message_expiry_interval) lives = property.number;
+        if (property.id == Property::user_property) told_sender = property.text;
     });
 
     if (publish.qos == QoS::at_most_once) {
@@ -390,6 +402,10 @@ void SessionModel::receive(const std::string& client, const Publish& publish,
     const Note& note =
         *(publish.qos != QoS::at_most_once ? session.unacknowledged.back().note : got.note);
     if (!is_v5(session)) return;
+    const bool tells_sender = is_chat_topic(topic);
+    if (told_sender.has_value() != tells_sender || (tells_sender && *told_sender != note.user))
+        broken("a message of {} to {} is said to be of {}", note.user, topic,
+               told_sender.value_or("nobody"));
     if (lives.has_value() != note.expires.has_value())
         broken("a message to {} has a Message Expiry Interval, or lost it", topic);
     const Millis left = note.expires ? std::max<Millis>(*note.expires - now, 0) : 0;
@@ -554,6 +570,7 @@ bool SessionModel::fits(const ModelSession& session, const Copy& copy, Millis no
     if (session.hello.largest_packet == 0) return true;
     PropertyList properties;
     if (is_v5(session)) {
+        properties = sender_told(settings_, *copy.note);
         if (copy.note->expires)
             properties.add(
                 Property::message_expiry_interval,
