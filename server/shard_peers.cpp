@@ -18,9 +18,10 @@ void ShardPeers::forward(const MessageRef& message, std::optional<unsigned> inbo
         Shard& peer = *shards_[shard];
         if (!for_all && shard != inbox && !peer.interest().wants(topic)) continue;
         Shard::Item item = message;
-        if (receipt)
-            item = ShardMessage(TrackedMessage{message, index_, receipt->add_part(),
-                                               receipt->collected() != nullptr});
+        const ReceiptId part = receipt ? receipt->add_part() : 0;
+        if (part != 0)
+            item = ShardMessage(
+                TrackedMessage{message, index_, part, receipt->collected() != nullptr});
         if (peer.send(std::move(item)) > most_weight_waiting) congested_ = true;
     }
 }

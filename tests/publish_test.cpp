@@ -222,3 +222,37 @@ TEST_CASE("a topic with a wildcard is no topic") {
             .expect_close(Reason::topic_name_invalid);
     }
 }
+
+TEST_CASE("a publisher of 5.0 is told whether anybody gets its message, on whatever shard") {
+    Gateway gateway;
+    Conversation sender(gateway);
+    Conversation older(gateway);
+    sender.login(at_home(0, "sender"), v5);
+    older.login(at_home(0, "older"));
+    const auto publish = [&](const std::string& topic, const char* reason) {
+        const std::string rest = " r s'" + topic + "' ";
+        const std::string last = *reason ? " k1 " + std::string(reason) : " k1";
+        const std::string size = *reason ? " 03" : " 02";
+        sender.send("32" + rest + "k1 [ ] 'm'").expect("40" + size + last);
+        sender.send("34" + rest + "k1 [ ] 'm' | 62 02 k1").expect("50" + size + last + " | 70 02 k1");
+        older.send("32" + rest + "k1 'm'").expect("40 02 k1");
+    };
+    publish("nobody", "10");
+    for (const unsigned shard : {0u, 1u}) {
+        CAPTURE(shard);
+        const auto topic = "to" + std::to_string(shard);
+        Conversation receiver(gateway);
+        receiver.login(at_home(shard, "receiver")).send("82 r k1 s'" + topic + "' 00");
+        receiver.expect("90 03 k1 00");
+        publish(topic, "");
+        receiver.send("a2 r k2 s'" + topic + "'");
+    }
+    publish("$delayed/cancel/none", "10");
+}
+
+TEST_CASE("one's own message that no-local keeps away reaches nobody") {
+    Gateway gateway;
+    Conversation client(gateway);
+    client.login("client", v5).send("82 r k1 [ ] s'x' 05").expect("90 r k1 [ ] 01");
+    client.send("32 r s'x' k1 [ ] 'm'").expect("40 03 k1 10");
+}

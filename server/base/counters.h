@@ -39,6 +39,7 @@ struct Counters {
     std::uint64_t dropped_damaged = 0;        ///< waited on disk, and can't be read any more
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
     std::uint64_t dropped_no_inbox = 0;       ///< for a user without a session, over max-inboxes
+    std::uint64_t dropped_no_receiver = 0;    ///< nobody subscribes, and it is not retained
     std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained
     std::uint64_t delayed_published = 0;
 

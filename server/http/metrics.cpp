@@ -76,6 +76,7 @@ public:
                 {"damaged", counters.dropped_damaged},
                 {"no_member", counters.dropped_no_member},
                 {"no_inbox", counters.dropped_no_inbox},
+                {"no_receiver", counters.dropped_no_receiver},
                 {"not_retained", counters.dropped_not_retained},
             };
             for (const auto& [reason, count] : reasons) {

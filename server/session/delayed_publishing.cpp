@@ -92,11 +92,7 @@ void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
     const auto [receipt, packet_id, qos, found, refused] = cancelled;
     if (receipt == 0) return;
     // A success, as nothing is wrong: it was published or cancelled before.
-    constexpr auto none = Reason::no_matching_subscribers;
-    if (!found && !refused && qos == QoS::at_least_once)
-        sender_.replace_answer(receipt, Puback{packet_id, none, {}});
-    if (!found && !refused && qos == QoS::exactly_once)
-        sender_.replace_answer(receipt, Pubrec{packet_id, none, {}});
+    if (!found && !refused) sender_.answer_unmatched(receipt, packet_id, qos);
     receipts_.settle(receipt, refused);
 }
 

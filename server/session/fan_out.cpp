@@ -64,7 +64,7 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
                                 .publisher = message->publisher,
                                 .sender = message->sender,
                                 .message = message};
-    if (receipt)
+    if (receipt && !receipt->only_counts())
         journal_.add(std::move(operation), receipt->debt());
     else
         journal_.add_lazily(std::move(operation));

@@ -31,6 +31,12 @@ void PacketSender::greet(Session& session, Buffer connack, ReceiptId receipt, Bu
     hold(session, receipt, std::move(connack), std::move(refused));
 }
 
+void PacketSender::answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos) {
+    constexpr auto unmatched = Reason::no_matching_subscribers;
+    if (qos == QoS::at_least_once) replace_answer(receipt, Puback{packet_id, unmatched, {}});
+    if (qos == QoS::exactly_once) replace_answer(receipt, Pubrec{packet_id, unmatched, {}});
+}
+
 bool PacketSender::awaits_answers(const Session& session) {
     return session.state.exchanges().held_charge() >= most_unanswered;
 }

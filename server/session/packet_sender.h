@@ -99,6 +99,10 @@ public:
     /// publish no more?
     static bool awaits_answers(const Session& session);
 
+    /// Instead of the answer that says the message is accepted: it is, and nobody gets it
+    /// (MQTT 5.0, 3.4.2.1). 3.1.1 has no words for that.
+    void answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos);
+
     /// Another packet instead of the one that was given to `answer`, if the client is still there.
     template <class AnyPacket>
     void replace_answer(ReceiptId receipt, const AnyPacket& packet) {

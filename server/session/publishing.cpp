@@ -31,7 +31,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         session.state.exchanges().unreleased(publish.packet_id)) {
         if (session.state.owner != 0)
             await_received({session.state.owner, publish.packet_id}, receipt.debt());
-        return acknowledge(session, publish, std::nullopt, receipt.close());
+        return acknowledge(session, publish, Reason::success, receipt.close());
     }
 
     ++counters_.messages_in;
@@ -52,14 +52,42 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         return delay(session, publish, *delayed, now);
     } else {
         const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
+        if (!is_answered) receipt.only_count();
         Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
                                        publish.retain, now);
         state_sender(settings_, message, session.user.name);
-        fan_out_.publish(std::move(message), &session, now, is_answered ? &receipt : nullptr);
+        fan_out_.publish(std::move(message), &session, now, &receipt);
     }
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
         note_received({session.state.owner, publish.packet_id}, receipt, now);
-    acknowledge(session, publish, refusal, receipt.close());
+    const ReceiptId id = receipt.close();
+    PropertyList words;
+    if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
+    acknowledge(session, publish, refusal ? refusal->reason : acceptance(publish, receipt, id), id,
+                std::move(words));
+}
+
+/// How the message is answered when it is accepted. If only others may have receivers for it, they
+/// decide before the answer is sent; without a store it does not wait for them, and promises less.
+Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id) {
+    if (receipt.reach().any()) return Reason::success;
+    if (id == 0 && receipt.is_open()) return Reason::success;
+    if (id == 0) {
+        count_unreached(publish.retain);
+        return Reason::no_matching_subscribers;
+    }
+    receipts_.watch(id, [this, id, packet_id = publish.packet_id, qos = publish.qos,
+                         retain = publish.retain](const Published& published) {
+        if (published.refused || published.reach.any()) return;
+        count_unreached(retain);
+        sender_.answer_unmatched(id, packet_id, qos);
+    });
+    return Reason::success;
+}
+
+/// A retained message is for those who subscribe later.
+void Publishing::count_unreached(bool is_retained) {
+    if (!is_retained) ++counters_.dropped_no_receiver;
 }
 
 void Publishing::publish(Message message, OnPublished published, Millis now) {
@@ -67,10 +95,14 @@ void Publishing::publish(Message message, OnPublished published, Millis now) {
         return published({.refused = true});
     ++counters_.messages_in;
     PendingReceipt receipt(receipts_);
+    const bool is_retained = message.retain;
     const bool is_kept = fan_out_.publish(std::move(message), nullptr, now, &receipt);
     const ReceiptId id = receipt.close();
     receipts_.report(id, {.not_retained = !is_kept, .reach = receipt.reach()},
-                     std::move(published));
+                     [this, is_retained, report = std::move(published)](const Published& what) {
+                         if (!what.refused && !what.reach.any()) count_unreached(is_retained);
+                         report(what);
+                     });
 }
 
 void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,
@@ -90,7 +122,7 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     }
     if (publish.qos == QoS::exactly_once && session.state.owner != 0)
         journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
-    acknowledge(session, publish, std::nullopt, receipt.close(), std::move(words));
+    acknowledge(session, publish, Reason::success, receipt.close(), std::move(words));
 }
 
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
@@ -205,11 +237,8 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
     return std::nullopt;
 }
 
-void Publishing::acknowledge(Session& session, const Publish& publish,
-                             const std::optional<Refusal>& refusal, ReceiptId receipt,
-                             PropertyList words) {
-    const auto reason = refusal ? refusal->reason : Reason::success;
-    if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
+void Publishing::acknowledge(Session& session, const Publish& publish, Reason reason,
+                             ReceiptId receipt, PropertyList words) {
     const bool can_refuse = session.terms.version == Version::v5_0;
     if (publish.qos == QoS::at_least_once) {
         const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
@@ -218,7 +247,7 @@ void Publishing::acknowledge(Session& session, const Publish& publish,
     }
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
-    if (!refusal || session.terms.version != Version::v5_0)
+    if (!is_error(reason) || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.waiting(), publish.packet_id);
     // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
     // message again, and is answered when it is stored.

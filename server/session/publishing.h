@@ -52,8 +52,9 @@ private:
     void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
     void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
-    void acknowledge(Session& session, const Publish& publish,
-                     const std::optional<Refusal>& refusal, ReceiptId receipt,
+    Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id);
+    void count_unreached(bool is_retained);
+    void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
                      PropertyList words = {});
 
     const BrokerSettings& settings_;

@@ -17,6 +17,7 @@ struct Reach {
     std::uint32_t queued = 0;
     std::uint32_t dropped = 0;
 
+    bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
     void count(Fate fate) {
         ++(fate == Fate::sent ? sent : fate == Fate::queued ? queued : dropped);
     }

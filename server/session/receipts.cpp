@@ -66,13 +66,10 @@ void Receipts::settle(unsigned shard, ReceiptPart part) {
         const DebtRef debt = new Debt(*this, shard, part.receipt);
         return std::exchange(settled.last_step, {})(debt, std::move(collected));
     }
-    Session* const session = settled.session;
-    if (session) return send_ready(*session);
-    const OnPublished report = std::move(settled.report);
-    Published published = settled.published;
-    published.refused = settled.is_refused;
-    receipts_.erase(found);
-    if (report) report(published);
+    settled.published.refused = settled.is_refused;
+    if (settled.report) std::exchange(settled.report, {})(settled.published);
+    if (Session* const session = settled.session) return send_ready(*session);
+    receipts_.erase(part.receipt);
 }
 
 /// Sends the answers up to the first that has to wait.
@@ -141,8 +138,15 @@ void PendingReceipt::then(LastStep last_step) {
     receipts_.then(id_, std::move(last_step));
 }
 
+ReceiptId PendingReceipt::add_part() {
+    is_open_ = true;
+    if (!only_counts_) id_ = receipts_.add_part(id_);
+    return id_;
+}
+
 DebtRef PendingReceipt::debt() {
-    if (!debt_) {
+    is_open_ = true;
+    if (!debt_ && !only_counts_) {
         id_ = receipts_.add_part(id_);
         debt_ = new Debt(receipts_, receipts_.shard(), id_, stamp());
     }

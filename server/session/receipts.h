@@ -54,7 +54,7 @@ struct Receipt
     bool is_refused = false;     ///< a part was: the store does not take it
     std::size_t charge = 0;      ///< to the client
     LastStep last_step{};
-    OnPublished report{};   ///< if no client is to be answered
+    OnPublished report{};   ///< is told before the client is answered, if one is to be
     Published published{};  ///< by the parts that are settled
     Collected collected{};
     Buffer accepted{};
@@ -93,6 +93,10 @@ public:
     }
 
     void then(ReceiptId receipt, LastStep last_step);
+    /// Calls `report` when all parts are settled, before the answer is sent.
+    void watch(ReceiptId receipt, OnPublished report) {
+        receipts_.at(receipt)->report = std::move(report);
+    }
     /// Instead of `answer`: closes the receipt, and calls `report` when all parts are settled.
     /// `here`: what had become of it on this shard when the receipt was closed.
     void report(ReceiptId receipt, const Published& here, OnPublished report);
@@ -184,10 +188,13 @@ class PendingReceipt {
 public:
     explicit PendingReceipt(Receipts& receipts) : receipts_(receipts) {}
 
-    /// A part on this shard; always the same.
+    /// Nobody waits for an answer.
+    void only_count() { only_counts_ = true; }
+    bool only_counts() const { return only_counts_; }
+    /// A part on this shard; always the same. Null: nobody waits for it.
     DebtRef debt();
-    /// Adds a part that others settle.
-    ReceiptId add_part() { return id_ = receipts_.add_part(id_); }
+    /// Adds a part that others settle. 0: nobody waits for it.
+    ReceiptId add_part();
     /// The message is stored when all shards have named its receivers.
     void collect(MessageRef message) { collected_ = std::move(message); }
     /// The one that is published with this receipt is.
@@ -199,6 +206,8 @@ public:
     void count(Fate fate) { reach_.count(fate); }
     /// Of the message on this shard, but for receivers that are left to later turns.
     const Reach& reach() const { return reach_; }
+    /// May others, or later turns, find receivers that are not counted here?
+    bool is_open() const { return is_open_; }
     /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
     ReceiptId close();
 
@@ -209,6 +218,8 @@ private:
     ReceiptId id_ = 0;
     MessageRef collected_;
     bool collects_all_ = false;
+    bool only_counts_ = false;
+    bool is_open_ = false;
     Reach reach_;
     DebtRef debt_;
 };

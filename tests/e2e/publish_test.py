@@ -8,7 +8,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Gateway, wait_until
+from gateway import Client, Gateway, wait_until
 
 
 def publish(gateway, body):
@@ -106,6 +106,19 @@ class PublishTest(unittest.TestCase):
         self.assertEqual(got[0].properties.ContentType, "image/x")
         self.assertEqual(got[0].properties.UserProperty, [("from", "backend")])
         self.assertIn(got[0].properties.MessageExpiryInterval, (99, 100))
+
+    def test_what_reaches_nobody_is_counted(self):
+        gateway = self.start()
+        self.phone(gateway, "alice")
+        with Client(gateway.port) as client:
+            client.login("sender", version=5)
+            for i, topic in enumerate(("nobody/x", "room/x")):
+                for qos in (0, 1, 2):
+                    client.publish(topic, qos=qos, packet_id=1 + i)
+            client.publish("nobody/x", qos=1, flags=1)  # retained, for those who come later
+            self.publish(gateway, {"topic": "nobody/x"})
+            wait_until(lambda: gateway.metric("pulsegate_messages_dropped_total", reason="no_receiver") == 4,
+                       what="four dropped messages")
 
     def test_what_finds_no_room_is_told(self):
         gateway = self.start("--max-inboxes", "1", "--max-retained-messages", "1")

@@ -84,14 +84,18 @@ void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optio
     const bool for_all = message->retained;
     for (const auto& node : nodes_) {
         if (node->index == from) continue;
-        if (for_all || node->index == inbox ||
-            node->own_interest.wants(std::string_view(message->topic)))
-            in_transit_[{from, node->index}].push_back(
-                receipt ? InTransit(ShardMessage(TrackedMessage{message, from, receipt->add_part(),
-                                                                receipt->collected() != nullptr}))
-                        : InTransit(message));
-        else
+        const bool is_asked = for_all || node->index == inbox ||
+                              node->own_interest.wants(std::string_view(message->topic));
+        if (!is_asked) {
             forwarded.spared.push_back(node->index);
+            continue;
+        }
+        const ReceiptId part = receipt ? receipt->add_part() : 0;
+        InTransit item = message;
+        if (part != 0)
+            item =
+                ShardMessage(TrackedMessage{message, from, part, receipt->collected() != nullptr});
+        in_transit_[{from, node->index}].push_back(std::move(item));
     }
     forwarded_.push_back(std::move(forwarded));
 }

@@ -111,6 +111,7 @@ public:
 
 private:
     std::string read(std::size_t size);
+    void pass_over_unmatched(std::string_view expected, std::string& got);
 
     const Gateway* gateway_ = nullptr;
     int socket_;
