@@ -200,14 +200,12 @@ void add_logins(Settings& settings, Config& config) {
 /// Keepalives and timeouts.
 void add_silence(Settings& settings, Config& config) {
     settings.duration("idle-timeout", config.idle_timeout, second, longest_silence, "30s",
-                      "The silence after which a client is offline, if it states no keepalive "
-                      "(MQTT 5.0: or a longer one)");
-    settings.flag(
-        "strict-idle-timeout", config.strict_idle_timeout,
-        "Hold MQTT 3.1.1 clients to the idle timeout, even if they state a longer keepalive");
-    settings.any("max-keepalive", "DURATION", "idle-timeout / 1.5",
-                 "The longest keepalive of MQTT 5.0 clients; a client that states more gets this "
-                 "as its Server Keep Alive",
+                      "The silence after which a client is offline, if it states no keepalive");
+    settings.flag("strict-idle-timeout", config.strict_idle_timeout,
+                  "Hold all clients to the idle timeout, even if they state a longer keepalive");
+    settings.any("max-keepalive", "DURATION", "60s",
+                 "The longest keepalive of MQTT 5.0 clients, at least idle-timeout / 1.5 unless it "
+                 "is set; a client that states more gets this as its Server Keep Alive",
                  [&](auto& name, auto& text) {
                      config.max_keepalive = static_cast<std::uint32_t>(
                          parse_duration(name, text, second, 65'535 * second) / second);

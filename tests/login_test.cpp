@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "protocol/decode.h"
@@ -19,6 +21,15 @@ Connack accepted(const std::string& packet, Version version = Version::v5_0) {
     const auto* connack = value ? std::get_if<Connack>(value) : nullptr;
     REQUIRE_MESSAGE(connack, "no CONNACK: ", hex(packet));
     return *connack;
+}
+
+/// The Server Keep Alive that a client is told which states this one; 0: none.
+std::uint32_t told_keepalive(const std::function<void(Config&)>& adjust, const char* stated) {
+    Gateway gateway(adjust);
+    Conversation c(gateway);
+    c.send("10 r s'MQTT' 05 02 " + std::string(stated) + " [ ] s'p'");
+    const auto packet = c.packet();
+    return accepted(packet).properties.number(Property::server_keep_alive).value_or(0);
 }
 
 }  // namespace
@@ -231,29 +242,43 @@ TEST_CASE("a will that can't be kept is refused at once") {
 }
 
 TEST_CASE("a 5.0 client that states no keepalive, or one too long, is told the server's") {
-    Gateway gateway;
-    const auto connect = [&](const char* keepalive) {
+    Gateway usual;
+    Gateway strict([](Config& config) { config.strict_idle_timeout = true; });
+    const auto connect = [](const Gateway& gateway, const char* keepalive) {
         Conversation c(gateway);
         return std::move(c.send("10 r s'MQTT' 05 02 " + std::string(keepalive) + " [ ] s'p'"));
     };
-    connect("k0").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
-    connect("k21").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
-    connect("k65535").expect("20 r 00 00 [ 13 k20 " + all_promises + " ]").expect_nothing();
-    connect("k20").expect("20 r 00 00 [ " + all_promises + " ]").expect_nothing();
-    connect("k1").expect("20 r 00 00 [ " + all_promises + " ]").expect_nothing();
+    const auto told = [](const std::string& keepalive) {
+        return "20 r 00 00 [ 13 " + keepalive + " " + all_promises + " ]";
+    };
+    const std::string nothing = "20 r 00 00 [ " + all_promises + " ]";
+    connect(usual, "k0").expect(told("k20")).expect_nothing();
+    connect(usual, "k1").expect(nothing).expect_nothing();
+    connect(usual, "k60").expect(nothing).expect_nothing();
+    connect(usual, "k61").expect(told("k60")).expect_nothing();
+    connect(usual, "k65535").expect(told("k60")).expect_nothing();
+    connect(strict, "k20").expect(nothing).expect_nothing();
+    connect(strict, "k21").expect(told("k20")).expect_nothing();
 }
 
 TEST_CASE("the server keepalive is two thirds of the idle timeout, and never 0") {
     const auto told_at = [](Millis idle_timeout) {
-        Gateway gateway([=](Config& config) { config.idle_timeout = idle_timeout; });
-        Conversation c(gateway);
-        c.send("10 r s'MQTT' 05 02 k0 [ ] s'p'");
-        const auto packet = c.packet();
-        return accepted(packet).properties.number(Property::server_keep_alive).value_or(0);
+        return told_keepalive([=](Config& config) { config.idle_timeout = idle_timeout; }, "k0");
     };
     CHECK(told_at(60'000) == 40);
     CHECK(told_at(98'303'000) == 65'535);
     CHECK(told_at(1000) == 1);
+}
+
+TEST_CASE("max-keepalive bounds what a client may state, also below the server's usual") {
+    const auto told_at = [](std::uint32_t most, const char* stated) {
+        return told_keepalive([=](Config& config) { config.max_keepalive = most; }, stated);
+    };
+    CHECK(told_at(300, "k301") == 300);
+    CHECK(told_at(300, "k300") == 0);
+    CHECK(told_at(300, "k0") == 20);
+    CHECK(told_at(10, "k0") == 10);
+    CHECK(told_at(10, "k60") == 10);
 }
 
 TEST_CASE("the largest packet that the gateway takes is told to 5.0 clients") {

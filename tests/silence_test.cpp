@@ -55,12 +55,16 @@ TEST_CASE("silence ends a connection at its limit, or at most one tick later") {
              Row{usual, v4, 1, 1500},
              Row{usual, v5, 1, 1500},
              Row{usual, v4, 2, 3000},
-             Row{hasty, v4, 0, 1000},    // the idle timeout rules
-             Row{hasty, v5, 0, 1500},    // a server keepalive of 1 s was told
-             Row{hasty, v5, 600, 1500},  // the same
-             Row{hasty, v4, 2, 3000},    // asked for more and can't be told
+             Row{hasty, v4, 0, 1000},  // the idle timeout rules
+             Row{hasty, v5, 0, 1500},  // a server keepalive of 1 s was told
+             Row{hasty, v5, 2, 3000},  // no more than max-keepalive
+             Row{usual, v5, 60, 90'000},
+             Row{usual, v5, 600, 90'000},  // a server keepalive of 60 s was told
+             Row{hasty, v4, 2, 3000},      // asked for more and can't be told
              Row{strict, v4, 2, 1000},
              Row{strict, v4, 0, 1000},
+             Row{strict, v5, 60, 1500},  // a server keepalive of 1 s was told
+             Row{strict, v5, 0, 1500},
          })
         for (const Millis after_tick : {0, 1, 400, 999}) {
             CAPTURE(version);

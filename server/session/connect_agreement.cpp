@@ -12,6 +12,21 @@ namespace {
 /// MQTT 5.0, 3.1.2.10: silence for one and a half keepalives means the client is gone.
 Millis silence_of(std::uint32_t keepalive) { return Millis{keepalive} * 1500; }
 
+/// What a client is told that states none; seconds.
+std::uint32_t usual_keepalive(const BrokerSettings& settings) {
+    return std::max<std::uint32_t>(static_cast<std::uint32_t>(settings.idle_timeout / 1500), 1);
+}
+
+/// What a 5.0 client may state; seconds. Most libraries state 60 s unless told otherwise, and some
+/// of them (Paho for Python up to 1.6) go on pinging by that, whatever the Server Keep Alive says.
+std::uint32_t longest_keepalive(const BrokerSettings& settings) {
+    constexpr std::uint32_t of_most_libraries = 60;
+    const auto usual = usual_keepalive(settings);
+    const auto longest =
+        settings.max_keepalive ? settings.max_keepalive : std::max(of_most_libraries, usual);
+    return settings.strict_idle_timeout ? std::min(longest, usual) : longest;
+}
+
 void agree_on_silence(const BrokerSettings& settings, const Connect& connect,
                       ConnectAgreement& agreement) {
     const std::uint32_t asked = connect.keepalive;
@@ -24,9 +39,8 @@ void agree_on_silence(const BrokerSettings& settings, const Connect& connect,
             agreement.silence = std::min(agreement.silence, settings.idle_timeout);
         return;
     }
-    const auto usual =
-        std::max<std::uint32_t>(static_cast<std::uint32_t>(settings.idle_timeout / 1500), 1);
-    const auto longest = settings.max_keepalive ? settings.max_keepalive : usual;
+    const auto usual = usual_keepalive(settings);
+    const auto longest = longest_keepalive(settings);
     if (asked != 0 && asked <= longest) {
         agreement.silence = silence_of(asked);
         return;

@@ -17,7 +17,7 @@ enum class UserFrom : std::uint8_t { username, client_id, certificate };
 struct BrokerSettings {
     Millis idle_timeout = 30'000;
     bool strict_idle_timeout = false;
-    std::uint32_t max_keepalive = 0;  ///< seconds; 0: idle_timeout / 1.5
+    std::uint32_t max_keepalive = 0;  ///< seconds; 0: 60, or more if idle_timeout is
     UserFrom user_from = UserFrom::username;
     Millis forget_after = 24 * 3600 * 1000;
 

@@ -266,14 +266,19 @@ class SettingsTest(unittest.TestCase):
             self.assertEqual(len(versions), 4)
             self.assertEqual(versions, sorted(set(versions)))
 
-    def test_a_strict_idle_timeout_holds_old_clients_to_it(self):
+    def test_a_strict_idle_timeout_holds_all_clients_to_it(self):
         with Gateway("--idle-timeout", "2s", "--strict-idle-timeout") as gateway:
-            self.assertIsNone(gateway.connect("asks-for-an-hour", keepalive=3600).receive())
+            old = gateway.connect("asks-for-an-hour", keepalive=3600)
+            new = gateway.connect("asks-for-a-minute", version=5, keepalive=60)
+            self.assertIsNone(old.receive())
+            self.assertEqual(new.receive()[1][0], 0x8D)
         with Gateway("--idle-timeout", "2s") as gateway:
-            patient = gateway.connect("asks-for-an-hour", keepalive=3600)
+            patient = [gateway.connect("asks-for-an-hour", keepalive=3600),
+                       gateway.connect("asks-for-a-minute", version=5, keepalive=60)]
             states_none = gateway.connect("states-none", keepalive=0)
             self.assertIsNone(states_none.receive())
-            patient.ping()
+            for client in patient:
+                client.ping()
 
 
 class AdminTest(unittest.TestCase):
