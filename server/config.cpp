@@ -124,6 +124,9 @@ void add_general(Settings& settings, Config& config) {
                   "4/5 of what the disk has",
                   "How much of the disk is used; beyond it queues grow no more, and the sessions "
                   "for which most waits end");
+    settings.flag("demo", config.demo,
+                  "Serve a page to chat with, /chat, at the admin API's address, and WebSockets on "
+                  "ws://127.0.0.1:8083 unless a ws or wss listener is named");
     settings.any("log-level", "LEVEL", "info",
                  "What to log to standard error: debug, info, warn or error",
                  [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
@@ -465,6 +468,8 @@ Config parse_config(int argc, const char* const* argv) {
     };
     if (!listens(true)) config.listen.push_back({ListenUrl::Scheme::mqtt, "127.0.0.1", 1883});
     if (!listens(false)) config.listen.push_back({ListenUrl::Scheme::http, "127.0.0.1", 8080});
+    if (config.demo && std::ranges::none_of(config.listen, &ListenUrl::is_websocket))
+        config.listen.push_back({ListenUrl::Scheme::ws, "127.0.0.1", 8083, "/mqtt"});
     return config;
 }
 

@@ -54,6 +54,7 @@ struct Config : BrokerSettings {
     AuthenticatorSettings authenticator;
     Tls::Settings tls;
     std::string admin_token_file;
+    bool demo = false;
     std::string events;
     std::string data;  ///< the folder; "": nothing is stored
     Fsync fsync = Fsync::always;

@@ -59,6 +59,13 @@ public:
     ~Log() { spdlog::shutdown(); }
 };
 
+/// Where the demo's page is.
+void say_demo(const Server& server) {
+    for (const auto& [url, open_to_anybody] : server.listening())
+        if (!url.for_clients())
+            return spdlog::info("demo: open {}/chat in two tabs of a browser", url.text());
+}
+
 void say_ready(const Server& server, const Config& config) {
     std::string where;
     for (const auto& [url, open_to_anybody] : server.listening()) where += url.text() + ", ";
@@ -72,6 +79,7 @@ void say_ready(const Server& server, const Config& config) {
             wanted);
     for (const auto& [url, open_to_anybody] : server.listening())
         if (open_to_anybody) spdlog::warn("{}: clients are not authenticated", url.text());
+    if (config.demo) say_demo(server);
 }
 
 /// What the main thread does while the shards serve: it waits for SIGTERM or SIGINT, reloads on

@@ -16,6 +16,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/data_store.h"
+#include "server/http/chat.h"
 #include "server/session/journal.h"
 #include "server/shard.h"
 
@@ -134,6 +135,7 @@ Server::Server(const Config& config) try
     }
     restore();
     for (const ListenUrl& url : config_.listen) listen(url);
+    if (config_.demo) show_chat();
 } catch (const ConfigError&) {
     throw;
 } catch (const std::system_error&) {
@@ -198,6 +200,13 @@ void Server::listen(const ListenUrl& url) {
     }
     listening_.push_back({url, is_public && !authenticates_clients(url)});
     listening_.back().url.port = endpoint.port();
+}
+
+/// The configuration has seen to it that there is a listener for WebSockets.
+void Server::show_chat() {
+    for (const auto& [url, open_to_anybody] : listening_)
+        if (url.is_websocket())
+            return admin_->show_chat({.tls = url.has_tls(), .port = url.port, .path = url.path});
 }
 
 void Server::start() {

@@ -54,6 +54,7 @@ private:
     bool authenticates_clients(const ListenUrl& url) const;
     void check_public(const ListenUrl& url) const;
     void listen(const ListenUrl& url);
+    void show_chat();
     std::shared_ptr<const Tls> read_certificates() const;
     void await_presence_sent();
     void restore();

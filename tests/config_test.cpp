@@ -111,13 +111,15 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"data", "state"},
     {"fsync", "1s"},
     {"max-data-bytes", "2GiB"},
+    {"demo", "true"},
     {"log-level", "debug"},
 };
 
 void check_unusual(const Config& config) {
-    REQUIRE(config.listen.size() == 2);
+    REQUIRE(config.listen.size() == 3);
     CHECK(config.listen[0].text() == "mqtt://127.0.0.1:2883");
     CHECK(config.listen[1].text() == "http://127.0.0.1:8080");
+    CHECK(config.demo);
     CHECK(config.authenticator.allow_anonymous);
     const auto& hook = config.authenticator.hook;
     REQUIRE(hook.url);
@@ -234,6 +236,17 @@ TEST_CASE("several listeners are several flags, or a list in the file") {
         CHECK(config.listen[1].host == "::1");
         CHECK(config.listen[2].text() == "http://localhost:3");
     }
+}
+
+TEST_CASE("the demo has a listener for its page, unless one is named") {
+    const auto last = [](const std::vector<std::string>& arguments) {
+        return parsed(arguments).listen.back();
+    };
+    CHECK(last({"--demo"}).text() == "ws://127.0.0.1:8083/mqtt");
+    CHECK(last({}).text() == "http://127.0.0.1:8080");
+    const std::vector<std::string> named{"--demo", "--listen", "ws://127.0.0.1:9/chat", "--listen",
+                                         "http://127.0.0.1:8"};
+    CHECK(parsed(named).listen.size() == 2);
 }
 
 TEST_CASE("a listener without a port has the usual one") {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/http/api.h"
+#include "server/http/chat.h"
 #include "server/http/http_server.h"
 #include "server/http/shard_questions.h"
 
@@ -21,10 +22,12 @@ struct Admin::Impl {
                .address_limits = address_limits,
                .authenticator = authenticator,
                .store = store,
-               .settings = settings},
+               .settings = settings,
+               .chat = chat},
               std::move(token)) {}
 
     HttpServer server;
+    std::optional<ChatGateway> chat;
     const ShardQuestions questions;
     const Api api;
 };
@@ -38,6 +41,8 @@ Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimi
 Admin::~Admin() { stop(); }
 
 Admin::Endpoint Admin::listen(const Endpoint& endpoint) { return impl_->server.listen(endpoint); }
+
+void Admin::show_chat(const ChatGateway& gateway) { impl_->chat = gateway; }
 
 void Admin::start() { impl_->server.start(); }
 

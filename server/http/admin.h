@@ -14,6 +14,7 @@ namespace pulsegate {
 
 class DataStore;
 class Shard;
+struct ChatGateway;
 
 /// The admin API over HTTP: health, metrics, the wheel, users, bans, delayed messages, backups. It
 /// owns its listeners and a thread of its own. It asks the shards through their mailboxes and never
@@ -31,6 +32,9 @@ public:
     /// Call it before `start`. Returns the endpoint with its real port. Throws
     /// boost::system::system_error.
     Endpoint listen(const Endpoint& endpoint);
+
+    /// Serves the demo's page, which connects there. Call it before `start`.
+    void show_chat(const ChatGateway& gateway);
 
     void start();
     void stop();

@@ -7,7 +7,6 @@
 
 namespace pulsegate {
 
-using boost::beast::http::field;
 using boost::beast::http::status;
 
 namespace {
@@ -16,14 +15,14 @@ ApiReply method_refused(const Route& route) {
     const std::string allowed = route.allowed();
     auto refusal =
         api_refusal(status::method_not_allowed, "method not allowed: use one of " + allowed);
-    refusal.fields.emplace_back(field::allow, allowed);
+    refusal.fields.emplace_back("Allow", allowed);
     return refusal;
 }
 
 ApiReply token_refused() {
     auto refusal = api_refusal(status::unauthorized,
                                "token missing or wrong: send Authorization: Bearer TOKEN");
-    refusal.fields.emplace_back(field::www_authenticate, "Bearer");
+    refusal.fields.emplace_back("WWW-Authenticate", "Bearer");
     return refusal;
 }
 

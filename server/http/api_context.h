@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <optional>
 
 #include "server/http/api_message.h"
 
@@ -13,6 +14,7 @@ class Authenticator;
 class DataStore;
 class ShardQuestions;
 struct BrokerSettings;
+struct ChatGateway;
 
 /// What the resources of the API work with. It outlives all requests.
 struct ApiContext {
@@ -23,6 +25,7 @@ struct ApiContext {
     const Authenticator& authenticator;
     DataStore& store;
     const BrokerSettings& settings;
+    const std::optional<ChatGateway>& chat;  ///< of the demo, if there is one
 };
 
 }  // namespace pulsegate

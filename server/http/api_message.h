@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/beast/http/field.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <boost/json/object.hpp>
@@ -47,7 +46,7 @@ struct ApiReply {
     boost::beast::http::status status = boost::beast::http::status::ok;
     std::string body{};
     const char* content_type = "application/json";
-    std::vector<std::pair<boost::beast::http::field, std::string>> fields{};  ///< further ones
+    std::vector<std::pair<std::string_view, std::string>> fields{};  ///< further ones
 };
 
 inline ApiReply api_reply(const boost::json::object& body) {

@@ -5,6 +5,7 @@
 
 #include "server/http/backup.h"
 #include "server/http/bans.h"
+#include "server/http/chat.h"
 #include "server/http/clients.h"
 #include "server/http/delayed.h"
 #include "server/http/health.h"
@@ -32,6 +33,10 @@ constexpr Route routes[] = {
     {.path = "/healthz", .methods = {{verb::get, show_health}}, .access = Route::Access::anybody},
     {.path = "/readyz", .methods = {{verb::get, show_readiness}}, .access = Route::Access::anybody},
     {.path = "/metrics", .methods = {{verb::get, show_metrics}}},
+    {.path = "/chat", .methods = {{verb::get, show_chat}}, .access = Route::Access::anybody},
+    {.path = "/chat/{file}",
+     .methods = {{verb::get, show_chat_file}},
+     .access = Route::Access::anybody},
     {.path = "/api/v1", .methods = {{verb::get, show_index}}},
     {.path = "/api/v1/openapi.json", .methods = {{verb::get, show_openapi}}},
     {.path = "/api/v1/wheel", .methods = {{verb::get, show_wheel}}},

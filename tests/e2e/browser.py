@@ -32,7 +32,8 @@ class Browser:
             self.base = f"http://127.0.0.1:{self._port()}/session"
             options = {"args": self.flags, "binary": "/usr/bin/chromium"}
             self.session = self.call("POST", "", capabilities={"alwaysMatch": {
-                "browserName": "chrome", "goog:chromeOptions": options}})["sessionId"]
+                "browserName": "chrome", "goog:chromeOptions": options,
+                "goog:loggingPrefs": {"browser": "WARNING"}}})["sessionId"]
             self.first_tab = self.call("GET", "/window")  # stays open, and the browser with it
         except BaseException:
             self.__exit__()
@@ -98,12 +99,26 @@ class Tab:
     def text(self, selector):
         return self.call("GET", self.element(selector) + "/text")
 
+    def run(self, script):
+        """What the script returns."""
+        return self.call("POST", "/execute/sync", script=script, args=[])
+
+    def resize(self, width, height):
+        """The page, not the window."""
+        self.call("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params={
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
     def wait_for(self, selector, text):
-        """Until the element has this text among its lines."""
+        """Until the element has this text among its lines, or a line that the function `text` accepts."""
+        accepts = text if callable(text) else lambda line: line == text
         try:
-            wait_until(lambda: text in self.text(selector).splitlines(), 30, f"'{text}' in {selector}")
+            wait_until(lambda: any(map(accepts, self.text(selector).splitlines())), 30, f"'{text}' in {selector}")
         except AssertionError as error:
             raise AssertionError(f"{error}; it says '{self.text(selector)}'") from None
+
+    def console(self):
+        """The warnings and errors in its console since the last call."""
+        return [entry["message"] for entry in self.call("POST", "/se/log", type="browser")]
 
     def close(self):
         self.call("DELETE", "/window")

@@ -68,6 +68,8 @@ class OpenApiTest(unittest.TestCase):
                 ("GET", "/healthz", None, 200),
                 ("GET", "/readyz", None, 200),
                 ("GET", "/metrics", None, 200),
+                ("GET", "/chat", None, 404),
+                ("GET", "/chat/gateway.json", None, 404),
                 ("GET", "/api/v1", None, 200),
                 ("GET", "/api/v1/openapi.json", None, 200),
                 ("GET", "/api/v1/wheel", None, 200),

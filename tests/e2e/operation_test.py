@@ -16,7 +16,7 @@ from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
 SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "password-file",
             "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
             "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",
-            "allow-anonymous", "admin-token-file", "shards", "idle-timeout", "strict-idle-timeout",
+            "allow-anonymous", "admin-token-file", "demo", "shards", "idle-timeout", "strict-idle-timeout",
             "max-keepalive", "login-timeout", "websocket-origin", "websocket-ping", "forget-after", "stop-wait", "user-from",
             "max-connections", "max-connections-per-address", "max-connections-per-user", "memory-budget", "login-rate", "login-wait",
             "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",

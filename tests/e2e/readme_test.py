@@ -139,6 +139,8 @@ class Play:
             listeners.append(("mqtt://127.0.0.1", "1883"))
         if "http://" not in told:
             listeners.append(("http://127.0.0.1", "8080"))
+        if "--demo" in arguments:
+            listeners.append(("ws://127.0.0.1", "8083"))
         if "--data" not in arguments:  # a reader may begin with any section
             shutil.rmtree(self.folder / "data", ignore_errors=True)
         arguments = [on_free_ports(argument) for argument in arguments]

@@ -1,0 +1,338 @@
+// The demo's page: people, a room, and what one writes to another. All of it is MQTT: presence/+ tells who is there,
+// inbox/{user} reaches somebody without a subscription, room/lobby is for all. The gateway says who a message is from,
+// in the user property `from`. Names and messages are others' words: they are shown as text, never as HTML.
+
+import {Mqtt} from './mqtt.js';
+
+const LOBBY = 'room/lobby';
+const REFUSED = new Set([0x84, 0x85, 0x86, 0x87, 0x8A]);  // to ask again would change nothing
+const BAD_LOGIN = new Set([0x86, 0x87]);
+const NO_MATCHING_SUBSCRIBERS = 0x10;
+const REFUSAL = 0x80;  // reason codes from here on
+const LONGEST_PAUSE = 30;  // seconds
+const MOST_MESSAGES = 500;  // that a conversation shows
+
+const find = id => document.getElementById(id);
+const {scheme, port, path} = await (await fetch('chat/gateway.json')).json();
+const clientId = `chat-${random_id()}`;
+
+const presence = new Map();  // by user: what the gateway told last
+const talks = new Map();  // by topic: {topic, user, messages, unread}; a room's has no user
+let me = '', password = '';
+let latest = null;  // connection, or attempt at one
+let connection = null;  // the latest, while it is logged in
+let attempts = 0, retry = 0;
+let sees_presence = true;  // the gateway's rules may forbid it
+let drawing = false;
+let open_talk = talk_of(LOBBY);
+
+// -- the connection
+
+function connect() {
+    clearTimeout(retry);
+    retry = 0;
+    const current = latest = new Mqtt(`${scheme}://${location.hostname}:${port}${path}`,
+        {clientId, user: me, password, sessionExpiry: 60},
+        {open: () => opened(current), message: heard, close: why => { if (current === latest) closed(why); }});
+}
+
+async function opened(current) {
+    attempts = 0;
+    connection = current;
+    presence.clear();  // who has gone meanwhile is told by nobody
+    sessionStorage.setItem('name', me);
+    find('login').hidden = true;
+    find('app').hidden = false;
+    render();
+    for (const talk of talks.values())
+        for (const message of talk.messages) if (message.state === 'sending') transmit(talk, message);
+    try {
+        const [reason] = await current.subscribe([{filter: 'presence/+'}, {filter: LOBBY, noLocal: true}]);
+        sees_presence = reason < REFUSAL;
+    } catch {
+        // the connection has ended, and says so itself
+    }
+}
+
+function closed({reason, text}) {
+    connection = null;
+    if (REFUSED.has(reason)) return refused(reason, text);
+    // With jitter: when a gateway is restarted, its clients must not come back all at the same moment.
+    retry = setTimeout(connect, Math.random() * 1000 * Math.min(LONGEST_PAUSE, 2 ** ++attempts));
+    find('refusal').textContent = 'The gateway does not answer. Trying again…';
+    render();
+}
+
+function refused(reason, text) {
+    leave();
+    if (BAD_LOGIN.has(reason)) find('secret').hidden = false;
+    find('refusal').textContent = `Not let in: ${text || `reason 0x${reason.toString(16)}`}`;
+}
+
+function leave() {
+    latest?.close();
+    latest = connection = null;
+    me = password = '';
+    clearTimeout(retry);
+    sessionStorage.removeItem('name');
+    presence.clear();
+    talks.clear();
+    show(talk_of(LOBBY));
+    find('app').dataset.view = 'list';
+    find('app').hidden = true;
+    find('login').hidden = false;
+}
+
+// -- messages
+
+/// The topic of a user's inbox: what has a meaning in topics is percent-encoded.
+function inbox_of(user) {
+    return 'inbox/' + user.replace(/[%/+#]/g, sign => '%' + sign.charCodeAt(0).toString(16).toUpperCase());
+}
+
+function talk_of(topic, user) {
+    if (!talks.has(topic)) talks.set(topic, {topic, user, messages: [], unread: 0});
+    return talks.get(topic);
+}
+
+function heard({topic, text, properties}) {
+    if (topic.startsWith('presence/')) return take_presence(text);
+    const from = properties.from ?? 'somebody';
+    const talk = topic === LOBBY ? talk_of(LOBBY) : talk_of(inbox_of(from), from);
+    const {id} = properties;  // at QoS 1 a message may come twice
+    if (id && talk.messages.some(message => message.id === id && message.from === from)) return;
+    add(talk, {id, from, text, at: time_of(properties.sent)});
+    if (talk !== open_talk || !is_visible()) ++talk.unread;
+    render();
+}
+
+/// When it was written: a message may have waited for days. Clocks differ, and anybody may write anything.
+function time_of(sent) {
+    const now = Date.now(), said = Number(sent);
+    return new Date(said > 0 && said < now ? said : now);
+}
+
+function take_presence(text) {
+    if (!text) return;
+    const told = JSON.parse(text);
+    if (told.version < presence.get(told.user)?.version) return;
+    presence.set(told.user, told);
+    if (told.state === 'online')
+        for (const message of talks.get(inbox_of(told.user))?.messages ?? [])
+            if (message.state === 'waits') message.state = 'sent';
+    render();
+}
+
+function add(talk, message) {
+    talk.messages.push(message);
+    talk.messages.splice(0, talk.messages.length - MOST_MESSAGES);
+}
+
+function say(text) {
+    const message = {id: random_id(), from: me, text, at: new Date(), state: 'sending'};
+    add(open_talk, message);
+    render();
+    if (connection) transmit(open_talk, message);
+}
+
+/// A message that is not acknowledged stays in the state 'sending', and is sent again with the next connection.
+async function transmit(talk, message) {
+    const {id, text, at} = message;
+    try {
+        const reason = await connection.publish(talk.topic, text, {id, sent: String(at.getTime())});
+        message.state = state_by(reason, talk);
+        message.reason = reason;
+    } catch {
+        return;  // the connection has ended, and says so itself
+    }
+    render();
+}
+
+function state_by(reason, talk) {
+    if (reason === NO_MATCHING_SUBSCRIBERS) return 'unheard';
+    if (reason) return 'failed';
+    return talk.user !== undefined && is_away(talk.user) ? 'waits' : 'sent';
+}
+
+const is_visible = () => !document.hidden && find('messages').offsetParent !== null;
+const is_online = user => presence.get(user)?.state === 'online';
+const is_away = user => sees_presence && !is_online(user);
+
+// -- what is shown
+
+/// What changes at once is drawn once.
+function render() {
+    if (!drawing) queueMicrotask(draw);
+    drawing = true;
+}
+
+function draw() {
+    drawing = false;
+    const people = people_to_show();
+    find('my-name').textContent = me;
+    dress_avatar(find('my-avatar'), me);
+    find('connection').textContent = connection ? 'online' : 'no connection: trying again…';
+    find('connection').dataset.state = connection ? 'online' : 'offline';
+    find('rooms').replaceChildren(entry(talk_of(LOBBY)));
+    find('people').replaceChildren(...people.map(user => entry(talk_of(inbox_of(user), user))));
+    const online = people.filter(is_online).length;
+    find('online-count').textContent = online ? `· ${online} online` : '';
+    find('alone').hidden = people.length > 0;
+    draw_talk();
+    const unread = [...talks.values()].reduce((sum, talk) => sum + talk.unread, 0);
+    document.title = (unread ? `(${unread}) ` : '') + 'Pulsegate chat';
+}
+
+/// All others: those who are there first, then by name.
+function people_to_show() {
+    const written = [...talks.values()].filter(talk => talk.user !== undefined).map(talk => talk.user);
+    const all = new Set([...presence.keys(), ...written]);
+    all.delete(me);
+    return [...all].sort((a, b) => is_online(b) - is_online(a) || a.localeCompare(b));
+}
+
+function entry(talk) {
+    const button = element('button', '', avatar(talk), element('div', 'titles',
+        element('span', '', title_of(talk)), element('small', '', last_words(talk))));
+    if (talk.unread) button.append(element('span', 'unread', String(talk.unread)));
+    button.setAttribute('aria-current', String(talk === open_talk));
+    button.addEventListener('click', () => show(talk));
+    return element('li', '', button);
+}
+
+function last_words(talk) {
+    const last = talk.messages.at(-1);
+    if (last) return (last.from === me ? 'You: ' : talk.user === undefined ? `${last.from}: ` : '') + last.text;
+    return state_of(talk);
+}
+
+const title_of = talk => talk.user ?? 'Lobby';
+
+function state_of(talk) {
+    if (talk.user === undefined) return 'everybody who is here';
+    const known = presence.get(talk.user);
+    if (!known) return sees_presence ? 'not here' : '';
+    return known.state === 'online' ? 'online' : `away, last seen ${time_text(new Date(known.last_seen))}`;
+}
+
+function show(talk) {
+    open_talk = talk;
+    talk.unread = 0;
+    find('app').dataset.view = 'talk';
+    render();
+    find('say').focus();
+}
+
+function draw_talk() {
+    const {user, messages} = open_talk;
+    const log = find('messages'), at_end = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
+    find('talk-name').textContent = title_of(open_talk);
+    find('talk-state').textContent = state_of(open_talk);
+    find('talk-avatar').replaceWith(Object.assign(avatar(open_talk), {id: 'talk-avatar'}));
+    find('say').placeholder = user === undefined ? 'Write to everybody…' : `Write to ${user}…`;
+    log.replaceChildren(...messages.map((message, at) => bubble(message, messages[at - 1])));
+    if (!messages.length) log.append(element('li', 'empty', user === undefined
+        ? 'Say hello. Everybody who is here will read it.' : `Only ${user} and you read what is written here.`));
+    if (at_end || messages.at(-1)?.from === me) log.scrollTop = log.scrollHeight;
+}
+
+function bubble(message, before) {
+    const first = message.from !== before?.from || message.at - before.at > 300_000;
+    const item = element('li', first ? 'first' : '', element('div', 'words', message.text));
+    if (message.from === me) item.classList.add('mine');
+    if (first) item.prepend(element('div', 'by', ...message.from === me ? [] : [element('strong', '', message.from), ' '],
+        time_text(message.at)));
+    const note = note_on(message);
+    if (note) item.append(element('div', `note ${message.state}`, note));
+    return item;
+}
+
+/// What is known of one's own message, and no more.
+function note_on(message) {
+    const {user} = open_talk;
+    switch (message.state) {
+        case 'sending': return connection ? 'sending…' : 'waits for the connection';
+        case 'sent': return '✓ sent';
+        case 'waits': return `${user} is away: the message waits`;
+        case 'unheard': return user === undefined ? 'nobody else is here' : `nobody is there, and it does not wait for ${user}`;
+        case 'failed': return `not accepted: reason 0x${message.reason.toString(16)}`;
+    }
+}
+
+function avatar(talk) {
+    const picture = element('span', 'avatar');
+    picture.ariaHidden = 'true';
+    if (talk.user === undefined) {
+        picture.classList.add('room');
+        picture.textContent = '#';
+    } else {
+        dress_avatar(picture, talk.user);
+        if (sees_presence) picture.dataset.state = is_online(talk.user) ? 'online' : 'away';
+    }
+    return picture;
+}
+
+function dress_avatar(picture, user) {
+    const hue = [...user].reduce((sum, sign) => (sum * 31 + sign.codePointAt(0)) % 360, 7);
+    picture.style.setProperty('--hue', hue);
+    picture.textContent = ([...user][0] ?? '').toUpperCase();
+}
+
+function time_text(date) {
+    const today = date.toDateString() === new Date().toDateString();
+    const time = date.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'});
+    return today ? time : `${date.toLocaleDateString()} ${time}`;
+}
+
+function element(tag, className, ...content) {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    made.append(...content);
+    return made;
+}
+
+function random_id() {  // crypto.randomUUID is for https only
+    return [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+// -- what the user does
+
+find('login-form').addEventListener('submit', event => {
+    event.preventDefault();
+    me = find('name').value.trim();
+    password = find('password').value;
+    find('refusal').textContent = '';
+    if (me) connect();
+});
+
+find('say-form').addEventListener('submit', event => {
+    event.preventDefault();
+    const text = find('say').value.trim();
+    find('say').value = '';
+    if (text) say(text);
+});
+
+find('say').addEventListener('keydown', event => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    find('say-form').requestSubmit();
+});
+
+find('find-form').addEventListener('submit', event => {
+    event.preventDefault();
+    const user = find('find').value.trim();
+    find('find').value = '';
+    if (user && user !== me) show(talk_of(inbox_of(user), user));
+});
+
+find('leave').addEventListener('click', leave);
+find('back').addEventListener('click', () => { find('app').dataset.view = 'list'; });
+addEventListener('online', () => { if (retry) connect(); });
+addEventListener('pagehide', () => connection?.close());
+document.addEventListener('visibilitychange', () => {
+    if (is_visible()) open_talk.unread = 0;
+    render();
+});
+
+me = sessionStorage.getItem('name') ?? '';
+if (me) connect();
