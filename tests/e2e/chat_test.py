@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import subprocess
 import tempfile
 import unittest
 import urllib.error
 import urllib.request
 from pathlib import Path
-from urllib.parse import quote
 
 from browser import Browser
 from certificates import Certificates

@@ -15,9 +15,10 @@ from gateway import REPOSITORY
 
 
 class PahoClient:
-    """Paho with its callbacks turned into queues. `keep` is for how many seconds its session is kept."""
+    """Paho with its callbacks turned into queues. `keep` is for how many seconds its session is kept, `login` is a user
+    and a password."""
 
-    def __init__(self, gateway, client_id, version, will=None, keep=0, **connect):
+    def __init__(self, gateway, client_id, version, will=None, keep=0, login=None, **connect):
         if version == paho.MQTTv5:
             self.mqtt = paho.Client(client_id=client_id, protocol=version)
             connect.setdefault("properties", Properties(PacketTypes.CONNECT))
@@ -33,6 +34,8 @@ class PahoClient:
         self.mqtt.on_publish = lambda c, u, mid: self.published.put(mid)
         self.mqtt.on_message = lambda c, u, message: self.messages.put(message)
         self.mqtt.on_disconnect = lambda c, u, rc, *rest: self.closed.put(int(getattr(rc, "value", rc) or 0))
+        if login:
+            self.mqtt.username_pw_set(*login)
         if will:
             self.mqtt.will_set(*will)
         self.mqtt.connect("127.0.0.1", gateway.port, **connect)

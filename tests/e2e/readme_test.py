@@ -31,8 +31,9 @@ from pathlib import Path
 from gateway import REPOSITORY, Gateway, binary, wait_until
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
-DOCUMENTS = sorted(path for path in REPOSITORY.glob("**/README.md")
-                   if not path.relative_to(REPOSITORY).parts[0].startswith((".", "build")))
+DOCUMENTS = sorted([REPOSITORY / "server" / "clients.md"] +
+                   [path for path in REPOSITORY.glob("**/README.md")
+                    if not path.relative_to(REPOSITORY).parts[0].startswith((".", "build"))])
 FENCE = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$", re.M | re.S)
 URL = re.compile(r"((?:mqtts?|wss?|http)://(?:\[[\da-f:]*\]|[\d.]+)):(\d+)")
 
