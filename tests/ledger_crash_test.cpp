@@ -194,7 +194,7 @@ private:
     }
 
     Operation operation() {
-        switch (below(27)) {
+        switch (below(30)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
             case 2: return PutAbsence{.owner = owner(), .ends = below(1000)};
@@ -224,6 +224,8 @@ private:
             case 21: return DropEndedBans{.by = static_cast<WallMillis>(below(3))};
             case 22:
                 return PutRevocation{.user = name(), .before = static_cast<std::int64_t>(near())};
+            case 23: return PutMember{.topic = name(), .user = name()};
+            case 24: return DropMember{.topic = name(), .user = name()};
             case 15: return EndOwner{.owner = owner()};
             case 16:
             case 17: return done();

@@ -70,6 +70,7 @@ public:
         virtual void user(const PutUser&) {}
         virtual void ban(const PutBan&) {}
         virtual void revocation(const PutRevocation&) {}
+        virtual void member(const PutMember&) {}
     };
 
     /// Where this process begins to count.

@@ -48,6 +48,7 @@ constexpr const char* steps[] = {
            PRIMARY KEY(user, client, address)) WITHOUT ROWID;
        CREATE INDEX ban_ends ON ban(ends) WHERE ends > 0;
        CREATE TABLE revocation(user TEXT PRIMARY KEY, issued_before INTEGER) WITHOUT ROWID;)",
+    R"(CREATE TABLE member(topic TEXT, user TEXT, PRIMARY KEY(topic, user)) WITHOUT ROWID;)",
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ inline constexpr Table tables[] = {
     {"subscription", "owner", true}, {"absence", "rowid", true},    {"incoming", "owner", true},
     {"exchange", "owner", true},     {"will", "rowid", true},       {"message", "rowid", false},
     {"retained", "rowid", false},    {"delayed", "rowid", false},   {"user", "name", false},
-    {"ban", "user", false},          {"revocation", "user", false},
+    {"ban", "user", false},          {"revocation", "user", false}, {"member", "topic", false},
 };
 
 }  // namespace pulsegate

@@ -135,6 +135,11 @@ public:
         });
     }
 
+    void members() {
+        each("SELECT topic, user FROM member",
+             [&](const Row& row) { visitor_.member({.topic = row.text(0), .user = row.text(1)}); });
+    }
+
     void revocations() {
         each("SELECT user, issued_before FROM revocation", [&](const Row& row) {
             visitor_.revocation({.user = row.text(0), .before = row.number(1)});
@@ -196,6 +201,7 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
     loading.users();
     loading.bans();
     loading.revocations();
+    loading.members();
     return loading.next_owner();
 }
 

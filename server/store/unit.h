@@ -218,11 +218,22 @@ struct PutRevocation {
     std::int64_t before = 0;  ///< seconds since 1970
 };
 
-using Operation = std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription,
-                               DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming,
-                               PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill,
-                               PutRetained, DropRetained, PutDelayed, CancelDelayed, DropDelayed,
-                               PutUser, DropUser, PutBan, DropBan, DropEndedBans, PutRevocation>;
+/// The user is a member of the room with this topic.
+struct PutMember {
+    std::string topic{};
+    std::string user{};
+};
+struct DropMember {
+    std::string topic{};
+    std::string user{};
+};
+
+using Operation =
+    std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
+                 PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
+                 DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
+                 CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan, DropEndedBans,
+                 PutRevocation, PutMember, DropMember>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises

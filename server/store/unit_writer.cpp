@@ -55,6 +55,8 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       put_ban_(database, "INSERT OR REPLACE INTO ban VALUES(?,?,?,?,?)"),
       drop_ban_(database, "DELETE FROM ban WHERE user = ? AND client = ? AND address = ?"),
       drop_ended_bans_(database, "DELETE FROM ban WHERE ends > 0 AND ends <= ?"),
+      put_member_(database, "INSERT OR IGNORE INTO member VALUES(?, ?)"),
+      drop_member_(database, "DELETE FROM member WHERE topic = ? AND user = ?"),
       put_revocation_(database,
                       "INSERT INTO revocation VALUES(?,?) ON CONFLICT(user) DO UPDATE SET"
                       " issued_before = max(issued_before, excluded.issued_before)"),
@@ -270,5 +272,9 @@ void UnitWriter::apply(const DropBan& drop) { drop_ban_.run(drop.user, drop.clie
 void UnitWriter::apply(const DropEndedBans& drop) { drop_ended_bans_.run(drop.by); }
 
 void UnitWriter::apply(const PutRevocation& put) { put_revocation_.run(put.user, put.before); }
+
+void UnitWriter::apply(const PutMember& put) { put_member_.run(put.topic, put.user); }
+
+void UnitWriter::apply(const DropMember& drop) { drop_member_.run(drop.topic, drop.user); }
 
 }  // namespace pulsegate

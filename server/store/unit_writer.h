@@ -72,6 +72,8 @@ private:
     void apply(const DropBan& drop);
     void apply(const DropEndedBans& drop);
     void apply(const PutRevocation& put);
+    void apply(const PutMember& put);
+    void apply(const DropMember& drop);
 
     bool is_owner(OwnerId owner);
     void end_namesake(const PutOwner& put);
@@ -113,6 +115,8 @@ private:
     Statement put_ban_;
     Statement drop_ban_;
     Statement drop_ended_bans_;
+    Statement put_member_;
+    Statement drop_member_;
     Statement put_revocation_;
     Statement put_meta_;
 };

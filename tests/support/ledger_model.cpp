@@ -98,6 +98,10 @@ void StoredState::apply_one(const Operation& operation) {
                        });
                    },
                    [&](const PutRevocation& what) { revocation(what); },
+                   [&](const PutMember& what) { member(what); },
+                   [&](const DropMember& what) {
+                       members_.erase({what.topic, what.user});
+                   },
                },
                operation);
 }
@@ -206,6 +210,8 @@ void StoredState::ban(const PutBan& put) {
     bans_[{put.user, put.client, put.address}] = {put.ends, put.reason};
 }
 
+void StoredState::member(const PutMember& put) { members_.emplace(put.topic, put.user); }
+
 void StoredState::revocation(const PutRevocation& put) {
     const auto known = revocations_.emplace(put.user, put.before).first;
     known->second = std::max(known->second, put.before);
@@ -261,6 +267,7 @@ std::string StoredState::text() const {
     for (const auto& [name, line] : users_) out += fmt::format("user {} {}\n", name, line);
     for (const auto& [target, ban] : bans_)
         out += fmt::format("ban {} {} {}\n", fmt::join(target, "/"), ban.first, ban.second);
+    for (const auto& [topic, user] : members_) out += fmt::format("member {} {}\n", topic, user);
     for (const auto& [user, before] : revocations_)
         out += fmt::format("revocation {} {}\n", user, before);
     return out;

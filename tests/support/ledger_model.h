@@ -43,6 +43,7 @@ public:
     void user(const PutUser& put) override;
     void ban(const PutBan& put) override;
     void revocation(const PutRevocation& put) override;
+    void member(const PutMember& put) override;
 
 private:
     using Line = std::string;
@@ -71,6 +72,7 @@ private:
     std::map<std::string, Line> users_;
     std::map<std::array<std::string, 3>, std::pair<WallMillis, Line>> bans_;
     std::map<std::string, std::int64_t> revocations_;
+    std::set<std::pair<std::string, std::string>> members_;
 };
 
 /// A message with this content.
