@@ -47,6 +47,7 @@ void Journal::add_lazily(Operation operation) {
 
 void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now) {
     begin_turn();
+    put_owner_first(message->stamp);
     auto* last = operations_.empty() ? nullptr : std::get_if<PutMessage>(&operations_.back());
     if (!last || last->stamp != message->stamp) {
         operations_.push_back(PutMessage{.stamp = message->stamp,
@@ -60,6 +61,15 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     }
     last->receivers.push_back(std::move(receiver));
     await(std::move(debt));
+}
+
+/// A room's message may need an inbox for each of very many members: it is one operation behind all
+/// of these owners, for the store merges the receivers of each with those before.
+void Journal::put_owner_first(Stamp stamp) {
+    const std::size_t count = operations_.size();
+    if (count < 2 || !std::holds_alternative<PutOwner>(operations_.back())) return;
+    const auto* const put = std::get_if<PutMessage>(&operations_[count - 2]);
+    if (put && put->stamp == stamp) std::swap(operations_[count - 2], operations_.back());
 }
 
 void Journal::put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now) {

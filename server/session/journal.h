@@ -99,6 +99,7 @@ private:
     };
 
     void begin_turn();
+    void put_owner_first(Stamp stamp);
     void answer(Waiting& unit, const UnitDone& done);
     std::size_t keep(UnitDone& done, std::size_t place);
     void hand_in_again();
