@@ -38,6 +38,8 @@ std::optional<Refusal> objection_to_sender(const BrokerSettings& settings, std::
     if (stated_sender(settings, properties))
         return Refusal{Reason::not_authorized,
                        "it has the user property that tells its sender, which the gateway sets"};
+    if (user.size() > longest_topic)
+        return Refusal{Reason::not_authorized, "the name of its user is too long to be told"};
     if (settings.sender_in_topic && with_sender(topic, user).size() > longest_topic)
         return Refusal{Reason::topic_name_invalid, "the topic leaves no room for its sender"};
     return std::nullopt;
