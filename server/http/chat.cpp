@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "server/http/chat_files.h"
+#include "server/session/settings.h"
 
 namespace pulsegate {
 
@@ -51,8 +52,10 @@ boost::asio::awaitable<ApiReply> show_chat(const ApiContext& api, const ApiReque
 boost::asio::awaitable<ApiReply> show_chat_file(const ApiContext& api, const ApiRequest& request) {
     if (!api.chat) co_return no_demo();
     if (request.path == "/chat/gateway.json")
-        co_return api_reply(
-            {{"scheme", api.chat->scheme()}, {"port", api.chat->port}, {"path", api.chat->path}});
+        co_return api_reply({{"scheme", api.chat->scheme()},
+                             {"port", api.chat->port},
+                             {"path", api.chat->path},
+                             {"sender_property", api.settings.sender_property}});
     for (const ChatFile& file : chat_files)
         if (file.path == request.path)
             co_return chat_file(*api.chat, file.content_type, *file.text);

@@ -196,7 +196,8 @@ class ChatFilesTest(unittest.TestCase):
         with Gateway("--demo", "--listen", "wss://127.0.0.1:0/talk", "--tls-cert", certificate,
                      "--tls-key", key) as gateway:
             self.assertEqual(json.loads(get(gateway, "/chat/gateway.json")[2]),
-                             {"scheme": "wss", "port": port_of(gateway, "wss"), "path": "/talk"})
+                             {"scheme": "wss", "port": port_of(gateway, "wss"), "path": "/talk",
+                              "sender_property": "from"})
 
     def test_without_the_setting_there_is_no_demo(self):
         with Gateway() as gateway:

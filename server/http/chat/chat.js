@@ -13,7 +13,7 @@ const LONGEST_PAUSE = 30;  // seconds
 const MOST_MESSAGES = 500;  // that a conversation shows
 
 const find = id => document.getElementById(id);
-const {scheme, port, path} = await (await fetch('chat/gateway.json')).json();
+const {scheme, port, path, sender_property} = await (await fetch('chat/gateway.json')).json();
 const clientId = `chat-${random_id()}`;
 
 const presence = new Map();  // by user: what the gateway told last
@@ -97,8 +97,11 @@ function talk_of(topic, user) {
 
 function heard({topic, text, properties}) {
     if (topic.startsWith('presence/')) return take_presence(text);
-    const from = properties.from ?? 'somebody';
-    const talk = topic === LOBBY ? talk_of(LOBBY) : talk_of(inbox_of(from), from);
+    if (topic !== LOBBY && !topic.startsWith('inbox/')) return;  // a room that this page does not show
+    // What the gateway does not put there itself, anybody may write.
+    const sender = sender_property && properties[sender_property];
+    const from = sender || 'sender unknown';
+    const talk = topic === LOBBY || !sender ? talk_of(LOBBY) : talk_of(inbox_of(from), from);
     const {id} = properties;  // at QoS 1 a message may come twice
     if (id && talk.messages.some(message => message.id === id && message.from === from)) return;
     add(talk, {id, from, text, at: time_of(properties.sent)});
