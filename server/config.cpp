@@ -303,6 +303,15 @@ void add_traffic(Settings& settings, Config& config) {
     settings.on_off(
         "inbox", config.inbox,
         "Whether messages to inbox/USER go to all devices of the user, without a subscription");
+    settings.any("rooms", "open|members", "members if clients must log in",
+                 "Who may read and publish to room/ROOM: everybody, or its members only, whom the "
+                 "HTTP API names. With an access-file or --demo everybody, unless it is set",
+                 [&](auto& name, auto& text) {
+                     config.rooms_are_closed = parse_rooms(name, text);
+                     config.rooms_are_stated = true;
+                 });
+    settings.count("max-room-members", config.max_room_members, 0, 1'000'000'000, "10000000",
+                   "Members of all rooms, at most");
     settings.any(
         "sender-property", "NAME", "from",
         "The user property that tells receivers of messages to inbox/... and room/... who "
@@ -389,6 +398,16 @@ void check_tls(const Config& config) {
             "{}: no listener has TLS; name one with --listen mqtts://0.0.0.0:8883", unused));
 }
 
+/// Where anybody may log in under any name, members mean nothing; where there are rules, these say
+/// who may read what.
+bool closes_rooms(const Config& config) {
+    const AuthenticatorSettings& by = config.authenticator;
+    const bool knows_users = !by.password_file.empty() || !by.jwt.secret_files.empty() ||
+                             !by.jwt.public_key_files.empty() || by.hook.url ||
+                             config.user_from == UserFrom::certificate;
+    return knows_users && by.access_file.empty() && !config.demo;
+}
+
 }  // namespace
 
 Config parse_config(int argc, const char* const* argv) {
@@ -449,6 +468,7 @@ Config parse_config(int argc, const char* const* argv) {
         throw ConfigError(fmt::format(
             "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
             config.output_budget, config.max_packet_size));
+    if (!config.rooms_are_stated) config.rooms_are_closed = closes_rooms(config);
     if (config.sender_in_topic && config.sender_property.empty())
         throw ConfigError(
             "sender-in-topic: the sender is not told at all; name a --sender-property as well");

@@ -55,6 +55,7 @@ struct Config : BrokerSettings {
     Tls::Settings tls;
     std::string admin_token_file;
     bool demo = false;
+    bool rooms_are_stated = false;  ///< `rooms` was set; else it is by what is known of the users
     std::string events;
     std::string data;  ///< the folder; "": nothing is stored
     Fsync fsync = Fsync::always;

@@ -155,6 +155,12 @@ std::string parse_origin(const std::string& text) {
     return text;
 }
 
+bool parse_rooms(const std::string& name, const std::string& text) {
+    if (text == "members") return true;
+    if (text == "open") return false;
+    throw ConfigError(fmt::format("{}: '{}' is neither open nor members", name, text));
+}
+
 std::string parse_property_name(const std::string& name, const std::string& text) {
     constexpr std::size_t longest = 256;
     if (text.size() <= longest && valid_utf8(text)) return text;

@@ -34,6 +34,9 @@ std::string parse_origin(const std::string& text);
 /// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
 HookUrl parse_hook_url(const std::string& name, const std::string& text);
 
+/// Are rooms for members only?
+bool parse_rooms(const std::string& name, const std::string& text);
+
 /// The name of a user property, or "".
 std::string parse_property_name(const std::string& name, const std::string& text);
 

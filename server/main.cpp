@@ -79,6 +79,9 @@ void say_ready(const Server& server, const Config& config) {
             wanted);
     for (const auto& [url, open_to_anybody] : server.listening())
         if (open_to_anybody) spdlog::warn("{}: clients are not authenticated", url.text());
+    if (config.rooms_are_closed && !config.rooms_are_stated)
+        spdlog::info(
+            "rooms: only members read room/... and publish there; --rooms open if all may");
     if (config.demo) say_demo(server);
 }
 

@@ -89,6 +89,9 @@ public:
         if (stored.ends == 0 || stored.ends > time) return kept_out_.bans.push_back(stored);
         if (!std::exchange(bans_ended_, true)) expired_.push_back(DropEndedBans{time});
     }
+    void member(const PutMember& stored) override {
+        brokers_[home_of(stored.user)]->restore().member(stored);
+    }
     void revocation(const PutRevocation& stored) override {
         kept_out_.revocations.push_back(stored);
     }

@@ -103,6 +103,20 @@ std::optional<std::string> inbox_user(std::string_view topic) {
     return user_after(inbox_prefix, topic);
 }
 
+std::string room_topic(std::string_view room) {
+    return std::string(room_prefix) + topic_level(room);
+}
+
+std::optional<std::string_view> room_of(std::string_view topic) {
+    if (!topic.starts_with(room_prefix)) return std::nullopt;
+    return topic.substr(0, topic.find('/', room_prefix.size()));
+}
+
+/// Levels that are no name's encoding stand for themselves.
+std::string room_name(std::string_view topic) {
+    return user_after(room_prefix, topic).value_or(std::string(topic.substr(room_prefix.size())));
+}
+
 bool is_chat_topic(std::string_view topic) {
     return topic.starts_with(inbox_prefix) || topic.starts_with(room_prefix);
 }

@@ -11,14 +11,15 @@ namespace pulsegate {
 ///
 ///     presence/{user}            who is online: only the gateway publishes it
 ///     inbox/{user}               what all devices of the user get, without a subscription
+///     room/{room}                what all members of the room get, without a subscription
 ///     inbox/..., room/...        chat: the gateway tells who has sent a message
 ///     $delayed/{when}/{topic}    publishes to `topic` later, see DelayedTopic
 ///     $delayed/cancel/{which}    cancels that
 ///     $...                       all else is the server's own (MQTT 5.0, 4.7.2)
 ///
-/// `{user}` is the user's name as one level, percent-encoded. Each name has one encoding only, so
-/// that a user has one topic and rules can compare bytes. `$share/` is in protocol/topic.h, because
-/// the validity of a filter depends on it.
+/// `{user}` is the user's name as one level, percent-encoded; so is `{room}`. Each name has one
+/// encoding only, so that a user has one topic and rules can compare bytes. `$share/` is in
+/// protocol/topic.h, because the validity of a filter depends on it.
 
 inline constexpr std::string_view presence_level = "presence";
 inline constexpr std::string_view everybodys_presence = "presence/+";
@@ -45,6 +46,19 @@ std::string inbox_topic(std::string_view user);
 
 /// The user whose inbox this topic is, if it is such a topic.
 std::optional<std::string> inbox_user(std::string_view topic);
+
+/// `room/{room}`
+std::string room_topic(std::string_view room);
+
+/// The part of a topic or filter that is the topic of a room: `room/{room}` of it or of what is
+/// below; nothing for others. In a filter, the room may be a wildcard.
+std::optional<std::string_view> room_of(std::string_view topic);
+
+/// The name of the room with this topic.
+std::string room_name(std::string_view topic);
+
+/// All rooms, and what is below.
+inline constexpr std::string_view all_rooms = "room/#";
 
 /// Does the gateway tell receivers who has sent a message to this topic?
 bool is_chat_topic(std::string_view topic);

@@ -98,6 +98,8 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-delayed-messages-per-user", "7"},
     {"max-delayed-bytes-per-user", "8KiB"},
     {"inbox", "off"},
+    {"rooms", "members"},
+    {"max-room-members", "29"},
     {"sender-property", "author"},
     {"sender-in-topic", "on"},
     {"max-subscriptions", "17"},
@@ -159,6 +161,8 @@ void check_unusual(const Config& config) {
     CHECK(config.max_retained_messages == 15);
     CHECK(config.max_retained_bytes == 16 * 1024);
     CHECK_FALSE(config.inbox);
+    CHECK(config.rooms_are_closed);
+    CHECK(config.max_room_members == 29);
     CHECK(config.sender_property == "author");
     CHECK(config.sender_in_topic);
     CHECK(config.max_subscriptions == 17);
@@ -247,6 +251,21 @@ TEST_CASE("the demo has a listener for its page, unless one is named") {
     const std::vector<std::string> named{"--demo", "--listen", "ws://127.0.0.1:9/chat", "--listen",
                                          "http://127.0.0.1:8"};
     CHECK(parsed(named).listen.size() == 2);
+}
+
+TEST_CASE("rooms are for members where users are known, and no rules say who may read") {
+    const auto closed = [](std::vector<std::string> arguments) {
+        arguments.insert(arguments.end(), {"--listen", "mqtt://127.0.0.1"});
+        return parsed(arguments).rooms_are_closed;
+    };
+    CHECK_FALSE(closed({}));
+    CHECK(closed({"--rooms", "members"}));
+    CHECK(closed({"--password-file", "users"}));
+    CHECK(closed({"--jwt-secret", "secret"}));
+    CHECK(closed({"--auth-hook", "http://127.0.0.1:9"}));
+    CHECK_FALSE(closed({"--password-file", "users", "--rooms", "open"}));
+    CHECK_FALSE(closed({"--password-file", "users", "--access-file", "rules"}));
+    CHECK_FALSE(closed({"--password-file", "users", "--demo"}));
 }
 
 TEST_CASE("a listener without a port has the usual one") {

@@ -234,7 +234,8 @@ TEST_CASE("a publisher of 5.0 is told whether anybody gets its message, on whate
         const std::string last = *reason ? " k1 " + std::string(reason) : " k1";
         const std::string size = *reason ? " 03" : " 02";
         sender.send("32" + rest + "k1 [ ] 'm'").expect("40" + size + last);
-        sender.send("34" + rest + "k1 [ ] 'm' | 62 02 k1").expect("50" + size + last + " | 70 02 k1");
+        sender.send("34" + rest + "k1 [ ] 'm' | 62 02 k1")
+            .expect("50" + size + last + " | 70 02 k1");
         older.send("32" + rest + "k1 'm'").expect("40 02 k1");
     };
     publish("nobody", "10");

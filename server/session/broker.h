@@ -145,6 +145,7 @@ public:
     ClientDescriptions clients(std::string_view user, const std::optional<std::string>& client,
                                std::size_t most) const;
     const Presence& presence() const { return presence_; }
+    Rooms& rooms() { return rooms_; }
     const Retained& retained() const { return retained_; }
     /// Deletes retained messages of this shard, a page of them.
     void erase(Retained::Erasure& erasure, Millis now);
@@ -178,6 +179,7 @@ private:
 
     PacketSender sender_;
     Inboxes inboxes_;
+    Rooms rooms_;
     SharedSubscriptions shared_;
     Replay replay_;
     FanOut fan_out_;

@@ -11,15 +11,16 @@
 namespace pulsegate {
 
 FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-               Presence& presence, Inboxes& inboxes, SharedSubscriptions& shared, Replay& replay,
-               PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters,
-               BrokerHost& host)
+               Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+               SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
+               Receipts& receipts, Counters& counters, BrokerHost& host)
     : settings_(settings),
       place_(place),
       router_(router),
       retained_(retained),
       presence_(presence),
       inboxes_(inboxes),
+      rooms_(rooms),
       shared_(shared),
       replay_(replay),
       sender_(sender),
@@ -117,12 +118,13 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         // watches presence is told of it then.
         const bool is_away = !recipient.session->link && message->presence_version == 0;
         if (is_away && recipient.qos == QoS::at_most_once) return;
-        if (room == 0) return later.push_back(recipient);
-        --room;
+        // A device that comes meanwhile must find in the inbox all that was sent before.
+        if (room == 0 && !recipient.session->is_inbox()) return later.push_back(recipient);
+        if (room > 0) --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
     if (!visit_recipients(*message, publisher, owner, now, visit)) debts.count(Fate::dropped);
-    if (later.empty() && !unfinished()) return shared_.fan_out(message, debts, now);
+    if (later.empty() && !unfinished()) return fan_out_to_groups(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt());
 }
@@ -143,8 +145,15 @@ void FanOut::go_on(Millis now) {
         },
         [&](const MessageRef& message, const DebtRef& debt) {
             DebtSource debts(debt);
-            shared_.fan_out(message, debts, now);
+            fan_out_to_groups(message, debts, now);
         });
+}
+
+/// A group has no user who could be a member of a room. It may have been there before rooms were
+/// closed.
+void FanOut::fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now) {
+    const bool is_closed = settings_.rooms_are_closed && room_of(message->topic);
+    if (!is_closed) shared_.fan_out(message, debts, now);
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
@@ -164,16 +173,34 @@ template <class Visit>
 bool FanOut::visit_recipients(const Message& message, const Session* publisher,
                               const std::optional<std::string>& owner, Millis now, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
+    const Rooms::Members* const members = rooms_.members(message.topic);
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
-        const bool own_inbox = user == &session.user;
-        if (own_inbox) session.served = true;
-        visit(Recipient{&session, std::min(message.qos, own_inbox ? settings_.max_qos : match.qos),
+        if (!rooms_.admits(session.user.name, message.topic)) return;
+        const bool is_member = members && members->contains(session.user.name);
+        const bool is_own = user == &session.user || is_member;
+        if (is_own) session.served = true;
+        visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),
                         message.retain && match.retain_as_published, match.identifiers});
     });
-    if (user) visit_devices(*user, message, declined ? publisher : nullptr, visit);
-    if (!owner || message.qos == QoS::at_most_once) return true;
-    const auto [inbox, has_room] = inboxes_.receiver(*owner, user, message, now);
+    const Session* const except = declined ? publisher : nullptr;
+    if (owner) return visit_user({*owner, user, message.sender}, message, except, now, visit);
+    bool has_room = true;
+    if (!members) return has_room;
+    for (const std::string& name : *members)
+        has_room &= visit_user({name, presence_.find(name), Inboxes::by_rooms}, message, except,
+                               now, visit);
+    return has_room;
+}
+
+/// All that get a message because it is for the user. False: there is no room for an inbox.
+template <class Visit>
+bool FanOut::visit_user(const Addressee& to, const Message& message, const Session* except,
+                        Millis now, Visit& visit) {
+    ++visited_;
+    if (to.user) visit_devices(*to.user, message, except, visit);
+    if (message.qos == QoS::at_most_once) return true;
+    const auto [inbox, has_room] = inboxes_.receiver(to.name, to.user, to.creator, now);
     if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
     return has_room;
 }

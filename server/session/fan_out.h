@@ -12,6 +12,7 @@
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/replay.h"
+#include "server/session/rooms.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
 #include "server/session/shared_subscriptions.h"
@@ -25,9 +26,9 @@ namespace pulsegate {
 class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-           Presence& presence, Inboxes& inboxes, SharedSubscriptions& shared, Replay& replay,
-           PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters,
-           BrokerHost& host);
+           Presence& presence, Inboxes& inboxes, const Rooms& rooms, SharedSubscriptions& shared,
+           Replay& replay, PacketSender& sender, Journal& journal, Receipts& receipts,
+           Counters& counters, BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it
@@ -52,8 +53,8 @@ public:
     /// The session has ended, or begins anew: what was published to it before is dropped.
     void forget(const Session& session) { unfinished_.forget(session); }
 
-    /// Devices visited for messages to inboxes, and recipients that had to wait for a later turn,
-    /// since the start: the measure of a turn's work.
+    /// Users and devices visited for messages to inboxes and rooms, and recipients that had to wait
+    /// for a later turn, since the start: the measure of a turn's work.
     std::uint64_t work() const { return visited_; }
 
 private:
@@ -62,9 +63,19 @@ private:
     void receive(const MessageRef& message, DebtSource debts, Millis now);
     void fan_out(const MessageRef& message, const Session* publisher,
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
+    void fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now);
     template <class Visit>
     bool visit_recipients(const Message& message, const Session* publisher,
                           const std::optional<std::string>& owner, Millis now, Visit visit);
+    /// A user whom a message is for, and who is to blame if an inbox is needed.
+    struct Addressee {
+        const std::string& name;
+        User* user;  ///< null: never heard of
+        std::uint64_t creator;
+    };
+    template <class Visit>
+    bool visit_user(const Addressee& to, const Message& message, const Session* except, Millis now,
+                    Visit& visit);
     template <class Visit>
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
@@ -77,6 +88,7 @@ private:
     Retained& retained_;
     Presence& presence_;
     Inboxes& inboxes_;
+    const Rooms& rooms_;
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;

@@ -22,7 +22,7 @@ Session* Inboxes::find(const User& user) const {
     return creators_.empty() ? nullptr : sessions_.find(user, {});
 }
 
-Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const Message& message,
+Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::uint64_t creator,
                                  Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
     if (!may_wait || !place_.is_home_of(name)) return {};
@@ -31,15 +31,15 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const 
     };
     if (user && std::ranges::any_of(user->devices, is_device)) return {};
     Session* inbox = user ? find(*user) : nullptr;
-    if (!inbox) inbox = create(name, message);
+    if (!inbox) inbox = create(name, creator);
     if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
     sessions_.start_expiry(*inbox, now);
     return {.inbox = inbox};
 }
 
-Session* Inboxes::create(std::string_view name, const Message& message) {
-    if (!has_room(message)) {
+Session* Inboxes::create(std::string_view name, std::uint64_t creator) {
+    if (!has_room(creator)) {
         ++counters_.dropped_no_inbox;
         log_limited(spdlog::level::warn,
                     "message to the inbox of user {} dropped: the user has no session, and "
@@ -51,13 +51,13 @@ Session* Inboxes::create(std::string_view name, const Message& message) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
     inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
     user.devices.push_back(inbox);
-    count(inbox, message.sender);
+    count(inbox, creator);
     if (!journal_.is_on()) return &inbox;
     inbox.state.owner = journal_.next_owner();
     journal_.add(PutOwner{.owner = inbox.state.owner,
                           .kind = OwnerKind::inbox,
                           .user = user.name,
-                          .client = fmt::format("{:x}", message.sender),
+                          .client = fmt::format("{:x}", creator),
                           .expiry = inbox.state.expiry(),
                           .protocol = static_cast<std::uint8_t>(inbox.terms.version)});
     return &inbox;
@@ -75,16 +75,19 @@ void Inboxes::restore(const Session& inbox, std::string_view creator) {
     count(inbox, sender);
 }
 
-bool Inboxes::has_room(const Message& message) {
+bool Inboxes::has_room(std::uint64_t creator) {
     const auto share = [&](std::size_t of_all) { return of_all / place_.count + 1; };
     if (creators_.size() >= share(settings_.max_inboxes)) {
         counters_.count(Limit::max_inboxes);
         return false;
     }
-    const auto created = created_.find(message.sender);
-    const bool gateways_own = message.sender == 0;
+    const auto created = created_.find(creator);
+    const bool gateways_own = creator == 0;
     if (gateways_own || created == created_.end()) return true;
-    if (created->second < share(settings_.max_inboxes_per_user)) return true;
+    // One message to a large room must not take the inboxes of everybody else.
+    const std::size_t most =
+        creator == by_rooms ? settings_.max_inboxes / 2 : settings_.max_inboxes_per_user;
+    if (created->second < share(most)) return true;
     counters_.count(Limit::max_inboxes_per_user);
     return false;
 }

@@ -35,13 +35,17 @@ public:
           receipts_(receipts),
           counters_(counters) {}
 
+    /// The creator of inboxes that rooms need.
+    static constexpr std::uint64_t by_rooms = 1;
+
     struct Place {
         Session* inbox = nullptr;
         bool has_room = true;  ///< false: another inbox would be needed, and there is no room
     };
-    /// Who receives a message to the inbox of the user of this name (null: there is none yet), if
-    /// there is no device; nobody if there is one.
-    Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
+    /// Who receives a message to the user of this name (null: there is none yet), if there is no
+    /// device; nobody if there is one. `creator`: a fingerprint of who is to blame for the inbox,
+    /// 0 for the gateway, or `by_rooms`.
+    Place receiver(std::string_view name, const User* user, std::uint64_t creator, Millis now);
 
     /// A device has logged in. It gets what waits when all of it is stored.
     void lend(User& user, Millis now);
@@ -60,8 +64,8 @@ public:
 
 private:
     Session* find(const User& user) const;
-    Session* create(std::string_view user, const Message& message);
-    bool has_room(const Message& message);
+    Session* create(std::string_view user, std::uint64_t creator);
+    bool has_room(std::uint64_t creator);
     void count(const Session& inbox, std::uint64_t creator);
     bool awaits_store(const Session& inbox) const;
 

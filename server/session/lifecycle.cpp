@@ -21,16 +21,18 @@ bool is_spared(const Session& session, const Eviction& eviction) {
 }  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-                     Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
-                     const MemoryLimits& memory, const Retained& retained,
-                     SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
-                     FanOut& fan_out, DelayedPublishing& delayed, PresenceAnnouncer& announcer,
-                     PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters)
+                     Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+                     Authorizations& authorizations, const MemoryLimits& memory,
+                     const Retained& retained, SharedSubscriptions& shared,
+                     Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
+                     DelayedPublishing& delayed, PresenceAnnouncer& announcer, PacketSender& sender,
+                     Journal& journal, Receipts& receipts, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
       presence_(presence),
       inboxes_(inboxes),
+      rooms_(rooms),
       authorizations_(authorizations),
       memory_(memory),
       retained_(retained),
@@ -67,6 +69,9 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
         return refuse(link, connect,
                       {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    if (connect.will && !rooms_.admits(name, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "its user is no member of the room of its will"});
     if (connect.will)
         if (const auto refusal =
                 objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))
@@ -374,7 +379,9 @@ bool Lifecycle::may_publish(const Session& session, const StoredWill& will) cons
     const bool delayed = will.delay > 0 && !session.link;
     if (delayed && will.authorized_until && *will.authorized_until < unix_now()) return false;
     const AccessRules* const rules = will.rules ? will.rules.get() : authorizations_.rules();
-    return !rules || rules->may_publish({session.user.name, session.client}, will.message.topic);
+    const auto& topic = will.message.topic;
+    if (!rooms_.admits(session.user.name, topic)) return false;
+    return !rules || rules->may_publish({session.user.name, session.client}, topic);
 }
 
 // -- sessions of disconnected clients --

@@ -32,11 +32,11 @@ namespace pulsegate {
 class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-              Presence& presence, Inboxes& inboxes, Authorizations& authorizations,
-              const MemoryLimits& memory, const Retained& retained, SharedSubscriptions& shared,
-              Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
-              DelayedPublishing& delayed, PresenceAnnouncer& announcer, PacketSender& sender,
-              Journal& journal, Receipts& receipts, Counters& counters);
+              Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+              Authorizations& authorizations, const MemoryLimits& memory, const Retained& retained,
+              SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+              FanOut& fan_out, DelayedPublishing& delayed, PresenceAnnouncer& announcer,
+              PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -104,6 +104,7 @@ private:
     SessionTable& sessions_;
     Presence& presence_;
     Inboxes& inboxes_;
+    const Rooms& rooms_;
     Authorizations& authorizations_;
     const MemoryLimits& memory_;
     const Retained& retained_;

@@ -13,6 +13,7 @@
 #include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
 #include "server/session/refusal.h"
+#include "server/session/rooms.h"
 #include "server/session/settings.h"
 
 namespace pulsegate {
@@ -22,11 +23,13 @@ namespace pulsegate {
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
-               const MemoryLimits& memory, FanOut& fan_out, DelayedPublishing& delayed,
-               PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters)
+               const MemoryLimits& memory, const Rooms& rooms, FanOut& fan_out,
+               DelayedPublishing& delayed, PacketSender& sender, Journal& journal,
+               Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           memory_(memory),
+          rooms_(rooms),
           fan_out_(fan_out),
           delayed_(delayed),
           sender_(sender),
@@ -60,6 +63,7 @@ private:
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
     const MemoryLimits& memory_;
+    const Rooms& rooms_;
     FanOut& fan_out_;
     DelayedPublishing& delayed_;
     PacketSender& sender_;

@@ -30,11 +30,12 @@ bool subscribes_to_all_presence(const Session& session) {
 }  // namespace
 
 Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-               const Presence& presence, PacketSender& sender, BrokerHost& host)
+               const Presence& presence, const Rooms& rooms, PacketSender& sender, BrokerHost& host)
     : settings_(settings),
       place_(place),
       retained_(retained),
       presence_(presence),
+      rooms_(rooms),
       sender_(sender),
       host_(host) {}
 
@@ -169,6 +170,7 @@ std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_
         retained_.visit(request.filter, replay.after, looks, now, [&](const MessageRef& message) {
             if (request.options.no_local && message->publisher == session.fingerprint())
                 return true;
+            if (!rooms_.admits(session.user.name, message->topic)) return true;
             send(session, message, now);
             bytes -= std::min(bytes, message->cost());
             return ++sent < room && bytes > 0 && sender_.keeps_up(session);

@@ -11,6 +11,7 @@
 #include "server/session/broker_host.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
+#include "server/session/rooms.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
@@ -27,7 +28,7 @@ namespace pulsegate {
 class Replay {
 public:
     Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-           const Presence& presence, PacketSender& sender, BrokerHost& host);
+           const Presence& presence, const Rooms& rooms, PacketSender& sender, BrokerHost& host);
 
     /// Requests the retained messages for a new subscription; `go_on` sends them.
     void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
@@ -76,6 +77,7 @@ private:
     const ShardPlace place_;
     const Retained& retained_;
     const Presence& presence_;
+    const Rooms& rooms_;
     PacketSender& sender_;
     BrokerHost& host_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id

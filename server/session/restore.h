@@ -18,12 +18,13 @@ namespace pulsegate {
 /// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
-    Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Retained& retained,
-            Subscriptions& subscriptions, SharedSubscriptions& shared, PacketSender& sender,
-            Journal& journal)
+    Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Rooms& rooms,
+            Retained& retained, Subscriptions& subscriptions, SharedSubscriptions& shared,
+            PacketSender& sender, Journal& journal)
         : sessions_(sessions),
           presence_(presence),
           inboxes_(inboxes),
+          rooms_(rooms),
           retained_(retained),
           subscriptions_(subscriptions),
           shared_(shared),
@@ -32,6 +33,7 @@ public:
 
     void expect(const StoredCounts& counts);
     void user(const PutUser& stored) { presence_.restore(stored, wall_now()); }
+    void member(const PutMember& stored) { rooms_.restore(stored); }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Null if it has ended.
     Session* owner(const PutOwner& stored);
@@ -53,6 +55,7 @@ private:
     SessionTable& sessions_;
     Presence& presence_;
     Inboxes& inboxes_;
+    Rooms& rooms_;
     Retained& retained_;
     Subscriptions& subscriptions_;
     SharedSubscriptions& shared_;

@@ -54,6 +54,8 @@ struct BrokerSettings {
     Millis inbox_expiry = 7 * 24 * 3600 * Millis{1000};
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;
+    bool rooms_are_closed = false;              ///< to all but their members
+    std::size_t max_room_members = 10'000'000;  ///< of all rooms
     std::size_t max_subscriptions = 1000;
     std::size_t max_client_memory = 4 * 1024 * 1024;
     std::size_t max_user_memory = 32 * 1024 * 1024;

@@ -119,6 +119,10 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     const AccessRules* const rules = authorizations_.rules_of(session);
     if (rules && !rules->may_subscribe({session.user.name, session.client}, filter))
         return Refusal{Reason::not_authorized, "the rules don't allow it to subscribe to that"};
+    if (!rooms_.may_subscribe(session.user.name, filter))
+        return Refusal{
+            Reason::not_authorized,
+            "its user is no member of the room, or it is a shared subscription to rooms"};
     const auto shared = shared_filter(filter);
     if (shared && !settings_.shared_subscriptions)
         return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};
@@ -194,7 +198,9 @@ void Subscriptions::judge(Session& session, Millis now) {
         if (!delivery.message || delivery.share || is_out(sent)) return false;
         const auto& topic = delivery.message->topic;
         const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
-        return !own_inbox && !rules->may_subscribe(who, topic);
+        const auto* const members = rooms_.members(topic);
+        const bool own_room = members && members->contains(session.user.name);
+        return !own_inbox && !own_room && !rules->may_subscribe(who, topic);
     };
     const OwnerId owner = session.state.owner;
     shared_.give_back(exchanges.take_if(owner, goes_back), now);

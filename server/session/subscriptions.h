@@ -21,13 +21,14 @@ namespace pulsegate {
 class Subscriptions {
 public:
     Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
-                  const Presence& presence, const MemoryLimits& memory, Router& router,
-                  SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
+                  const Presence& presence, const MemoryLimits& memory, const Rooms& rooms,
+                  Router& router, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
                   Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           presence_(presence),
           memory_(memory),
+          rooms_(rooms),
           router_(router),
           shared_(shared),
           replay_(replay),
@@ -67,6 +68,7 @@ private:
     const Authorizations& authorizations_;
     const Presence& presence_;
     const MemoryLimits& memory_;
+    const Rooms& rooms_;
     Router& router_;
     SharedSubscriptions& shared_;
     Replay& replay_;

@@ -62,6 +62,8 @@ class Gateway:
         self.command = [*map(str, prefix), str(binary())]
         if listen:
             self.command += ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
+            if "--rooms" not in arguments:
+                self.command += ["--rooms", "open"]  # most tests have no members
         if events:
             self.command += ["--events", str(self.events_file)]
         if not keeps and "--data" not in arguments:

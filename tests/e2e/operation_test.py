@@ -27,7 +27,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
             "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",
             "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "sender-property", "sender-in-topic",
-            "max-subscriptions", "max-client-memory", "max-user-memory", "wildcard-subscriptions",
+            "rooms", "max-room-members", "max-subscriptions", "max-client-memory", "max-user-memory", "wildcard-subscriptions",
             "shared-subscriptions", "max-topic-length", "max-topic-levels", "events", "data", "fsync", "max-data-bytes", "log-level"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]

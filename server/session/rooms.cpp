@@ -1,0 +1,120 @@
+#include "server/session/rooms.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/auth/access.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+Rooms::~Rooms() {
+    for (const auto& [topic, room] : rooms_) interest_.remove(topic, room.table);
+}
+
+const Rooms::Members* Rooms::members(std::string_view topic) const {
+    thread_.assert_here();
+    const auto found = rooms_.find(topic);
+    return found == rooms_.end() ? nullptr : &found->second.members;
+}
+
+bool Rooms::admits(std::string_view user, std::string_view topic) const {
+    if (!settings_.rooms_are_closed) return true;
+    const auto room = room_of(topic);
+    if (!room) return true;
+    const Members* const all = members(*room);
+    return all && all->contains(user);
+}
+
+bool Rooms::may_subscribe(std::string_view user, std::string_view filter) const {
+    // A group has no user, and its members may be on other shards.
+    if (const auto shared = shared_filter(filter))
+        return !settings_.rooms_are_closed || !overlaps(shared->filter, all_rooms);
+    const auto room = room_of(filter);
+    return !room || has_wildcard(*room) || admits(user, *room);
+}
+
+Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
+    const Members* const all = members(topic);
+    if (all && all->contains(user)) return Change::nothing;
+    if (memberships_ >= settings_.max_room_members / place_.count + 1) return Change::no_room;
+    enter(topic, user);
+    if (journal_.is_on()) journal_.add(PutMember{std::string(topic), std::string(user)});
+    return Change::done;
+}
+
+void Rooms::restore(const PutMember& stored) {
+    const Members* const all = members(stored.topic);
+    if (!all || !all->contains(stored.user)) enter(stored.topic, stored.user);
+}
+
+void Rooms::enter(std::string_view topic, std::string_view user) {
+    auto found = rooms_.find(topic);
+    if (found == rooms_.end())
+        found = rooms_.emplace(topic, Room{.members = {}, .table = interest_.add(topic)}).first;
+    found->second.members.emplace(user);
+    ++memberships_;
+}
+
+Rooms::Change Rooms::remove(std::string_view topic, std::string_view user) {
+    thread_.assert_here();
+    const auto room = rooms_.find(topic);
+    if (room == rooms_.end()) return Change::nothing;
+    const auto member = room->second.members.find(user);
+    if (member == room->second.members.end()) return Change::nothing;
+    leave(room, member);
+    return Change::done;
+}
+
+std::size_t Rooms::remove_some(std::string_view topic, std::size_t most) {
+    thread_.assert_here();
+    const auto room = rooms_.find(topic);
+    if (room == rooms_.end()) return 0;
+    const std::size_t removed = std::min(most, room->second.members.size());
+    for (std::size_t left = removed; left > 0; --left) leave(room, room->second.members.begin());
+    return removed;
+}
+
+void Rooms::leave(ByTopic::iterator room, Members::iterator member) {
+    if (journal_.is_on()) journal_.add(DropMember{room->first, *member});
+    room->second.members.erase(member);
+    --memberships_;
+    if (!room->second.members.empty()) return;
+    interest_.remove(room->first, room->second.table);
+    rooms_.erase(room);
+}
+
+std::vector<std::string> Rooms::list_members(std::string_view topic, std::string_view after,
+                                             std::size_t most) const {
+    std::vector<std::string> page;
+    const Members* const all = members(topic);
+    if (!all) return page;
+    for (auto next = all->upper_bound(after); next != all->end() && page.size() < most; ++next)
+        page.push_back(*next);
+    return page;
+}
+
+std::vector<Rooms::Listed> Rooms::list(std::string_view after, std::size_t most) const {
+    thread_.assert_here();
+    std::vector<Listed> page;
+    for (auto next = rooms_.upper_bound(after); next != rooms_.end() && page.size() < most; ++next)
+        page.push_back({next->first, next->second.members.size()});
+    return page;
+}
+
+Rooms::Found Rooms::rooms_of(std::string_view user, std::string_view after,
+                             std::size_t most) const {
+    thread_.assert_here();
+    Found found;
+    auto next = rooms_.upper_bound(after);
+    for (; next != rooms_.end() && most > 0; ++next, --most) {
+        if (next->second.members.contains(user)) found.topics.push_back(next->first);
+        found.next = next->first;
+    }
+    if (next == rooms_.end()) found.next.reset();
+    return found;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/owner_thread.h"
+#include "server/routing/interest.h"
+#include "server/session/journal.h"
+#include "server/session/settings.h"
+#include "server/session/shard_place.h"
+
+namespace pulsegate {
+
+/// The members of rooms, of those users whose home is this shard. What is published to
+/// `room/{room}` comes to each of them like a message to the inbox: to all devices, without a
+/// subscription, and while they are away it waits. With `rooms = members` nobody else reads or
+/// publishes there, nor to topics below. The backend decides who is a member, and the store keeps
+/// it.
+///
+/// A room has no existence of its own: it has members, or it is not there. It is known by its
+/// topic. Owned by the shard, used on its thread.
+class Rooms {
+public:
+    using Members = std::set<std::string, std::less<>>;
+
+    Rooms(const BrokerSettings& settings, ShardPlace place, Interest& interest, Journal& journal)
+        : settings_(settings), place_(place), interest_(interest), journal_(journal) {}
+    ~Rooms();
+    Rooms(const Rooms&) = delete;
+    Rooms& operator=(const Rooms&) = delete;
+
+    /// Whom a message to this topic is for; null for other topics, and for rooms without members
+    /// on this shard.
+    const Members* members(std::string_view topic) const;
+
+    /// May the user read, or publish to, this topic as far as rooms are concerned?
+    bool admits(std::string_view user, std::string_view topic) const;
+    /// May the user subscribe to the filter? To one with a wildcard in the place of the room
+    /// everybody may: of what it selects, `admits` decides.
+    bool may_subscribe(std::string_view user, std::string_view filter) const;
+
+    bool is_at_home(std::string_view user) const { return place_.is_home_of(user); }
+    enum class Change : std::uint8_t { done, nothing, no_room };
+    /// `topic` is that of a room, `user` at home on this shard. No room: `max-room-members` is
+    /// reached.
+    Change add(std::string_view topic, std::string_view user);
+    Change remove(std::string_view topic, std::string_view user);
+    /// Removes up to `most` members, and returns how many there were to remove.
+    std::size_t remove_some(std::string_view topic, std::size_t most);
+    /// After a restart.
+    void restore(const PutMember& stored);
+
+    /// A page of a list, in the order of bytes: up to `most` names behind `after`.
+    std::vector<std::string> list_members(std::string_view topic, std::string_view after,
+                                          std::size_t most) const;
+    struct Listed {
+        std::string topic;
+        std::size_t members;  ///< on this shard
+    };
+    std::vector<Listed> list(std::string_view after, std::size_t most) const;
+    struct Found {
+        std::vector<std::string> topics{};
+        std::optional<std::string> next{};  ///< to go on behind; nothing: these were the last
+    };
+    /// Those of which the user is a member, of the next `most` rooms behind `after`.
+    Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
+
+    std::size_t memberships() const { return memberships_; }
+
+private:
+    struct Room {
+        Members members;
+        Interest::Table table;
+    };
+    using ByTopic = std::map<std::string, Room, std::less<>>;
+
+    void enter(std::string_view topic, std::string_view user);
+    void leave(ByTopic::iterator room, Members::iterator member);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    Interest& interest_;
+    Journal& journal_;
+    ByTopic rooms_;
+    std::size_t memberships_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
