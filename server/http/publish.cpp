@@ -52,7 +52,12 @@ std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSe
             throw BadRequest("a user's name is empty or has a null character");
         topics.push_back(inbox_topic(user));
     }
-    if (topics.empty()) throw BadRequest("it has no 'topic', 'topics', 'inbox' or 'inboxes'");
+    for (const auto& room : members.texts("room", "rooms")) {
+        if (room.empty() || !valid_utf8(room))
+            throw BadRequest("a room's name is empty or has a null character");
+        topics.push_back(room_topic(room));
+    }
+    if (topics.empty()) throw BadRequest("it has no topic, inbox or room, nor a list of them");
     return topics;
 }
 
@@ -82,9 +87,9 @@ std::string properties_of(const MessageMembers& members) {
 /// One for each topic.
 void add_messages(Orders& orders, RequestRoom& room, const json::value& value,
                   const BrokerSettings& settings) {
-    constexpr std::string_view known[] = {"topic",   "topics",         "inbox",     "inboxes",
-                                          "payload", "payload_base64", "qos",       "retain",
-                                          "expiry",  "content_type",   "properties"};
+    constexpr std::string_view known[] = {
+        "topic",          "topics", "inbox",  "inboxes", "room",         "rooms",     "payload",
+        "payload_base64", "qos",    "retain", "expiry",  "content_type", "properties"};
     const MessageMembers members(value, known);
     const auto topics = topics_of(members, settings);
     Message message{

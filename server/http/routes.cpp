@@ -15,6 +15,7 @@
 #include "server/http/publish.h"
 #include "server/http/retained.h"
 #include "server/http/revocation.h"
+#include "server/http/rooms.h"
 #include "server/http/users.h"
 #include "server/http/wheel.h"
 
@@ -43,6 +44,15 @@ constexpr Route routes[] = {
     {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
     {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
     {.path = "/api/v1/users/{user}/revoke", .methods = {{verb::post, revoke_logins}}},
+    {.path = "/api/v1/users/{user}/rooms", .methods = {{verb::get, list_rooms_of_user}}},
+    {.path = "/api/v1/rooms", .methods = {{verb::get, list_rooms}}},
+    {.path = "/api/v1/rooms/{room}/members",
+     .methods = {{verb::get, list_members},
+                 {verb::post, change_members},
+                 {verb::delete_, remove_all_members}},
+     .most_body_bytes = most_list_bytes},
+    {.path = "/api/v1/rooms/{room}/members/{user}",
+     .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
     {.path = "/api/v1/bans",
      .methods = {{verb::get, show_bans}, {verb::put, set_ban}, {verb::delete_, lift_ban}}},
     {.path = "/api/v1/clients",

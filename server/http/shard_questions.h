@@ -58,6 +58,9 @@ public:
         return ask_one(home_of(user), std::move(question));
     }
 
+    /// Has the shard do it, in a turn of its own.
+    void send(std::size_t shard, Shard::Task task) const { shards_[shard]->send(std::move(task)); }
+
     /// Has the shard where the user is at home do it, in a turn of its own.
     void send_home(std::string_view user, Shard::Task task) const {
         shards_[home_of(user)]->send(std::move(task));

@@ -91,6 +91,20 @@ class OpenApiTest(unittest.TestCase):
                 ("DELETE", "/api/v1/clients?user=bob&sessions=end", None, 200),
                 ("DELETE", "/api/v1/clients?user=bob&clinet=phone", None, 400),
                 ("DELETE", "/api/v1/clients?user=dave", None, 404),
+                ("PUT", "/api/v1/rooms/lobby/members/bob", None, 201),
+                ("PUT", "/api/v1/rooms/lobby/members/bob", None, 200),
+                ("PUT", "/api/v1/rooms/lobby/members/%00", None, 400),
+                ("POST", "/api/v1/rooms/lobby/members", {"add": ["eve", "ann"], "remove": ["dave"]}, 200),
+                ("POST", "/api/v1/rooms/lobby/members", {"ad": ["eve"]}, 400),
+                ("GET", "/api/v1/rooms/lobby/members?limit=1", None, 200),
+                ("GET", "/api/v1/rooms/lobby/members?limit=x", None, 400),
+                ("GET", "/api/v1/rooms", None, 200),
+                ("GET", "/api/v1/rooms?limt=1", None, 400),
+                ("GET", "/api/v1/users/bob/rooms", None, 200),
+                ("DELETE", "/api/v1/rooms/lobby/members/bob", None, 200),
+                ("DELETE", "/api/v1/rooms/lobby/members/bob", None, 404),
+                ("DELETE", "/api/v1/rooms/lobby/members", None, 200),
+                ("DELETE", "/api/v1/rooms/lobby/members", None, 404),
                 ("PUT", "/api/v1/bans?user=eve&client=phone&reason=x&seconds=9", None, 200),
                 ("PUT", "/api/v1/bans?client=phone", None, 400),
                 ("GET", "/api/v1/bans", None, 200),
@@ -132,7 +146,7 @@ class OpenApiTest(unittest.TestCase):
         body = {name: values[schema["type"]] for name, schema in message.items() if name != "payload_base64"}
         status, said = self.gateway.ask("POST", "/api/v1/publish", body)
         self.assertEqual(status, 200, said)
-        self.assertEqual(len(said["published"]), 4)
+        self.assertEqual(len(said["published"]), 6)
 
 
 if __name__ == "__main__":

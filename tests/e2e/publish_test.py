@@ -144,7 +144,7 @@ class PublishTest(unittest.TestCase):
         fine = {"topic": "room/x", "payload": "fine"}
         for body, why in ((b"{", "no JSON"),
                           ([fine, 7], "message 1 of the list: a message is a JSON object"),
-                          ([fine, {}], "no 'topic'"),
+                          ([fine, {}], "no topic, inbox or room"),
                           ([fine, {"topic": "room/#"}], "is no topic"),
                           ([fine, {"topic": "presence/bob"}], "reserved"),
                           ([fine, {"topic": "$delayed/1/room/x"}], "reserved"),

@@ -1,0 +1,318 @@
+#include "server/http/rooms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/utf8.h"
+#include "server/http/await_result.h"
+#include "server/http/bad_request.h"
+#include "server/http/query.h"
+#include "server/http/shard_questions.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+namespace {
+
+constexpr std::size_t longest_member_name = 1024;
+constexpr std::size_t most_members_changed = 10'000;
+
+// In one turn of a shard.
+constexpr std::size_t most_removed_a_turn = 2000;
+constexpr std::size_t most_examined_a_turn = 2000;
+
+/// What a request changes. The shards share it, and each does its own part.
+struct MemberChange {
+    std::string topic{};
+    std::vector<std::string> add{};
+    std::vector<std::string> remove{};
+};
+using SharedChange = std::shared_ptr<const MemberChange>;
+
+struct MembersChanged {
+    std::size_t added = 0;
+    std::size_t removed = 0;
+    bool has_room = true;
+};
+
+// -- what a request says --
+
+void check_member_name(std::string_view name) {
+    if (name.empty() || name.size() > longest_member_name || !valid_utf8(name))
+        throw BadRequest(
+            fmt::format("a room or a user has an empty name, one of more than {} bytes, or no text",
+                        longest_member_name));
+}
+
+std::string topic_named(const ApiRequest& request) {
+    const auto name = request.segment("room").value_or("");
+    check_member_name(name);
+    return room_topic(name);
+}
+
+std::string user_named(const ApiRequest& request) {
+    auto name = request.segment("user").value_or("");
+    check_member_name(name);
+    return name;
+}
+
+std::vector<std::string> users_in(const json::object& body, std::string_view key) {
+    std::vector<std::string> users;
+    const json::value* const found = body.if_contains(key);
+    if (!found) return users;
+    if (!found->is_array()) throw BadRequest(fmt::format("'{}' is no list", key));
+    for (const json::value& user : found->get_array()) {
+        if (!user.is_string()) throw BadRequest(fmt::format("'{}' has what is no text", key));
+        check_member_name(user.get_string());
+        users.emplace_back(user.get_string());
+    }
+    return users;
+}
+
+MemberChange change_in(const ApiRequest& request) {
+    boost::system::error_code error;
+    const json::value body = json::parse(request.body, error);
+    if (error || !body.is_object())
+        throw BadRequest(R"(the body is not like {"add":["alice"],"remove":["bob"]})");
+    for (const auto& member : body.get_object())
+        if (member.key() != "add" && member.key() != "remove")
+            throw BadRequest(fmt::format("'{}' is not known here", std::string(member.key())));
+    MemberChange change{.topic = topic_named(request),
+                        .add = users_in(body.get_object(), "add"),
+                        .remove = users_in(body.get_object(), "remove")};
+    if (change.add.size() + change.remove.size() > most_members_changed)
+        throw BadRequest(fmt::format("it names more than {} users", most_members_changed));
+    return change;
+}
+
+// -- what the shards do --
+
+MembersChanged change_here(Rooms& rooms, const MemberChange& change) {
+    MembersChanged changed;
+    for (const auto& user : change.add) {
+        if (!rooms.is_at_home(user)) continue;
+        const auto result = rooms.add(change.topic, user);
+        changed.added += result == Rooms::Change::done;
+        changed.has_room &= result != Rooms::Change::no_room;
+    }
+    for (const auto& user : change.remove)
+        if (rooms.is_at_home(user))
+            changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
+    return changed;
+}
+
+/// Nothing if a shard does not answer in time.
+awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api,
+                                                           SharedChange change) {
+    const auto order = [change](Shard& shard) {
+        return change_here(shard.broker().rooms(), *change);
+    };
+    MembersChanged all;
+    const auto answers = co_await api.shards.ask_all(order);
+    for (const auto& answer : answers) {
+        if (!answer) co_return std::nullopt;
+        all.added += answer->added;
+        all.removed += answer->removed;
+        all.has_room &= answer->has_room;
+    }
+    co_return all;
+}
+
+/// Has the store all that the shards were told so far?
+awaitable<bool> all_stored(const ApiContext& api) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (std::size_t i = 0; i < api.shards.shards(); ++i) {
+        auto ask = [&api, i](auto answer) {
+            api.shards.send(i, [answer](Shard& shard) {
+                shard.broker().when_stored(
+                    [answer](const Published& all) { answer(!all.refused); });
+            });
+        };
+        if (!co_await await_result<bool>(api.io, ask, deadline)) co_return false;
+    }
+    co_return true;
+}
+
+awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
+                                  status right) {
+    if (!changed) co_return shard_unavailable();
+    if (!co_await all_stored(api))
+        co_return api_refusal(status::service_unavailable,
+                              "the disk is in trouble: it holds, but not for the next start");
+    json::object body{{"added", changed->added}, {"removed", changed->removed}};
+    if (!changed->has_room) {
+        right = status::insufficient_storage;
+        body["error"] = "max-room-members is reached";
+    }
+    auto reply = api_reply(body);
+    reply.status = right;
+    co_return reply;
+}
+
+/// Who asks again because the disk was in trouble is told that there is none only when that is
+/// stored.
+awaitable<ApiReply> removed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
+                                  const char* if_none) {
+    auto reply = co_await changed_reply(api, changed, status::ok);
+    const bool is_none = changed && changed->removed == 0 && reply.status == status::ok;
+    if (is_none) co_return api_refusal(status::not_found, if_none);
+    co_return reply;
+}
+
+awaitable<ApiReply> apply(const ApiContext& api, MemberChange change) {
+    const auto shared = std::make_shared<const MemberChange>(std::move(change));
+    co_return co_await changed_reply(api, co_await change_everywhere(api, shared), status::ok);
+}
+
+// -- requests --
+
+awaitable<ApiReply> add_one(const ApiContext& api, const ApiRequest& request) {
+    const auto change = std::make_shared<const MemberChange>(
+        MemberChange{.topic = topic_named(request), .add = {user_named(request)}});
+    const auto changed = co_await change_everywhere(api, change);
+    const bool is_new = changed && changed->added > 0;
+    co_return co_await changed_reply(api, changed, is_new ? status::created : status::ok);
+}
+
+awaitable<ApiReply> remove_one(const ApiContext& api, const ApiRequest& request) {
+    const auto change = std::make_shared<const MemberChange>(
+        MemberChange{.topic = topic_named(request), .remove = {user_named(request)}});
+    const auto changed = co_await change_everywhere(api, change);
+    co_return co_await removed_reply(api, changed, "no such member");
+}
+
+awaitable<ApiReply> change_list(const ApiContext& api, const ApiRequest& request) {
+    co_return co_await apply(api, change_in(request));
+}
+
+awaitable<ApiReply> remove_all(const ApiContext& api, const ApiRequest& request) {
+    const auto step = [topic = topic_named(request)](Shard& shard) {
+        return shard.broker().rooms().remove_some(topic, most_removed_a_turn);
+    };
+    MembersChanged all;
+    for (std::size_t i = 0; i < api.shards.shards(); ++i) {
+        for (bool more = true; more;) {
+            const auto removed = co_await api.shards.ask_one(i, step);
+            if (!removed) co_return shard_unavailable();
+            all.removed += *removed;
+            more = *removed == most_removed_a_turn;
+        }
+    }
+    co_return co_await removed_reply(api, all, "no such room");
+}
+
+/// A page of what several shards list, each in order: the first of them all.
+template <class Map>
+json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
+    json::object body{{name, std::move(listed)}};
+    if (all.size() > most)
+        body["next"] = std::next(all.begin(), static_cast<long>(most) - 1)->first;
+    return body;
+}
+
+awaitable<ApiReply> show_members(const ApiContext& api, const ApiRequest& request) {
+    constexpr std::string_view known[] = {"after", "limit"};
+    const Query query(request.query, known);
+    const auto most = page_size(query);
+    const auto topic = topic_named(request);
+    const auto question = [topic, most, after = query.text("after").value_or("")](Shard& shard) {
+        return shard.broker().rooms().list_members(topic, after, most + 1);
+    };
+    std::map<std::string, std::size_t> all;
+    const auto answers = co_await api.shards.ask_all(question);
+    for (const auto& answer : answers) {
+        if (!answer) co_return shard_unavailable();
+        for (const auto& user : *answer) all.emplace(user, 1);
+    }
+    json::array listed;
+    for (const auto& [user, count] : all)
+        if (listed.size() < most) listed.push_back(json::string(user));
+    co_return api_reply(page_of(all, most, "members", std::move(listed)));
+}
+
+awaitable<ApiReply> show_rooms(const ApiContext& api, const ApiRequest& request) {
+    constexpr std::string_view known[] = {"after", "limit"};
+    const Query query(request.query, known);
+    const auto most = page_size(query);
+    const auto behind = query.text("after");
+    const auto question = [most, after = behind ? room_topic(*behind) : ""](Shard& shard) {
+        return shard.broker().rooms().list(after, most + 1);
+    };
+    std::map<std::string, std::size_t> members;  // by topic, in whose order the pages are
+    const auto answers = co_await api.shards.ask_all(question);
+    for (const auto& answer : answers) {
+        if (!answer) co_return shard_unavailable();
+        for (const auto& room : *answer) members[room.topic] += room.members;
+    }
+    json::array listed;
+    for (const auto& [topic, count] : members)
+        if (listed.size() < most)
+            listed.push_back(json::object{{"room", room_name(topic)}, {"members", count}});
+    auto body = page_of(members, most, "rooms", std::move(listed));
+    if (auto* next = body.if_contains("next")) *next = room_name(next->as_string());
+    co_return api_reply(body);
+}
+
+awaitable<ApiReply> show_rooms_of(const ApiContext& api, const ApiRequest& request) {
+    const auto user = user_named(request);
+    json::array rooms;
+    for (std::optional<std::string> after = ""; after;) {
+        const auto question = [user, behind = *after](Shard& shard) {
+            return shard.broker().rooms().rooms_of(user, behind, most_examined_a_turn);
+        };
+        const auto page = co_await api.shards.ask_home(user, question);
+        if (!page) co_return shard_unavailable();
+        for (const auto& topic : page->topics) rooms.push_back(json::string(room_name(topic)));
+        after = page->next;
+    }
+    co_return api_reply({{"user", user}, {"rooms", std::move(rooms)}});
+}
+
+}  // namespace
+
+awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(show_rooms(api, request));
+}
+
+awaitable<ApiReply> list_rooms_of_user(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(show_rooms_of(api, request));
+}
+
+awaitable<ApiReply> list_members(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(show_members(api, request));
+}
+
+awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(change_list(api, request));
+}
+
+awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(remove_all(api, request));
+}
+
+awaitable<ApiReply> add_member(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(add_one(api, request));
+}
+
+awaitable<ApiReply> remove_member(const ApiContext& api, const ApiRequest& request) {
+    return or_bad_request(remove_one(api, request));
+}
+
+}  // namespace pulsegate
