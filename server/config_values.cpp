@@ -169,7 +169,7 @@ std::string parse_property_name(const std::string& name, const std::string& text
         name, text, longest));
 }
 
-HookUrl parse_hook_url(const std::string& name, const std::string& text) {
+HttpUrl parse_hook_url(const std::string& name, const std::string& text) {
     const auto fail = [&](std::string_view why) {
         return ConfigError(
             fmt::format("{}: '{}' {}; write https://auth.example/mqtt or "
@@ -184,7 +184,7 @@ HookUrl parse_hook_url(const std::string& name, const std::string& text) {
     const auto scheme = cut(rest, rest.find("://"), 3);
     if (scheme != "http" && scheme != "https")
         throw fail(fmt::format("has the unknown scheme '{}'", scheme));
-    HookUrl url{.tls = scheme == "https"};
+    HttpUrl url{.tls = scheme == "https"};
     url.port = url.tls ? 443 : 80;
     const auto authority = cut(rest, rest.find_first_of("/?#"), 0);
     // The message does not repeat the URL: there may be a password in it.

@@ -32,7 +32,7 @@ ListenUrl parse_listen_url(const std::string& text);
 std::string parse_origin(const std::string& text);
 
 /// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
-HookUrl parse_hook_url(const std::string& name, const std::string& text);
+HttpUrl parse_hook_url(const std::string& name, const std::string& text);
 
 /// Are rooms for members only?
 bool parse_rooms(const std::string& name, const std::string& text);

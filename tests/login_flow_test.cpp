@@ -60,7 +60,7 @@ TEST_CASE("a login that waits for its authentication ends with the gateway") {
     boost::asio::io_context io;
     tcp::acceptor backend(io, {boost::asio::ip::address_v4::loopback(), 0});
     Gateway gateway([&](Config& config) {
-        config.authenticator.hook.url = HookUrl{
+        config.authenticator.hook.url = HttpUrl{
             .host = "127.0.0.1", .port = backend.local_endpoint().port(), .target = "/auth"};
         config.authenticator.hook.timeout = 60'000;
     });

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -121,6 +122,18 @@ std::string read_token(const std::string& setting, const std::string& path) {
     }
     if (!file.warning.empty()) spdlog::warn("{}: {}", setting, file.warning);
     return file.text.substr(0, file.text.find_first_of("\r\n"));
+}
+
+std::string read_bearer_token(const std::string& setting, const std::string& path) {
+    std::string token = read_token(setting, path);
+    const bool fits =
+        std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
+    if (token.empty() || !fits)
+        throw std::runtime_error(fmt::format(
+            "{}: {}: its first line is no token; write one of visible ASCII characters without "
+            "blanks",
+            setting, path));
+    return token;
 }
 
 void replace_secret_file(const std::string& path, const std::string& text) {

@@ -17,6 +17,9 @@ struct SecretFile {
 /// may read the file. Throws std::runtime_error that names setting and file.
 std::string read_token(const std::string& setting, const std::string& path);
 
+/// The same for a token that requests show. It must fit in a header (RFC 6750, 2.1).
+std::string read_bearer_token(const std::string& setting, const std::string& path);
+
 /// Replaces a file atomically: readers, and a crash, find the old file or the new one. A new file
 /// has the mode 0600; one that is replaced keeps its owner, its group and the group's permission to
 /// read, because the gateway may run as another user than the one that writes. Throws

@@ -44,4 +44,9 @@ std::optional<std::string_view> query_value(std::string_view query, std::string_
     return std::nullopt;
 }
 
+std::string HttpUrl::authority() const {
+    const bool usual = port == (tls ? 443 : 80);
+    return usual ? bracketed(host) : bracketed(host) + ":" + std::to_string(port);
+}
+
 }  // namespace pulsegate

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,5 +17,16 @@ std::optional<std::string> percent_decoded(std::string_view text);
 
 /// The value of a query parameter, still percent-encoded; nothing if there is no such parameter.
 std::optional<std::string_view> query_value(std::string_view query, std::string_view key);
+
+/// Where a company's backend is asked: `https://host:port/path?query`.
+struct HttpUrl {
+    bool tls = false;
+    std::string host{};
+    std::uint16_t port = 0;
+    std::string target = "/";
+
+    /// As the Host of a request has it: without the scheme's usual port.
+    std::string authority() const;
+};
 
 }  // namespace pulsegate

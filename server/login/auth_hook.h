@@ -12,23 +12,14 @@
 #include "server/auth/credentials.h"
 #include "server/base/clock.h"
 #include "server/base/histogram.h"
+#include "server/base/http_client.h"
+#include "server/base/url.h"
 #include "server/limits/address.h"
 
 namespace pulsegate {
 
-/// Where the company's backend is asked: `https://host:port/path?query`.
-struct HookUrl {
-    bool tls = false;
-    std::string host{};
-    std::uint16_t port = 0;
-    std::string target = "/";
-
-    /// As the Host of a request has it: without the scheme's usual port.
-    std::string authority() const;
-};
-
 struct AuthHookSettings {
-    std::optional<HookUrl> url;  ///< nothing: nobody is asked
+    std::optional<HttpUrl> url;  ///< nothing: nobody is asked
     std::string ca_file;         ///< PEM; "": the authorities that the system trusts
     std::string token_file;      ///< "": no Authorization
     Millis timeout = 3'000;      ///< for the answer, and for the turn to be asked
@@ -49,10 +40,8 @@ struct HookCounters {
 
 /// Asks the company's own backend whether a client may come in, over HTTP, on a thread of its own.
 ///
-/// It fails closed: without a clear answer in time nobody comes in. A request is sent once; only if
-/// a connection that had been used before turns out to be closed it is sent again, on a new one.
-/// Those who ask the same at the same time share one request, and for a while its answer, unless
-/// the cache is off.
+/// It fails closed: without a clear answer in time nobody comes in. Those who ask the same at the
+/// same time share one request, and for a while its answer, unless the cache is off.
 class AuthHook {
 public:
     using Answer = std::function<void(AuthResult)>;
@@ -65,12 +54,10 @@ public:
     /// take turns by their address, and by their user within an address.
     void authenticate(Credentials credentials, const Address& address, Answer answer);
 
-    /// What is read from files.
-    struct Files;
-    /// Throws as the constructor does.
-    std::shared_ptr<const Files> read_files() const;
+    /// Reads them from files. Throws as the constructor does.
+    std::shared_ptr<const HttpCredentials> read_credentials() const;
     /// For all requests from now on. What is remembered is forgotten.
-    void use(std::shared_ptr<const Files> files);
+    void use(std::shared_ptr<const HttpCredentials> credentials);
 
     /// Forgets what is remembered. Whom a request that is under way allows must come again: the
     /// backend may not have known yet who is no longer welcome.

@@ -109,7 +109,7 @@ std::shared_ptr<const Authenticator::Files> Authenticator::files() const {
 
 void Authenticator::reload() {
     auto fresh = read_files();
-    if (hook_) hook_->use(hook_->read_files());
+    if (hook_) hook_->use(hook_->read_credentials());
     const std::lock_guard lock(mutex_);
     files_ = std::move(fresh);
 }
