@@ -4,8 +4,8 @@
 #include <boost/json/parse.hpp>
 #include <optional>
 
+#include "server/base/await_result.h"
 #include "server/data_store.h"
-#include "server/http/await_result.h"
 
 namespace pulsegate {
 

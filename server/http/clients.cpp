@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/await_result.h"
 #include "server/base/log.h"
-#include "server/http/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/eviction_steps.h"
 #include "server/http/query.h"

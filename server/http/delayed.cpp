@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "protocol/utf8.h"
+#include "server/base/await_result.h"
 #include "server/base/url.h"
 #include "server/data_store.h"
-#include "server/http/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/limits/admission.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/http/await_result.h"
+#include "server/base/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
