@@ -80,6 +80,12 @@ public:
         return state;
     }
 
+    EventLogState events() const { return ledger_->events(); }
+    EventLogState restored_events() const {
+        const SqliteLedger ledger({.folder = path("copies")});
+        return ledger.events();
+    }
+
 private:
     const QuietLog quiet_;
     TemporaryFolder folder_;
@@ -131,6 +137,17 @@ TEST_CASE("a backup holds what was committed before, and a beginning of what cam
     for (Stamp stamp = 1; stamp <= found; ++stamp)
         model.apply({next_unit(stamp, stamp <= 200 ? 40'000 : 100), {}});
     CHECK(restored.text() == model.text());
+}
+
+TEST_CASE("a backup has the events, in a log of its own: what follows are others in each of both") {
+    BackupScene scene;
+    CHECK(scene.submit({PutEvent{.body = "{}"}, PutEvent{.body = "{}"}}).get() ==
+          Outcome::committed);
+    REQUIRE(scene.back_up(scene.copy()).status == Status::written);
+    const EventLogState restored = scene.restored_events();
+    CHECK(restored.last == 2);
+    CHECK(restored.log != scene.events().log);
+    CHECK(scene.restored_events().log == restored.log);
 }
 
 TEST_CASE("a backup begins anew when a commit fails meanwhile, and is whole") {

@@ -156,6 +156,13 @@ Script written_script() {
     to.add({DropUser{.name = "ann"}});
     to.commit();
     to.add({Done{.owner = 4, .upto = 50}, EndOwner{.owner = 3}});
+    to.add({PutEvent{.kind = 0, .body = "{}"}, PutUser{.name = "bob", .version = 9}});
+    to.add({PutEvent{.kind = 3, .body = "{\"to\":\"bob\"}"}, EventDelivered{1}});
+    to.commit();
+    to.add({PutDeadLetter{{.event = {2, 3, "{}"}, .failed = 5, .why = "400"}}, EventDelivered{2}});
+    to.add({ReplayDeadLetters{}, PutDeadLetter{{.event = {1, 0, "{}"}, .why = "422"}}});
+    to.commit();
+    to.add({DropDeadLetters{.number = 2}, PutEvent{.kind = 1, .body = "{}"}});
     to.commit();
     return to.take();
 }
@@ -229,6 +236,9 @@ private:
             case 15: return EndOwner{.owner = owner()};
             case 16:
             case 17: return done();
+            case 23: return PutEvent{.kind = static_cast<std::uint8_t>(below(4)), .body = name()};
+            case 24: return PutDeadLetter{{.event = {1 + below(5), 0, name()}, .why = name()}};
+            case 25: return DropDeadLetters{.number = 1 + below(5)};
             default: return put_message();
         }
     }

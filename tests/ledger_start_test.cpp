@@ -57,6 +57,8 @@ public:
         return state;
     }
 
+    EventLogState events() const { return SqliteLedger({.folder = folder()}).events(); }
+
     /// Overwrites every place where `text` stands with other bytes.
     void damage(const std::string& text) {
         std::string bytes = folder_.read("data/pulsegate.db");
@@ -185,6 +187,23 @@ TEST_CASE("a damaged database is set aside, and what is readable goes on") {
     CHECK(left.stamps().size() > 180);
     CHECK(store.state().text() == left.text());
     CHECK(store.set_aside() == 1);
+}
+
+TEST_CASE("what could be read of a damaged database has another log of events") {
+    const QuietLog quiet;
+    RealStore store;
+    std::vector<Operation> operations{session(1), PutEvent{.body = "{}"}};
+    for (Stamp stamp = 1; stamp <= 50; ++stamp)
+        operations.push_back(put(stamp, {1}, std::string(500, 'x') + std::to_string(stamp) + 'y'));
+    store.fill(operations);
+    const EventLogState before = store.events();
+    CHECK(store.events().log == before.log);
+    store.run("UPDATE meta SET value = 0 WHERE key = 'clean'");
+    store.damage_page("x25y");
+    const EventLogState left = store.events();
+    CHECK(store.set_aside() == 1);
+    CHECK(left.last == 1);
+    CHECK(left.log != before.log);
 }
 
 TEST_CASE("a file that is no database at all is set aside") {

@@ -196,11 +196,13 @@ std::string Backup::copy(BackupFile& file) {
     return fmt::format("can't copy to {}: {}", part_, error_);
 }
 
-/// Makes the copy a database without a WAL, and reads all of it.
+/// Makes the copy a database without a WAL, and reads all of it. Its log of events is another one
+/// from now on: the numbers that follow here will be other events' there.
 std::string Backup::check(const std::string& path) {
     Database database(path);
     database.run("PRAGMA locking_mode = EXCLUSIVE");
     const std::string mode = first_text(database, "PRAGMA journal_mode = DELETE");
+    database.run("DELETE FROM meta WHERE key = 'event_log'");
     if (!begin_check(database)) return stops;
     const std::string found = first_text(database, "PRAGMA quick_check(1)");
     if (!end_check()) return stops;

@@ -58,6 +58,7 @@ std::string described(const Operation& operation) {
                        return fmt::format("delayed message {} to {}", put.id,
                                           name(put.message->topic));
                    },
+                   [](const PutEvent& put) { return fmt::format("event {}", name(put.body)); },
                    [](const auto&) { return std::string("a change of a session or a user"); }},
         operation);
 }
@@ -77,11 +78,12 @@ Stamp highest_stamp(const Unit& unit) {
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed,
-                         Stamp floor)
+                         EventTable& events, Stamp floor)
     : database_(database),
       index_(index),
       delayed_(delayed),
-      writer_(database, index, delayed),
+      events_(events),
+      writer_(database, index, delayed, events),
       reader_(database),
       file_size_(database),
       begin_(database, "BEGIN IMMEDIATE"),
@@ -159,6 +161,12 @@ void GroupCommit::perform(Request& request) {
             [&](Request::TakeDelayed& take) { take.found = delayed_.take(take.before, take.most); },
             [&](Request::ListDelayed& list) {
                 list.found = delayed_.list(list.user, list.after, list.most);
+            },
+            [&](Request::ReadEvents& read) {
+                read.found = events_.read(read.after, read.kinds, read.most);
+            },
+            [&](Request::ListDeadLetters& list) {
+                list.found = events_.dead_letters(list.after, list.to_replay, list.most);
             }},
         request.what);
     if (!database_.ok() && is_mistake(database_.error())) mistaken_ = &request;

@@ -21,7 +21,8 @@ namespace pulsegate {
 class GroupCommit {
 public:
     /// `floor` is what the next start would find.
-    GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, Stamp floor);
+    GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, EventTable& events,
+                Stamp floor);
 
     /// Does requests from the front, in their order, and commits: exactly `count`, or as many as
     /// 5 ms and 4 MB allow. Returns how many. If the database has an error then, nothing has
@@ -33,7 +34,8 @@ public:
 
     /// Is there something to write without requests?
     bool has_work() const {
-        return !index_.dead().empty() || file_size_.is_to_shrink() || floor_is_due();
+        return !index_.dead().empty() || file_size_.is_to_shrink() || events_.is_to_trim() ||
+               floor_is_due();
     }
 
     /// Messages to be deleted by the next commits.
@@ -59,6 +61,7 @@ private:
     Database& database_;
     WaitingIndex& index_;
     DelayedTable& delayed_;
+    EventTable& events_;
     UnitWriter writer_;
     StoreReader reader_;
     FileSize file_size_;

@@ -113,7 +113,24 @@ public:
     virtual void list_delayed(std::optional<std::string> user, std::uint64_t after,
                               std::size_t most, DelayedAnswer answer) = 0;
 
+    // Events, in the order of their numbers: up to `most` of them, and a MB.
+
+    using EventsAnswer = std::function<void(Outcome, EventPage)>;
+    /// Those with numbers above `after`, of the kinds whose bits are set. Some thousands are looked
+    /// at: there may be none among them, and others further on.
+    virtual void read_events(EventNumber after, std::uint32_t kinds, std::size_t most,
+                             EventsAnswer answer) = 0;
+    using DeadLettersAnswer = std::function<void(Outcome, std::vector<DeadLetter>)>;
+    /// Those with numbers above `after`; all, or those that are `to_replay`.
+    virtual void list_dead_letters(EventNumber after, bool to_replay, std::size_t most,
+                                   DeadLettersAnswer answer) = 0;
+    /// `told` is called on the ledger's thread when there are new events or something to replay,
+    /// until the ledger ends.
+    virtual void watch_events(std::function<void()> told) = 0;
+
     // State, as of the last commit.
+
+    virtual EventLogState events() const = 0;
 
     /// When the next delayed message is due that was not taken, in seconds since 1970.
     virtual std::int64_t next_delayed() const = 0;

@@ -41,7 +41,24 @@ struct Request {
         std::vector<PutDelayed> found{};
     };
 
-    std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed> what;
+    struct ReadEvents {
+        EventNumber after;
+        std::uint32_t kinds;
+        std::size_t most;
+        Ledger::EventsAnswer answer;
+        EventPage found{};
+    };
+    struct ListDeadLetters {
+        EventNumber after;
+        bool to_replay;
+        std::size_t most;
+        Ledger::DeadLettersAnswer answer;
+        std::vector<DeadLetter> found{};
+    };
+
+    std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed, ReadEvents,
+                 ListDeadLetters>
+        what;
     Outcome outcome = Outcome::committed;  ///< of the last attempt
     std::vector<std::size_t> left_out{};   ///< operations of a unit, which the database never takes
 

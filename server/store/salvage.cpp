@@ -92,6 +92,9 @@ void salvage(const std::string& damaged_path, Database& database, const char* vf
                     .c_str());
     database.run(
         "INSERT INTO delayed_sum SELECT user, count(*), sum(bytes) FROM delayed GROUP BY user");
+    // The last events may be lost, and their numbers be given again: it is another log, and whoever
+    // has a place in the old one is told so.
+    database.run("DELETE FROM meta WHERE key = 'event_log'");
     database.run("COMMIT");
 }
 

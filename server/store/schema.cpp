@@ -49,6 +49,10 @@ constexpr const char* steps[] = {
        CREATE INDEX ban_ends ON ban(ends) WHERE ends > 0;
        CREATE TABLE revocation(user TEXT PRIMARY KEY, issued_before INTEGER) WITHOUT ROWID;)",
     R"(CREATE TABLE member(topic TEXT, user TEXT, PRIMARY KEY(topic, user)) WITHOUT ROWID;)",
+    R"(CREATE TABLE event(number INTEGER PRIMARY KEY, kind INTEGER, total INTEGER,
+           checksum INTEGER, body TEXT);
+       CREATE TABLE dead_letter(number INTEGER PRIMARY KEY, kind INTEGER, failed INTEGER,
+           to_replay INTEGER, checksum INTEGER, why TEXT, body TEXT);)",
 };
 
 }  // namespace

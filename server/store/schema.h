@@ -20,11 +20,12 @@ struct Table {
     bool has_owner;        ///< its rows belong to the owner in the column of that name
 };
 inline constexpr Table tables[] = {
-    {"meta", "key", false},          {"owner", "rowid", false},     {"cursor", "rowid", true},
-    {"subscription", "owner", true}, {"absence", "rowid", true},    {"incoming", "owner", true},
-    {"exchange", "owner", true},     {"will", "rowid", true},       {"message", "rowid", false},
-    {"retained", "rowid", false},    {"delayed", "rowid", false},   {"user", "name", false},
-    {"ban", "user", false},          {"revocation", "user", false}, {"member", "topic", false},
+    {"meta", "key", false},          {"owner", "rowid", false},       {"cursor", "rowid", true},
+    {"subscription", "owner", true}, {"absence", "rowid", true},      {"incoming", "owner", true},
+    {"exchange", "owner", true},     {"will", "rowid", true},         {"message", "rowid", false},
+    {"retained", "rowid", false},    {"delayed", "rowid", false},     {"user", "name", false},
+    {"ban", "user", false},          {"revocation", "user", false},   {"member", "topic", false},
+    {"event", "rowid", false},       {"dead_letter", "rowid", false},
 };
 
 }  // namespace pulsegate

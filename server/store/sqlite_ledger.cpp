@@ -34,7 +34,8 @@ SqliteLedger::SqliteLedger(Options options)
       store_(open_store(options_.folder, options_.fsync, options_.vfs)),
       database_(*store_.database),
       delayed_(database_),
-      commits_(database_, index_, delayed_, store_.new_floor),
+      events_(database_, options_.events),
+      commits_(database_, index_, delayed_, events_, store_.new_floor),
       backup_(database_, options_.folder, [this] {
           submit(
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
@@ -80,6 +81,16 @@ void SqliteLedger::take_delayed(std::int64_t before, std::size_t most, DelayedAn
 void SqliteLedger::list_delayed(std::optional<std::string> user, std::uint64_t after,
                                 std::size_t most, DelayedAnswer answer) {
     queue_.add({.what = Request::ListDelayed{std::move(user), after, most, std::move(answer)}});
+}
+
+void SqliteLedger::read_events(EventNumber after, std::uint32_t kinds, std::size_t most,
+                               EventsAnswer answer) {
+    queue_.add({.what = Request::ReadEvents{after, kinds, most, std::move(answer)}});
+}
+
+void SqliteLedger::list_dead_letters(EventNumber after, bool to_replay, std::size_t most,
+                                     DeadLettersAnswer answer) {
+    queue_.add({.what = Request::ListDeadLetters{after, to_replay, most, std::move(answer)}});
 }
 
 void SqliteLedger::back_up(BackupOrder order, BackupAnswer answer) {

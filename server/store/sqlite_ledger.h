@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "server/store/backup.h"
 #include "server/store/delayed_table.h"
+#include "server/store/event_table.h"
 #include "server/store/folder_lock.h"
 #include "server/store/group_commit.h"
 #include "server/store/ledger.h"
@@ -36,6 +39,7 @@ public:
         std::chrono::milliseconds first_pause{100};
         /// The WAL is copied into the database when it is larger.
         std::size_t wal_bytes = 4 * 1024 * 1024;
+        EventLogSettings events{};
         const char* vfs = nullptr;  ///< SQLite's usual one
     };
 
@@ -55,6 +59,12 @@ public:
     void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) override;
     void list_delayed(std::optional<std::string> user, std::uint64_t after, std::size_t most,
                       DelayedAnswer answer) override;
+    void read_events(EventNumber after, std::uint32_t kinds, std::size_t most,
+                     EventsAnswer answer) override;
+    void list_dead_letters(EventNumber after, bool to_replay, std::size_t most,
+                           DeadLettersAnswer answer) override;
+    void watch_events(std::function<void()> told) override { events_.watch(std::move(told)); }
+    EventLogState events() const override { return events_.state(); }
     std::int64_t next_delayed() const override { return delayed_.next(); }
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return delayed_.total(user);
@@ -94,6 +104,7 @@ private:
     Database& database_;
     WaitingIndex index_;
     DelayedTable delayed_;
+    EventTable events_;
     GroupCommit commits_;
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< of the queue, and not answered yet

@@ -10,6 +10,7 @@
 #include "protocol/packet.h"
 #include "server/base/clock.h"
 #include "server/message.h"
+#include "server/store/event_log.h"
 
 namespace pulsegate {
 
@@ -228,12 +229,38 @@ struct DropMember {
     std::string user{};
 };
 
+/// Appends an event to the log. The ledger gives it its number, and deletes the oldest events when
+/// there are too many.
+struct PutEvent {
+    std::uint8_t kind = 0;     ///< an `EventKind`
+    std::string body{};        ///< what is told, a JSON object
+    bool is_promised = false;  ///< to be submitted again if it is refused; not stored
+};
+/// The webhook has all events up to this one.
+struct EventDelivered {
+    EventNumber upto = 0;
+};
+/// Keeps an event that the webhook does not take, until it is dropped or there are too many.
+struct PutDeadLetter {
+    DeadLetter letter{};
+};
+struct DropDeadLetters {
+    std::optional<EventNumber> number{};  ///< nothing: all
+    std::size_t found = 0;                ///< the answer, when the unit is committed
+};
+/// The webhook is to be tried with them again.
+struct ReplayDeadLetters {
+    std::optional<EventNumber> number{};  ///< as above
+    std::size_t found = 0;
+};
+
 using Operation =
     std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
                  PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
                  DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
                  CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan, DropEndedBans,
-                 PutRevocation, PutMember, DropMember>;
+                 PutRevocation, PutMember, DropMember, PutEvent, EventDelivered, PutDeadLetter,
+                 DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises

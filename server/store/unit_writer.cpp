@@ -11,10 +11,12 @@
 
 namespace pulsegate {
 
-UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed)
+UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
+                       EventTable& events)
     : database_(database),
       index_(index),
       delayed_(delayed),
+      events_(events),
       message_receivers_(database, "SELECT receivers FROM message WHERE stamp = ?"),
       receivers_between_(database,
                          "SELECT stamp, receivers FROM message WHERE stamp > ? AND stamp <= ?"),
@@ -72,6 +74,7 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
 void UnitWriter::begin() {
     cursors_.clear();
     delayed_.begin();
+    events_.begin();
     bytes_ = 0;
 }
 
@@ -87,6 +90,7 @@ std::size_t UnitWriter::write(Unit& unit, const std::vector<std::size_t>& left_o
 
 void UnitWriter::finish() {
     delayed_.finish();
+    events_.finish();
     std::vector<OwnerId> changed;
     for (const auto& [owner, cursor] : cursors_)
         if (cursor) changed.push_back(owner);
@@ -276,5 +280,9 @@ void UnitWriter::apply(const PutRevocation& put) { put_revocation_.run(put.user,
 void UnitWriter::apply(const PutMember& put) { put_member_.run(put.topic, put.user); }
 
 void UnitWriter::apply(const DropMember& drop) { drop_member_.run(drop.topic, drop.user); }
+void UnitWriter::apply(const PutEvent& put) {
+    events_.put(put);
+    bytes_ += put.body.size();
+}
 
 }  // namespace pulsegate

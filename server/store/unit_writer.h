@@ -10,6 +10,7 @@
 
 #include "server/store/database.h"
 #include "server/store/delayed_table.h"
+#include "server/store/event_table.h"
 #include "server/store/unit.h"
 #include "server/store/waiting_index.h"
 
@@ -20,7 +21,8 @@ namespace pulsegate {
 /// kept here until it is.
 class UnitWriter {
 public:
-    UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed);
+    UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
+               EventTable& events);
 
     /// A transaction begins, also one that is tried again.
     void begin();
@@ -31,7 +33,10 @@ public:
 
     /// Writes the cursors and sums: the transaction ends.
     void finish();
-    void committed() { delayed_.committed(); }
+    void committed() {
+        delayed_.committed();
+        events_.committed();
+    }
 
     void remove_messages(const std::vector<Stamp>& stamps);
     /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
@@ -74,6 +79,11 @@ private:
     void apply(const PutRevocation& put);
     void apply(const PutMember& put);
     void apply(const DropMember& drop);
+    void apply(const PutEvent& put);
+    void apply(EventDelivered delivered) { events_.delivered(delivered); }
+    void apply(const PutDeadLetter& put) { events_.put(put); }
+    void apply(DropDeadLetters& drop) { events_.drop(drop); }
+    void apply(ReplayDeadLetters& replay) { events_.replay(replay); }
 
     bool is_owner(OwnerId owner);
     void end_namesake(const PutOwner& put);
@@ -85,6 +95,7 @@ private:
     Database& database_;
     const WaitingIndex& index_;
     DelayedTable& delayed_;
+    EventTable& events_;
     Cursors cursors_;
     std::size_t bytes_ = 0;
 

@@ -102,6 +102,19 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const DropMember& what) {
                        members_.erase({what.topic, what.user});
                    },
+                   [&](const PutEvent& what) {
+                       const auto last = events_.empty() ? 0 : events_.rbegin()->first;
+                       events_[last + 1] = fmt::format("{} {}", what.kind, what.body);
+                   },
+                   [](const EventDelivered&) {},
+                   [&](const PutDeadLetter& what) { dead_letter(what.letter); },
+                   [&](const DropDeadLetters& what) {
+                       if (what.number)
+                           dead_letters_.erase(*what.number);
+                       else
+                           dead_letters_.clear();
+                   },
+                   [](const ReplayDeadLetters&) {},
                },
                operation);
 }
@@ -236,7 +249,33 @@ Ledger::Start StoredState::read(Ledger& ledger) {
         std::nullopt, 0, std::numeric_limits<std::size_t>::max(),
         [&](Outcome, std::vector<PutDelayed> found) { listed.set_value(std::move(found)); });
     for (const PutDelayed& found : listed.get_future().get()) delayed(found);
+    read_events(ledger);
     return start;
+}
+
+void StoredState::dead_letter(const DeadLetter& letter) {
+    dead_letters_[letter.event.number] =
+        fmt::format("{} {} {}", letter.event.kind, letter.why, letter.event.body);
+}
+
+void StoredState::read_events(Ledger& ledger) {
+    constexpr std::uint32_t all_kinds = 0xffffffff;
+    constexpr auto no_limit = std::numeric_limits<std::size_t>::max();
+    for (EventNumber after = 0; after < ledger.events().last;) {
+        std::promise<EventPage> answered;
+        ledger.read_events(after, all_kinds, no_limit,
+                           [&](Outcome, EventPage page) { answered.set_value(std::move(page)); });
+        const EventPage page = answered.get_future().get();
+        for (const StoredEvent& event : page.events)
+            events_[event.number] = fmt::format("{} {}", event.kind, event.body);
+        if (page.upto == after) break;
+        after = page.upto;
+    }
+    std::promise<std::vector<DeadLetter>> answered;
+    ledger.list_dead_letters(0, false, no_limit, [&](Outcome, std::vector<DeadLetter> found) {
+        answered.set_value(std::move(found));
+    });
+    for (const DeadLetter& letter : answered.get_future().get()) dead_letter(letter);
 }
 
 std::string StoredState::text() const {
@@ -270,6 +309,9 @@ std::string StoredState::text() const {
     for (const auto& [topic, user] : members_) out += fmt::format("member {} {}\n", topic, user);
     for (const auto& [user, before] : revocations_)
         out += fmt::format("revocation {} {}\n", user, before);
+    for (const auto& [number, line] : events_) out += fmt::format("event {} {}\n", number, line);
+    for (const auto& [number, line] : dead_letters_)
+        out += fmt::format("dead letter {} {}\n", number, line);
     return out;
 }
 

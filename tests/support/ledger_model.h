@@ -55,6 +55,8 @@ private:
     void end(OwnerId owner);
     void release(const ReleaseExchange& release);
     void delayed(const PutDelayed& put);
+    void dead_letter(const DeadLetter& letter);
+    void read_events(Ledger& ledger);
     std::size_t cancel(const CancelDelayed& cancel);
     void retain(Stamp stamp, const std::string& topic, const Line& line);
     bool known(OwnerId owner) const { return owners_.contains(owner); }
@@ -73,6 +75,8 @@ private:
     std::map<std::array<std::string, 3>, std::pair<WallMillis, Line>> bans_;
     std::map<std::string, std::int64_t> revocations_;
     std::set<std::pair<std::string, std::string>> members_;
+    std::map<EventNumber, Line> events_;
+    std::map<EventNumber, Line> dead_letters_;
 };
 
 /// A message with this content.

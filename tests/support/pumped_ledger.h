@@ -51,6 +51,19 @@ public:
         ledger_.list_delayed(std::move(user), after, most, std::move(answer));
     }
 
+    void read_events(EventNumber after, std::uint32_t kinds, std::size_t most,
+                     EventsAnswer answer) override {
+        ledger_.read_events(after, kinds, most, std::move(answer));
+    }
+    void list_dead_letters(EventNumber after, bool to_replay, std::size_t most,
+                           DeadLettersAnswer answer) override {
+        ledger_.list_dead_letters(after, to_replay, most, std::move(answer));
+    }
+    void watch_events(std::function<void()> told) override {
+        ledger_.watch_events(std::move(told));
+    }
+    EventLogState events() const override { return ledger_.events(); }
+
     std::int64_t next_delayed() const override { return ledger_.next_delayed(); }
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return ledger_.delayed_total(user);

@@ -1,0 +1,230 @@
+#include "server/store/event_table.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/store/body.h"
+#include "server/store/row_codec.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// What a row takes beside its text.
+constexpr std::size_t event_bookkeeping = 32;
+/// Of one answer; one event alone may have more.
+constexpr std::size_t event_bytes_in_an_answer = 1024 * 1024;
+/// Rows that one answer is searched in: others are waiting.
+constexpr std::size_t events_searched = 4096;
+/// Rows that one transaction deletes; it never adds more than a few times as many.
+constexpr std::size_t events_trimmed = 20'000;
+/// Beyond it the oldest are deleted.
+constexpr std::size_t most_dead_letters = 10'000;
+
+std::size_t event_cost(std::string_view body) { return event_bookkeeping + body.size(); }
+
+std::string_view shown_body(std::string_view body) { return body.substr(0, 200); }
+
+}  // namespace
+
+EventTable::EventTable(Database& database, EventLogSettings settings)
+    : database_(database),
+      settings_(settings),
+      put_(database, "INSERT INTO event VALUES(?,?,?,?,?)"),
+      read_(database,
+            "SELECT number, kind, checksum, body FROM event WHERE number > ? ORDER BY number"),
+      totals_(database, "SELECT number, total FROM event ORDER BY number"),
+      count_wanted_(database,
+                    "SELECT count(*) FROM event WHERE number > ? AND number <= ?"
+                    " AND (? >> kind) & 1"),
+      trim_(database, "DELETE FROM event WHERE number <= ?"),
+      put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)"),
+      put_dead_(database, "INSERT OR REPLACE INTO dead_letter VALUES(?,?,?,?,?,?,?)"),
+      drop_dead_(database, "DELETE FROM dead_letter WHERE ?1 = 0 OR number = ?1"),
+      drop_oldest_dead_(database,
+                        "DELETE FROM dead_letter WHERE number = (SELECT min(number) FROM "
+                        "dead_letter)"),
+      replay_(database,
+              "UPDATE dead_letter SET to_replay = 1"
+              " WHERE to_replay = 0 AND (?1 = 0 OR number = ?1)"),
+      count_dead_(database, "SELECT count(*), sum(to_replay) FROM dead_letter"),
+      list_dead_(database,
+                 "SELECT number, kind, failed, to_replay, checksum, why, body FROM dead_letter"
+                 " WHERE number > ? AND to_replay >= ? ORDER BY number") {
+    load();
+}
+
+void EventTable::load() {
+    Statement(database_, "INSERT OR IGNORE INTO meta VALUES('event_log', ?)")
+        .run(random_key().low >> 1);
+    Statement(database_,
+              "SELECT number, total, length(CAST(body AS BLOB)) FROM event"
+              " ORDER BY number LIMIT 1")
+        .each([&](const Row& row) {
+            next_.first = row.bits(0);
+            next_.total_before = row.bits(1) - event_bookkeeping - row.bits(2);
+        });
+    Statement(database_, "SELECT number, total FROM event ORDER BY number DESC LIMIT 1")
+        .each([&](const Row& row) {
+            next_.last = row.bits(0);
+            next_.total = row.bits(1);
+        });
+    // A new webhook is told of what happens from now on.
+    if (settings_.webhook_kinds != 0)
+        Statement(database_, "INSERT OR IGNORE INTO meta VALUES('webhook', ?)").run(next_.last);
+    Statement(database_, "SELECT key, value FROM meta WHERE key IN ('event_log', 'webhook')")
+        .each([&](const Row& row) {
+            (row.view(0) == "webhook" ? next_.delivered : next_.log) = row.bits(1);
+        });
+    next_.delivered = std::min(next_.delivered, next_.last);  // more, if the newest were damaged
+    next_.bytes = next_.total - next_.total_before;
+    count_dead();
+    committed();
+}
+
+void EventTable::put(const PutEvent& put) {
+    next_.total += event_cost(put.body);
+    next_.bytes = next_.total - next_.total_before;
+    put_.run(++next_.last, put.kind, next_.total, checksum({put.body}), put.body);
+}
+
+void EventTable::delivered(EventDelivered delivered) {
+    next_.delivered = delivered.upto;
+    put_meta_.run("webhook", delivered.upto);
+}
+
+void EventTable::finish() {
+    if (next_.bytes > settings_.max_bytes) trim();
+}
+
+void EventTable::trim() {
+    const EventNumber upto = end_of_excess();
+    if (upto < next_.first) return;
+    if (settings_.webhook_kinds != 0 && next_.delivered < upto)
+        count_wanted_.each([&](const Row& row) { next_.lost += row.bits(0); }, next_.delivered,
+                           upto, settings_.webhook_kinds);
+    trim_.run(upto);
+    next_.first = upto + 1;
+    next_.bytes = next_.total - next_.total_before;
+}
+
+/// The number of the newest event that has to go; 0 if none has.
+EventNumber EventTable::end_of_excess() {
+    EventNumber end = 0;
+    std::size_t rows = 0;
+    totals_.each([&](const Row& row) {
+        const bool fits = next_.total - next_.total_before <= settings_.max_bytes;
+        if (fits || row.bits(0) == next_.last || rows++ == events_trimmed) return false;
+        end = row.bits(0);
+        next_.total_before = row.bits(1);
+        return true;
+    });
+    return end;
+}
+
+void EventTable::committed() {
+    const bool has_news = next_.last != state_.last || next_.to_replay > state_.to_replay;
+    if (next_.lost > state_.lost)
+        log_limited(spdlog::level::err,
+                    "{} events were deleted before the webhook had them: event-log-bytes is "
+                    "reached",
+                    next_.lost - state_.lost);
+    state_ = next_;
+    const std::lock_guard lock(mutex_);
+    shown_ = state_;
+    if (!has_news) return;
+    for (const auto& told : watchers_) told();
+}
+
+EventPage EventTable::read(EventNumber after, std::uint32_t kinds, std::size_t most) {
+    EventPage page{.events = {}, .upto = after};
+    std::size_t searched = 0;
+    std::size_t bytes = 0;
+    read_.each(
+        [&](const Row& row) {
+            page.upto = row.bits(0);
+            if (kinds >> row.bits(1) & 1) {
+                StoredEvent event{page.upto, row.as<std::uint8_t>(1), row.text(3)};
+                bytes += event_cost(event.body);
+                if (checksum({event.body}) == row.as<std::uint32_t>(2))
+                    page.events.push_back(std::move(event));
+                else
+                    log_damaged("event", row.number(0));
+            }
+            return ++searched < events_searched && page.events.size() < most &&
+                   bytes < event_bytes_in_an_answer;
+        },
+        after);
+    return page;
+}
+
+// -- dead letters --
+
+void EventTable::put(const PutDeadLetter& put) {
+    const StoredEvent& event = put.letter.event;
+    log_limited(spdlog::level::err, "the webhook does not take event {}: {}: {}", event.number,
+                Quoted{put.letter.why}, Quoted{shown_body(event.body)});
+    put_dead_.run(event.number, event.kind, put.letter.failed, put.letter.to_replay,
+                  checksum({event.body}), put.letter.why, event.body);
+    count_dead();
+    if (next_.dead_letters <= most_dead_letters) return;
+    drop_oldest_dead_.run();
+    ++next_.lost;
+    count_dead();
+}
+
+void EventTable::drop(DropDeadLetters& drop) {
+    drop.found = static_cast<std::size_t>(drop_dead_.run(drop.number.value_or(0)));
+    count_dead();
+}
+
+void EventTable::replay(ReplayDeadLetters& replay) {
+    replay.found = static_cast<std::size_t>(replay_.run(replay.number.value_or(0)));
+    count_dead();
+}
+
+void EventTable::count_dead() {
+    count_dead_.each([&](const Row& row) {
+        next_.dead_letters = row.as<std::size_t>(0);
+        next_.to_replay = row.as<std::size_t>(1);
+    });
+}
+
+std::vector<DeadLetter> EventTable::dead_letters(EventNumber after, bool to_replay,
+                                                 std::size_t most) {
+    std::vector<DeadLetter> found;
+    std::size_t bytes = 0;
+    list_dead_.each(
+        [&](const Row& row) {
+            DeadLetter letter{.event = {row.bits(0), row.as<std::uint8_t>(1), row.text(6)},
+                              .failed = row.number(2),
+                              .why = row.text(5),
+                              .to_replay = row.number(3) != 0};
+            bytes += event_cost(letter.event.body);
+            if (checksum({letter.event.body}) == row.as<std::uint32_t>(4))
+                found.push_back(std::move(letter));
+            else
+                log_damaged("dead_letter", row.number(0));
+            return found.size() < most && bytes < event_bytes_in_an_answer;
+        },
+        after, to_replay);
+    return found;
+}
+
+// -- from any thread --
+
+EventLogState EventTable::state() const {
+    const std::lock_guard lock(mutex_);
+    return shown_;
+}
+
+void EventTable::watch(std::function<void()> told) {
+    const std::lock_guard lock(mutex_);
+    watchers_.push_back(std::move(told));
+}
+
+}  // namespace pulsegate

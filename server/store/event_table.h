@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "server/store/database.h"
+#include "server/store/event_log.h"
+#include "server/store/unit.h"
+
+namespace pulsegate {
+
+/// The log of events, of which the newest few hundred MB are kept, and the events that the webhook
+/// does not take. Each row has the sum of all bytes up to it, so that the size of the log is known
+/// from its first and its last row; the last one is never deleted, so that no number is given
+/// twice. `begin`, `finish` and `committed` are called for each transaction, which may fail and be
+/// tried again.
+class EventTable {
+public:
+    EventTable(Database& database, EventLogSettings settings);
+
+    void begin() { next_ = state_; }
+    void put(const PutEvent& put);
+    void delivered(EventDelivered delivered);
+    void put(const PutDeadLetter& put);
+    void drop(DropDeadLetters& drop);
+    void replay(ReplayDeadLetters& replay);
+    /// Deletes the oldest events beyond the limit, some thousands at most.
+    void finish();
+    void committed();
+    /// Is there more beyond the limit than `finish` has deleted?
+    bool is_to_trim() const {
+        return state_.bytes > settings_.max_bytes && state_.first < state_.last;
+    }
+
+    EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
+    std::vector<DeadLetter> dead_letters(EventNumber after, bool to_replay, std::size_t most);
+
+    // From any thread.
+
+    EventLogState state() const;
+    /// `told` is called on the ledger's thread after commits with new events, or when there is
+    /// something to replay, until the table ends.
+    void watch(std::function<void()> told);
+
+private:
+    void load();
+    void trim();
+    EventNumber end_of_excess();
+    void count_dead();
+
+    Database& database_;
+    const EventLogSettings settings_;
+    Statement put_;
+    Statement read_;
+    Statement totals_;
+    Statement count_wanted_;
+    Statement trim_;
+    Statement put_meta_;
+    Statement put_dead_;
+    Statement drop_dead_;
+    Statement drop_oldest_dead_;
+    Statement replay_;
+    Statement count_dead_;
+    Statement list_dead_;
+
+    // Of the ledger's thread.
+    struct State : EventLogState {
+        std::uint64_t total = 0;         ///< bytes of all events ever
+        std::uint64_t total_before = 0;  ///< of those that are deleted
+    };
+    State state_;
+    State next_;  ///< after the transaction
+
+    mutable std::mutex mutex_;  ///< of what follows
+    EventLogState shown_;
+    std::vector<std::function<void()>> watchers_;
+};
+
+}  // namespace pulsegate
