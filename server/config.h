@@ -3,11 +3,13 @@
 #include <spdlog/common.h>
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "server/base/clock.h"
+#include "server/events/webhook.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/limits/client_limits.h"
@@ -60,7 +62,12 @@ struct Config : BrokerSettings {
     std::string data;  ///< the folder; "": nothing is stored
     Fsync fsync = Fsync::always;
     std::size_t max_data_bytes = 0;  ///< 0: four fifths of what the disk has for it
+    WebhookSettings webhook;
+    std::optional<bool> presence_feed;  ///< nothing: if the changes are on disk
+    std::size_t event_log_bytes = 0;    ///< unless it is said, more on disk than in memory
     spdlog::level::level_enum log_level = spdlog::level::info;
+
+    bool keeps_presence() const { return presence_feed.value_or(!data.empty()); }
 };
 
 /// A setting that can't be used. The message names the setting and the remedy.

@@ -1,6 +1,7 @@
 #include "server/config_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,7 +17,7 @@ namespace pulsegate {
 
 namespace {
 
-struct Unit {
+struct NamedUnit {
     std::string_view name;
     std::uint64_t factor;
 };
@@ -24,12 +25,12 @@ struct Unit {
 /// A number with one of the units, such as "30s", as a multiple of the smallest unit; nothing if
 /// the text is not that.
 template <std::size_t N>
-std::optional<std::uint64_t> with_unit(std::string_view text, const Unit (&units)[N]) {
+std::optional<std::uint64_t> with_unit(std::string_view text, const NamedUnit (&units)[N]) {
     std::uint64_t number = 0;
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc()) return std::nullopt;
     const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-    for (const Unit& known : units)
+    for (const NamedUnit& known : units)
         if (unit == known.name && number <= UINT64_MAX / known.factor) return number * known.factor;
     return std::nullopt;
 }
@@ -82,7 +83,7 @@ std::string_view cut(std::string_view& rest, std::size_t at, std::size_t separat
 }  // namespace
 
 Millis parse_duration(const std::string& name, const std::string& text, Millis least, Millis most) {
-    static constexpr Unit units[] = {
+    static constexpr NamedUnit units[] = {
         {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
     const auto value = text == "0" ? 0 : with_unit(text, units);
     if (!value)
@@ -96,7 +97,7 @@ Millis parse_duration(const std::string& name, const std::string& text, Millis l
 
 std::size_t parse_size(const std::string& name, const std::string& text, std::size_t least,
                        std::size_t most) {
-    static constexpr Unit units[] = {
+    static constexpr NamedUnit units[] = {
         {"", 1}, {"B", 1}, {"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024 * 1024 * 1024}};
     const auto value = with_unit(text, units);
     if (!value)
@@ -189,13 +190,28 @@ HttpUrl parse_hook_url(const std::string& name, const std::string& text) {
     const auto authority = cut(rest, rest.find_first_of("/?#"), 0);
     // The message does not repeat the URL: there may be a password in it.
     if (authority.find('@') != authority.npos)
-        throw ConfigError(name +
-                          ": the URL names a user; put a token into an auth-hook-token-file");
+        throw ConfigError(
+            fmt::format("{0}: the URL names a user; put a token into a {0}-token-file", name));
     parse_authority(authority, url.host, url.port, fail);
     if (url.port == 0) throw fail("has the port 0; name the port of the hook");
     if (rest.find('#') != rest.npos) throw fail("has a fragment (#), which is never sent");
     url.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
     return url;
+}
+
+EventKinds parse_event_kinds(const std::string& name, const std::string& text) {
+    EventKinds kinds = 0;
+    std::string_view rest = text;
+    do {
+        const auto word = cut(rest, rest.find(','), 1);
+        const auto kind = event_kind(word);
+        if (!kind)
+            throw ConfigError(
+                fmt::format("{}: '{}' is unknown; choose some of {}, separated by commas", name,
+                            word, fmt::join(event_kind_names, ", ")));
+        kinds |= kinds_of(*kind);
+    } while (!rest.empty());
+    return kinds;
 }
 
 spdlog::level::level_enum parse_level(const std::string& name, const std::string& text) {

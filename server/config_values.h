@@ -31,7 +31,11 @@ ListenUrl parse_listen_url(const std::string& text);
 /// An Origin as browsers state it, or `*`.
 std::string parse_origin(const std::string& text);
 
-/// The URL of the auth hook. It is put into HTTP requests as it is, so it must be encoded already.
+/// `presence,login`
+EventKinds parse_event_kinds(const std::string& name, const std::string& text);
+
+/// The URL of the auth hook or the webhook. It is put into HTTP requests as it is, so it must be
+/// encoded already.
 HttpUrl parse_hook_url(const std::string& name, const std::string& text);
 
 /// Are rooms for members only?

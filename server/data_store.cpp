@@ -39,8 +39,8 @@ MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp
 
 DataStore::DataStore(const Settings& settings)
     : is_kept_(!settings.folder.empty()),
-      ledger_(std::make_unique<SqliteLedger>(
-          SqliteLedger::Options{.folder = settings.folder, .fsync = settings.fsync})),
+      ledger_(std::make_unique<SqliteLedger>(SqliteLedger::Options{
+          .folder = settings.folder, .fsync = settings.fsync, .events = settings.events})),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
                                          : usual_share(settings.folder, ledger_->bytes())) {}
 

@@ -31,6 +31,7 @@ public:
         std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
         std::size_t max_bytes = 0;  ///< 0: four fifths of what the disk has for it
+        EventLogSettings events{};
     };
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line

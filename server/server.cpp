@@ -17,6 +17,7 @@
 #include "server/base/log.h"
 #include "server/data_store.h"
 #include "server/http/chat.h"
+#include "server/events/webhook.h"
 #include "server/session/journal.h"
 #include "server/shard.h"
 
@@ -115,8 +116,13 @@ Server::Server(const Config& config) try
                 fmt::format("events: {}; name a file that can be written, or -", error.what()));
         }
     }
+    if (config_.webhook.url) webhook_ = std::make_unique<Webhook>(config_.webhook);
     store_ = std::make_unique<DataStore>(DataStore::Settings{
-        .folder = config_.data, .fsync = config_.fsync, .max_bytes = config_.max_data_bytes});
+        .folder = config_.data,
+        .fsync = config_.fsync,
+        .max_bytes = config_.max_data_bytes,
+        .events = {.max_bytes = config_.event_log_bytes,
+                   .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0}});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(
@@ -212,6 +218,7 @@ void Server::show_chat() {
 void Server::start() {
     for (auto& shard : shards_) threads_.emplace_back([&shard] { shard->run(); });
     admin_->start();
+    if (webhook_) webhook_->start(store_->ledger());
 }
 
 void Server::on_every_shard(const std::function<void(Shard&)>& task) {
@@ -271,6 +278,11 @@ void Server::reload() {
     } catch (const std::exception& error) {
         spdlog::error("users, keys and rules not reloaded: {}", error.what());
     }
+    try {
+        if (webhook_) webhook_->reload();
+    } catch (const std::exception& error) {
+        spdlog::error("webhook's files not reloaded: {}", error.what());
+    }
 }
 
 void Server::stop() {
@@ -285,6 +297,7 @@ void Server::stop() {
     threads_.clear();
     admin_->stop();
     for (auto& shard : shards_) shard->broker().flush_store();
+    if (webhook_) webhook_->stop();
     store_->close();
 }
 

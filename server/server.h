@@ -18,6 +18,7 @@ namespace pulsegate {
 class DataStore;
 class Shard;
 class Tls;
+class Webhook;
 
 /// Owns everything that serves: shards and their threads, admin API, event log, limits and
 /// authentication. Used from the main thread only.
@@ -65,6 +66,7 @@ private:
     AddressLimits address_limits_;
     std::unique_ptr<LineWriter> events_;
     Authenticator authenticator_;
+    std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it
     std::unique_ptr<Admin> admin_;  // outlives the shards: their mailboxes may hold its requests
     std::vector<std::unique_ptr<Shard>> shards_;
     std::unique_ptr<DataStore> store_;  // its thread sends to the shards

@@ -109,6 +109,16 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"shared-subscriptions", "off"},
     {"max-topic-length", "18"},
     {"max-topic-levels", "19"},
+    {"webhook", "https://backend.example/events"},
+    {"webhook-events", "login,presence"},
+    {"webhook-payload", "on"},
+    {"webhook-secret-file", "webhook.secret"},
+    {"webhook-token-file", "webhook.token"},
+    {"webhook-ca-file", "webhook-ca.pem"},
+    {"webhook-batch", "21"},
+    {"webhook-timeout", "22s"},
+    {"presence-feed", "off"},
+    {"event-log-bytes", "23MiB"},
     {"events", "changes.jsonl"},
     {"data", "state"},
     {"fsync", "1s"},
@@ -133,6 +143,19 @@ void check_unusual(const Config& config) {
     CHECK(hook.connections == 20);
     CHECK(hook.ca_file == "ca.pem");
     CHECK(hook.token_file == "token");
+    REQUIRE(config.webhook.url);
+    CHECK(config.webhook.url->authority() == "backend.example");
+    CHECK(config.webhook.url->target == "/events");
+    CHECK(config.webhook.events == (kinds_of(EventKind::login) | kinds_of(EventKind::presence)));
+    CHECK(config.webhook.secret_file == "webhook.secret");
+    CHECK(config.webhook.token_file == "webhook.token");
+    CHECK(config.webhook.ca_file == "webhook-ca.pem");
+    CHECK(config.webhook.batch == 21);
+    CHECK(config.webhook.timeout == 22'000);
+    CHECK(config.webhook_payload);
+    CHECK_FALSE(config.keeps_presence());
+    CHECK(config.recorded_events == config.webhook.events);
+    CHECK(config.event_log_bytes == 23 * 1024 * 1024);
     CHECK(config.data == "state");
     CHECK(config.fsync == Fsync::each_second);
     CHECK(config.max_data_bytes == std::size_t{2} * 1024 * 1024 * 1024);
@@ -355,6 +378,16 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--auth-hook-cache", "2h"}, "auth-hook-cache", "choose 0s to 3600s"},
         {{"--auth-hook-connections", "0"}, "auth-hook-connections", "choose 1 to 1000"},
         {{"--auth-hook=http://h", "--auth-hook-ca=ca.pem"}, "auth-hook-ca", "https://"},
+        {{"--webhook", "backend.example"}, "webhook", "write https://"},
+        {{"--webhook", "http://me:secret@h/"}, "webhook", "webhook-token-file"},
+        {{"--webhook-events", "presence,gossip"}, "webhook-events", "message_waiting"},
+        {{"--webhook-events", ""}, "webhook-events", "login_refused"},
+        {{"--webhook-secret-file", "s"}, "webhook-secret-file", "--webhook"},
+        {{"--webhook-token-file", "t"}, "webhook-token-file", "--webhook"},
+        {{"--webhook=http://h", "--webhook-ca-file=ca"}, "webhook-ca-file", "https://"},
+        {{"--webhook-batch", "0"}, "webhook-batch", "choose 1 to 1000"},
+        {{"--event-log-bytes=9MiB", "--max-data-bytes=16MiB"}, "event-log-bytes", "half"},
+        {{"--event-log-bytes", "1"}, "event-log-bytes", "choose 65536"},
         {{"--tls-cert=a", "--tls-key=b"}, "tls-key", "name one with --listen mqtts://"},
         {{"--tls-min-version=1.3"}, "tls-min-version", "--listen mqtts://"},
         {{"--tls-client-ca=a", "--listen=ws://h"}, "tls-client-ca", "--listen mqtts://"},

@@ -143,6 +143,13 @@ TEST_CASE("the store knows messages, but nothing of who has them stored") {
     check_never("server/store", {"boost/asio", "boost/beast"});
 }
 
+TEST_CASE("who tells backends knows the log of events, but nothing of who writes it") {
+    check_of_ours("server/events",
+                  {"server/base/", "server/auth/secret_file.h", "server/store/", "server/events/"});
+    check_never("server/events", {"sqlite3.h", "server/store/database.h", "boost/beast"});
+    check_only("server/events/event_kind", {});
+}
+
 TEST_CASE("only the store knows SQLite") {
     for (const Include& include : includes_of("server")) {
         CAPTURE(include.by);

@@ -236,9 +236,9 @@ private:
             case 15: return EndOwner{.owner = owner()};
             case 16:
             case 17: return done();
-            case 23: return PutEvent{.kind = static_cast<std::uint8_t>(below(4)), .body = name()};
-            case 24: return PutDeadLetter{{.event = {1 + below(5), 0, name()}, .why = name()}};
-            case 25: return DropDeadLetters{.number = 1 + below(5)};
+            case 25: return PutEvent{.kind = static_cast<std::uint8_t>(below(4)), .body = name()};
+            case 26: return PutDeadLetter{{.event = {1 + below(5), 0, name()}, .why = name()}};
+            case 27: return DropDeadLetters{.number = 1 + below(5)};
             default: return put_message();
         }
     }

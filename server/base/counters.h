@@ -42,6 +42,7 @@ struct Counters {
     std::uint64_t dropped_no_receiver = 0;    ///< nobody subscribes, and it is not retained
     std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained
     std::uint64_t delayed_published = 0;
+    std::uint64_t events_withheld = 0;  ///< from the log of events: peers caused too many
 
     /// How often a client reached the limit, by Limit.
     std::array<std::uint64_t, limits> hits{};

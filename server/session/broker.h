@@ -17,6 +17,7 @@
 #include "server/session/broker_host.h"
 #include "server/session/client_description.h"
 #include "server/session/delayed_publishing.h"
+#include "server/session/event_recorder.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
@@ -170,6 +171,7 @@ private:
 
     Receipts receipts_;  // outlives all that refers to one
     Journal journal_;
+    EventRecorder events_;
     Presence presence_;
     Router router_;
     Retained retained_;

@@ -13,7 +13,7 @@ namespace pulsegate {
 FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
                Presence& presence, Inboxes& inboxes, const Rooms& rooms,
                SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
-               Receipts& receipts, Counters& counters, BrokerHost& host)
+               EventRecorder& events, Receipts& receipts, Counters& counters, BrokerHost& host)
     : settings_(settings),
       place_(place),
       router_(router),
@@ -25,6 +25,7 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router,
       replay_(replay),
       sender_(sender),
       journal_(journal),
+      events_(events),
       receipts_(receipts),
       counters_(counters),
       host_(host) {}
@@ -124,6 +125,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         deliver(recipient, delivery, encoder, debts, now);
     };
     if (!visit_recipients(*message, publisher, owner, now, visit)) debts.count(Fate::dropped);
+    tell_of_away(*message, owner, debts, now);
     if (later.empty() && !unfinished()) return fan_out_to_groups(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt());
@@ -218,6 +220,30 @@ void FanOut::visit_devices(User& user, const Message& message, const Session* ex
         if (!served && &session != except)
             visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
     }
+}
+
+/// Backends are told of messages that wait for a user of whom no device is connected.
+void FanOut::tell_of_away(const Message& message, const std::optional<std::string>& owner,
+                          DebtSource& debts, Millis now) {
+    if (!events_.wants(EventKind::message_waiting) || message.qos == QoS::at_most_once) return;
+    if (owner) return tell_if_away(message, *owner, debts, now);
+    const Rooms::Members* const members = rooms_.members(message.topic);
+    if (!members) return;
+    for (const std::string& name : *members) tell_if_away(message, name, debts, now);
+}
+
+/// The user's home does it for all shards.
+void FanOut::tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
+                          Millis now) {
+    const User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
+    if (!user || user->online() || user->devices.empty()) return;
+    std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
+    for (const Device& device : user->devices) {
+        ++visited_;
+        const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
+        if (outbox) waiting = std::max(waiting, outbox->queued() + outbox->interrupted());
+    }
+    events_.message_waiting(message, owner, waiting, debts.debt(), now);
 }
 
 /// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.

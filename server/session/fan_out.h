@@ -8,6 +8,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/broker_host.h"
+#include "server/session/event_recorder.h"
 #include "server/session/inboxes.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
@@ -27,8 +28,8 @@ class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
            Presence& presence, Inboxes& inboxes, const Rooms& rooms, SharedSubscriptions& shared,
-           Replay& replay, PacketSender& sender, Journal& journal, Receipts& receipts,
-           Counters& counters, BrokerHost& host);
+           Replay& replay, PacketSender& sender, Journal& journal, EventRecorder& events,
+           Receipts& receipts, Counters& counters, BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it
@@ -80,6 +81,10 @@ private:
     void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
+    void tell_of_away(const Message& message, const std::optional<std::string>& owner,
+                      DebtSource& debts, Millis now);
+    void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
+                      Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 
     const BrokerSettings& settings_;
@@ -93,6 +98,7 @@ private:
     Replay& replay_;
     PacketSender& sender_;
     Journal& journal_;
+    EventRecorder& events_;
     Receipts& receipts_;
     Counters& counters_;
     BrokerHost& host_;

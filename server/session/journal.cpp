@@ -84,6 +84,11 @@ void Journal::put(PutDelayed delayed, DebtRef debt) {
     add(std::move(delayed), std::move(debt));
 }
 
+void Journal::put(PutEvent event) {
+    turn_bytes_ += event.body.size();
+    add_lazily(std::move(event));
+}
+
 void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
     constexpr std::size_t bookkeeping = 256;
     turn_bytes_ += bookkeeping + cancel.name.size();
@@ -170,7 +175,9 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
     std::erase_if(done.operations, [](const Operation& operation) {
         const auto* put = std::get_if<PutDelayed>(&operation);
         const auto* cancel = std::get_if<CancelDelayed>(&operation);
-        return (put && !put->is_promised) || (cancel && !cancel->is_promised);
+        const auto* event = std::get_if<PutEvent>(&operation);
+        return (put && !put->is_promised) || (cancel && !cancel->is_promised) ||
+               (event && !event->is_promised);
     });
     refused_.insert(refused_.begin() + static_cast<std::ptrdiff_t>(place),
                     std::move_iterator(done.operations.begin()),

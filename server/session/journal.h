@@ -49,6 +49,8 @@ public:
     void put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now);
     /// Stores a message that is published later. Null: it may be lost.
     void put(PutDelayed delayed, DebtRef debt);
+    /// Appends to the log of events; it may be lost, unless somebody awaits it.
+    void put(PutEvent event);
     /// Cancels one; the host is sent the answer, completed.
     void cancel(CancelDelayed cancel, DelayedCancelled answer);
     /// The owner has got the message, or will never get it. If the message is not stored yet, it is

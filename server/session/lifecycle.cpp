@@ -25,8 +25,9 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
                      Authorizations& authorizations, const MemoryLimits& memory,
                      const Retained& retained, SharedSubscriptions& shared,
                      Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
-                     DelayedPublishing& delayed, PresenceAnnouncer& announcer, PacketSender& sender,
-                     Journal& journal, Receipts& receipts, Counters& counters)
+                     DelayedPublishing& delayed, PresenceAnnouncer& announcer,
+                     EventRecorder& events, PacketSender& sender, Journal& journal,
+                     Receipts& receipts, Counters& counters)
     : settings_(settings),
       place_(place),
       sessions_(sessions),
@@ -42,6 +43,7 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       fan_out_(fan_out),
       delayed_(delayed),
       announcer_(announcer),
+      events_(events),
       sender_(sender),
       journal_(journal),
       receipts_(receipts),
@@ -116,6 +118,7 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     attach(session, link, connect, agreement);
     greet(session, connect, accepting_connack(settings_, connect, agreement, details));
     if (resumed) resume(session, now);
+    events_.login(session, resumed);
     announcer_.arrived(session, takes_over, now);
     inboxes_.lend(user, now);
 }
@@ -130,6 +133,7 @@ void Lifecycle::refuse(Link& link, const Connect& connect, Reason reason, std::s
     ++counters_.logins_refused;
     log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
                 quoted(connect.client_id), quoted(connect.username.value_or("")), why);
+    events_.refused(link, connect, reason, why);
     const Buffer connack =
         refusing_connack(connect.version, reason, told,
                          connect.properties.number(Property::maximum_packet_size).value_or(0));

@@ -12,6 +12,7 @@
 #include "server/session/connect_agreement.h"
 #include "server/session/delayed_publishing.h"
 #include "server/session/ended_sessions.h"
+#include "server/session/event_recorder.h"
 #include "server/session/eviction.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
@@ -36,7 +37,8 @@ public:
               Authorizations& authorizations, const MemoryLimits& memory, const Retained& retained,
               SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
               FanOut& fan_out, DelayedPublishing& delayed, PresenceAnnouncer& announcer,
-              PacketSender& sender, Journal& journal, Receipts& receipts, Counters& counters);
+              EventRecorder& events, PacketSender& sender, Journal& journal, Receipts& receipts,
+              Counters& counters);
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
@@ -114,6 +116,7 @@ private:
     FanOut& fan_out_;
     DelayedPublishing& delayed_;
     PresenceAnnouncer& announcer_;
+    EventRecorder& events_;
     PacketSender& sender_;
     Journal& journal_;
     Receipts& receipts_;

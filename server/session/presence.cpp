@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/utf8.h"
+#include "server/session/recorded_name.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -34,15 +34,6 @@ struct ByPosition {
         return user.position() < position;
     }
 };
-
-/// Bytes of a user's name and of a client id in a recorded change: names of 64 KB would fill a disk
-/// with little effort.
-constexpr std::size_t longest_recorded = 1024;
-
-std::string recorded(std::string_view name) {
-    if (name.size() <= longest_recorded) return std::string(name);
-    return std::string(first_characters(name, longest_recorded)) + "…";
-}
 
 const char* state_name(bool online) { return online ? "online" : "offline"; }
 
@@ -73,7 +64,7 @@ User& Presence::find_or_create(std::string_view name) {
     return *created.release();
 }
 
-void Presence::restore(const PutUser& stored, WallMillis now) {
+bool Presence::restore(const PutUser& stored, WallMillis now) {
     User& user = find_or_create(stored.name);
     const auto cause = static_cast<Cause>(stored.cause);
     const bool was_online = cause == Cause::login || cause == Cause::taken_over;
@@ -82,6 +73,7 @@ void Presence::restore(const PutUser& stored, WallMillis now) {
     user.version = std::max(user.version, stored.version);
     if (was_online) user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
     user.cause = was_online ? Cause::shutdown : cause;
+    return was_online;
 }
 
 /// To sort them once takes a fifth of the time of moving each of a million to its place.
@@ -184,11 +176,11 @@ void Presence::forget(User& user) {
 std::string to_json(const PresenceChange& change) {
     return json::serialize(json::object{
         {"time", rfc3339(change.time)},
-        {"user", recorded(change.user)},
+        {"user", recorded_name(change.user)},
         {"state", state_name(change.online)},
         {"cause", name(change.cause)},
         {"version", change.version},
-        {"client", recorded(change.client)},
+        {"client", recorded_name(change.client)},
         {"silent_ms", change.silent},
     });
 }

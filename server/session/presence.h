@@ -108,9 +108,9 @@ public:
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);
 
-    /// A user of before the restart: whoever was online then is offline since. The users' order is
-    /// that of their changes again when all are restored.
-    void restore(const PutUser& stored, WallMillis now);
+    /// A user of before the restart: whoever was online then is offline since; then it returns
+    /// true. The users' order is that of their changes again when all are restored.
+    bool restore(const PutUser& stored, WallMillis now);
     void finish_restoring();
 
     /// A device has logged in. True if the user is online by that.

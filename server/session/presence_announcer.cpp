@@ -21,13 +21,15 @@ void PresenceAnnouncer::departed(Session& session, Cause cause, Millis last_pack
 
 void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis now) {
     const User& user = session.user;
-    host_.record({.time = wall_now(),
-                  .user = user.name,
-                  .online = user.online(),
-                  .cause = user.cause,
-                  .version = user.version,
-                  .client = session.client,
-                  .silent = silent});
+    const PresenceChange change{.time = wall_now(),
+                                .user = user.name,
+                                .online = user.online(),
+                                .cause = user.cause,
+                                .version = user.version,
+                                .client = session.client,
+                                .silent = silent};
+    host_.record(change);
+    events_.presence(change);
     if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
     if (!is_watched(user)) return;
     if (const auto message = presence_message(user, now, wall_now()))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/session/broker_host.h"
+#include "server/session/event_recorder.h"
 #include "server/session/fan_out.h"
 #include "server/session/presence.h"
 #include "server/session/session.h"
@@ -8,14 +9,19 @@
 
 namespace pulsegate {
 
-/// Announces presence changes to subscribers of `presence/{user}`, to the record of `--events` and
-/// to the store.
+/// Announces presence changes to subscribers of `presence/{user}`, to the record of `--events`, to
+/// the log of events and to the store.
 /// It owns nothing; it belongs to the shard's thread.
 class PresenceAnnouncer {
 public:
     PresenceAnnouncer(ShardPlace place, Presence& presence, FanOut& fan_out, Journal& journal,
-                      BrokerHost& host)
-        : place_(place), presence_(presence), fan_out_(fan_out), journal_(journal), host_(host) {}
+                      EventRecorder& events, BrokerHost& host)
+        : place_(place),
+          presence_(presence),
+          fan_out_(fan_out),
+          journal_(journal),
+          events_(events),
+          host_(host) {}
 
     /// The session's client has logged in; or has been `taken_over` by another connection.
     void arrived(Session& session, bool taken_over, Millis now);
@@ -32,6 +38,7 @@ private:
     Presence& presence_;
     FanOut& fan_out_;
     Journal& journal_;
+    EventRecorder& events_;
     BrokerHost& host_;
 };
 

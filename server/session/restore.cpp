@@ -23,6 +23,22 @@ void Restore::expect(const StoredCounts& counts) {
     subscriptions_.reserve(counts.subscriptions);
 }
 
+/// Backends are told of those who were online when the process died, and only once.
+void Restore::user(const PutUser& stored) {
+    const WallMillis now = wall_now();
+    const bool went_offline = presence_.restore(stored, now);
+    if (!went_offline || !events_.wants(EventKind::presence)) return;
+    const User& user = *presence_.find(stored.name);
+    events_.presence({.time = now,
+                      .user = user.name,
+                      .online = false,
+                      .cause = user.cause,
+                      .version = user.version,
+                      .client = {},
+                      .silent = now - stored.last_seen});
+    journal_.add_lazily(stored_presence(user));
+}
+
 Session* Restore::owner(const PutOwner& stored) {
     if (stored.kind == OwnerKind::share_group) return nullptr;
     if (stored.expiry == 0) {  // ended by the crash

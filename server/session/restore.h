@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "server/session/event_recorder.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
@@ -20,7 +21,7 @@ class Restore {
 public:
     Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Rooms& rooms,
             Retained& retained, Subscriptions& subscriptions, SharedSubscriptions& shared,
-            PacketSender& sender, Journal& journal)
+            PacketSender& sender, Journal& journal, EventRecorder& events)
         : sessions_(sessions),
           presence_(presence),
           inboxes_(inboxes),
@@ -29,10 +30,11 @@ public:
           subscriptions_(subscriptions),
           shared_(shared),
           sender_(sender),
-          journal_(journal) {}
+          journal_(journal),
+          events_(events) {}
 
     void expect(const StoredCounts& counts);
-    void user(const PutUser& stored) { presence_.restore(stored, wall_now()); }
+    void user(const PutUser& stored);
     void member(const PutMember& stored) { rooms_.restore(stored); }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Null if it has ended.
@@ -61,6 +63,7 @@ private:
     SharedSubscriptions& shared_;
     PacketSender& sender_;
     Journal& journal_;
+    EventRecorder& events_;
     boost::unordered_flat_map<std::pair<OwnerId, Stamp>, std::uint16_t> exchanges_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/clock.h"
+#include "server/events/event_kind.h"
 
 namespace pulsegate {
 
@@ -63,6 +64,9 @@ struct BrokerSettings {
     bool shared_subscriptions = true;
     std::size_t max_topic_length = 65'535;
     std::size_t max_topic_levels = 128;
+
+    bool webhook_payload = false;
+    EventKinds recorded_events = 0;  ///< those that somebody reads; not a setting
 
     /// Whom a message is delivered to in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;

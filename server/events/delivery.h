@@ -1,0 +1,90 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "server/base/clock.h"
+
+namespace pulsegate {
+
+/// What an HTTP status says of a batch of events.
+enum class Verdict : std::uint8_t {
+    delivered,
+    refused,  ///< because of what is in it: it would be refused again
+    later,    ///< because of anything else
+};
+
+inline Verdict verdict_on(unsigned status) {
+    if (status >= 200 && status < 300) return Verdict::delivered;
+    switch (status) {
+        // These say that the URL or the token is wrong, or that it is too early. No event is worse
+        // than another then.
+        case 401:
+        case 403:
+        case 404:
+        case 405:
+        case 407:
+        case 408:
+        case 410:
+        case 421:
+        case 425:
+        case 426:
+        case 429: return Verdict::later;
+        default: return status >= 400 && status < 500 ? Verdict::refused : Verdict::later;
+    }
+}
+
+/// How many events the next request should have. When a batch is refused, the one to blame is
+/// searched by halves; all before it are delivered on the way, in their order. It has no clock and
+/// knows no events.
+class BatchSize {
+public:
+    explicit BatchSize(std::size_t most) : most_(most) {}
+
+    std::size_t next() const {
+        return suspects_ == 0 ? most_ : std::max<std::size_t>(suspects_ / 2, 1);
+    }
+
+    /// The first `count` events are delivered.
+    void delivered(std::size_t count) { suspects_ -= std::min(count, suspects_); }
+
+    /// A request with `count` events is refused. True: it was the one to blame, and is to be left
+    /// out.
+    [[nodiscard]] bool refused(std::size_t count) {
+        suspects_ = count == 1 ? 0 : count;
+        return count == 1;
+    }
+
+private:
+    const std::size_t most_;
+    std::size_t suspects_ = 0;  ///< among the next so many events there is one to blame
+};
+
+/// How long to wait before the next attempt: twice as long after each failure, up to a minute, and
+/// less by chance up to a half, so that gateways that failed together don't come back together.
+class Backoff {
+public:
+    static constexpr Millis first = 500;
+    static constexpr Millis longest = 60'000;
+
+    /// What the backend asks for, if that is longer; it may ask for an hour. `chance` is a random
+    /// number.
+    Millis failed(std::optional<std::chrono::seconds> retry_after, std::uint32_t chance) {
+        constexpr Millis longest_asked = 3'600'000;
+        const Millis half = next_ / 2;
+        const Millis pause = half + static_cast<Millis>(chance) % (half + 1);
+        next_ = std::min(2 * next_, longest);
+        if (!retry_after) return pause;
+        return std::max(pause, std::min<Millis>(retry_after->count() * 1000, longest_asked));
+    }
+
+    void succeeded() { next_ = first; }
+
+private:
+    Millis next_ = first;
+};
+
+}  // namespace pulsegate

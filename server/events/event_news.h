@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace pulsegate {
+
+/// Wakes the coroutines of one thread when the log of events has news. They look themselves whether
+/// it is theirs, before they wait: what is told in between is not missed, for it comes by the
+/// thread's queue.
+class EventNews {
+public:
+    using Time = boost::asio::steady_timer::time_point;
+
+    explicit EventNews(boost::asio::io_context& io) : io_(io) {}
+
+    /// From any thread.
+    void tell() {
+        if (told_.exchange(true)) return;  // and they are not awake yet
+        boost::asio::post(io_, [this] {
+            told_ = false;
+            for (auto* timer : *waiting_) timer->cancel();
+        });
+    }
+
+    /// Until there are news, or until the deadline.
+    boost::asio::awaitable<void> wait(Time deadline = Time::max()) {
+        boost::asio::steady_timer timer(io_, deadline);
+        const Place place(waiting_, timer);
+        boost::system::error_code cancelled;
+        co_await timer.async_wait(
+            boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
+    }
+
+private:
+    using Waiting = std::set<boost::asio::steady_timer*>;
+
+    class Place {
+    public:
+        Place(std::shared_ptr<Waiting> waiting, boost::asio::steady_timer& timer)
+            : waiting_(std::move(waiting)), timer_(timer) {
+            waiting_->insert(&timer_);
+        }
+        ~Place() { waiting_->erase(&timer_); }
+        Place(const Place&) = delete;
+        Place& operator=(const Place&) = delete;
+
+    private:
+        const std::shared_ptr<Waiting> waiting_;
+        boost::asio::steady_timer& timer_;
+    };
+
+    boost::asio::io_context& io_;
+    /// Shared: coroutines that still wait at the end are destroyed by `io`, after this.
+    const std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+    std::atomic<bool> told_{false};
+};
+
+}  // namespace pulsegate

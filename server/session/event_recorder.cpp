@@ -1,0 +1,108 @@
+#include "server/session/event_recorder.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "protocol/utf8.h"
+#include "server/auth/base64.h"
+#include "server/session/recorded_name.h"
+#include "server/session/sender.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+/// Of one sender's messages within a minute: each is a few hundred bytes on disk, and maybe a push
+/// notification.
+constexpr unsigned most_waiting_a_minute = 600;
+/// A longer payload is no text for a notification.
+constexpr std::size_t longest_told_payload = 4096;
+
+void add_payload(json::object& event, const std::string& payload) {
+    if (payload.size() > longest_told_payload) return;
+    if (valid_utf8(payload))
+        event["payload"] = payload;
+    else
+        event["payload_base64"] = to_base64(payload);
+}
+
+const char* protocol_name(Version version) {
+    switch (version) {
+        case Version::v3_1: return "3.1";
+        case Version::v3_1_1: return "3.1.1";
+        case Version::v5_0: break;
+    }
+    return "5.0";
+}
+
+}  // namespace
+
+void EventRecorder::add(EventKind kind, std::string body, bool is_promised) {
+    journal_.put({.kind = static_cast<std::uint8_t>(kind),
+                  .body = std::move(body),
+                  .is_promised = is_promised});
+}
+
+void EventRecorder::presence(const PresenceChange& change) {
+    if (wants(EventKind::presence)) add(EventKind::presence, to_json(change), true);
+}
+
+void EventRecorder::login(const Session& session, bool resumed) {
+    if (!wants(EventKind::login)) return;
+    add(EventKind::login, json::serialize(json::object{
+                              {"time", rfc3339(session.since)},
+                              {"user", recorded_name(session.user.name)},
+                              {"client", recorded_name(session.client)},
+                              {"address", session.link->peer()},
+                              {"protocol", protocol_name(session.terms.version)},
+                              {"session_present", resumed},
+                          }));
+}
+
+void EventRecorder::refused(const Link& link, const Connect& connect, Reason reason,
+                            std::string_view why) {
+    if (!wants(EventKind::login_refused)) return;
+    const Millis now = monotonic_now();
+    if (!refusals_.take(now)) {
+        ++counters_.events_withheld;
+        return;
+    }
+    json::object event{
+        {"time", rfc3339(wall_now())},
+        {"user", recorded_name(connect.username.value_or(""))},
+        {"client", recorded_name(connect.client_id)},
+        {"address", link.peer()},
+        {"reason", name(reason)},
+        {"why", why},
+    };
+    if (const auto others = refusals_.suppressed(now)) event["refused_untold"] = others;
+    add(EventKind::login_refused, json::serialize(event));
+}
+
+void EventRecorder::message_waiting(const Message& message, std::string_view to,
+                                    std::size_t waiting, DebtRef debt, Millis now) {
+    const bool gateways_own = message.sender == 0;
+    if (!gateways_own && causers_.add(message.sender, now) > most_waiting_a_minute) {
+        ++counters_.events_withheld;
+        return;
+    }
+    json::object event{
+        {"time", rfc3339(wall_now())},
+        {"to", recorded_name(to)},
+        {"topic", recorded_name(message.topic)},
+        {"qos", static_cast<int>(message.qos)},
+        {"payload_bytes", message.payload.size()},
+        {"waiting", waiting},
+    };
+    const auto from = sender_of(settings_, message);
+    if (!from.empty()) event["from"] = recorded_name(from);
+    if (settings_.webhook_payload) add_payload(event, message.payload);
+    const bool tells_publisher = debt && journal_.is_on();
+    add(EventKind::message_waiting, json::serialize(event), !tells_publisher);
+    journal_.await(tells_publisher ? std::move(debt) : DebtRef());  // a notification is urgent
+}
+
+}  // namespace pulsegate
