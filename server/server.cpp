@@ -16,8 +16,8 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/data_store.h"
-#include "server/http/chat.h"
 #include "server/events/webhook.h"
+#include "server/http/chat.h"
 #include "server/session/journal.h"
 #include "server/shard.h"
 
@@ -132,7 +132,8 @@ Server::Server(const Config& config) try
                 .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_, *store_,
-                                     config_, read_admin_token(config_.admin_token_file));
+                                     webhook_.get(), config_,
+                                     read_admin_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {
         shard->use(tls);

@@ -201,7 +201,7 @@ private:
     }
 
     Operation operation() {
-        switch (below(30)) {
+        switch (below(33)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
             case 2: return PutAbsence{.owner = owner(), .ends = below(1000)};

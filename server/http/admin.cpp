@@ -5,38 +5,43 @@
 #include "server/http/api.h"
 #include "server/http/chat.h"
 #include "server/http/http_server.h"
+#include "server/http/presence_feed.h"
 #include "server/http/shard_questions.h"
 
 namespace pulsegate {
 
 struct Admin::Impl {
     Impl(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-         const Authenticator& authenticator, DataStore& store, const BrokerSettings& settings,
-         std::string token)
+         const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+         const Config& config, std::string token)
         : server({.most_body_bytes = [this](auto& request) { return api.most_body_bytes(request); },
                   .answer = [this](auto& request) { return api.answer(request); }}),
           questions(server.io(), std::move(shards)),
+          feed(server.io(), store, config.keeps_presence()),
           api({.io = server.io(),
                .shards = questions,
                .admission = admission,
                .address_limits = address_limits,
                .authenticator = authenticator,
                .store = store,
-               .settings = settings,
+               .feed = feed,
+               .webhook = webhook,
+               .settings = config,
                .chat = chat},
               std::move(token)) {}
 
     HttpServer server;
     std::optional<ChatGateway> chat;
     const ShardQuestions questions;
+    PresenceFeed feed;
     const Api api;
 };
 
 Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-             const Authenticator& authenticator, DataStore& store, const BrokerSettings& settings,
-             std::string token)
+             const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+             const Config& config, std::string token)
     : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
-                                   store, settings, std::move(token))) {}
+                                   store, webhook, config, std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

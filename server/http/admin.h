@@ -5,28 +5,31 @@
 #include <string>
 #include <vector>
 
+#include "server/config.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
-#include "server/session/settings.h"
 
 namespace pulsegate {
 
 class DataStore;
 class Shard;
 struct ChatGateway;
+class Webhook;
 
-/// The admin API over HTTP: health, metrics, the wheel, users, bans, delayed messages, backups. It
-/// owns its listeners and a thread of its own. It asks the shards through their mailboxes and never
-/// touches their state; the answer is 503 if a shard does not answer in time.
+/// The admin API over HTTP: health, metrics, the wheel, users, their changes, bans, delayed
+/// messages, dead letters, backups. It owns its listeners and a thread of its own. It asks the
+/// shards through their mailboxes and never touches their state; the answer is 503 if a shard does
+/// not answer in time.
 class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// Requests must carry the token as a bearer token, unless it is empty; /healthz needs none.
+    /// `webhook` is null if there is none. Requests must carry the token as a bearer token, unless
+    /// it is empty; /healthz needs none.
     Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-          const Authenticator& authenticator, DataStore& store, const BrokerSettings& settings,
-          std::string token);
+          const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+          const Config& config, std::string token);
     ~Admin();
 
     /// Call it before `start`. Returns the endpoint with its real port. Throws

@@ -12,7 +12,9 @@ class AddressLimits;
 class Admission;
 class Authenticator;
 class DataStore;
+class PresenceFeed;
 class ShardQuestions;
+class Webhook;
 struct BrokerSettings;
 struct ChatGateway;
 
@@ -24,6 +26,8 @@ struct ApiContext {
     AddressLimits& address_limits;
     const Authenticator& authenticator;
     DataStore& store;
+    PresenceFeed& feed;
+    const Webhook* webhook;  ///< null: there is none
     const BrokerSettings& settings;
     const std::optional<ChatGateway>& chat;  ///< of the demo, if there is one
 };

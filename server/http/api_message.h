@@ -1,9 +1,11 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +29,8 @@ struct ApiRequest {
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
+    std::string_view accept{};
+    std::string_view last_event_id{};
 
     /// What the path has for `{name}` in the route, decoded; nothing if the route has no such
     /// segment, or if it is not UTF-8.
@@ -47,6 +51,9 @@ struct ApiReply {
     std::string body{};
     const char* content_type = "application/json";
     std::vector<std::pair<std::string_view, std::string>> fields{};  ///< further ones
+    /// What follows piece by piece, instead of the body, until it returns ""; the connection ends
+    /// then. Empty: nothing.
+    std::function<boost::asio::awaitable<std::string>()> stream{};
 };
 
 inline ApiReply api_reply(const boost::json::object& body) {

@@ -6,8 +6,10 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -94,7 +96,9 @@ ApiRequest api_request(const Request& request) {
             .body = request.body(),
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),
-            .origin = lent(request[http::field::origin])};
+            .origin = lent(request[http::field::origin]),
+            .accept = lent(request[http::field::accept]),
+            .last_event_id = lent(request["Last-Event-ID"])};
 }
 
 Response response_to(const Request& request, ApiReply reply) {
@@ -150,10 +154,30 @@ struct HttpServer::Impl {
         co_return error;
     }
 
-    asio::awaitable<Response> answer(const Request& request) {
+    asio::awaitable<ApiReply> answer(const Request& request) {
         const ApiRequest asked = api_request(request);
-        ApiReply reply = co_await handler.answer(asked);
-        co_return response_to(request, std::move(reply));
+        co_return co_await handler.answer(asked);
+    }
+
+    /// Its length is not known before, so that the end of the connection is its end.
+    asio::awaitable<void> send_stream(Client& client, const Request& request, ApiReply reply) {
+        const auto next = std::move(reply.stream);
+        const Response like = response_to(request, std::move(reply));
+        http::response<http::empty_body> head(like.base());
+        head.content_length(boost::none);
+        head.keep_alive(false);
+        http::response_serializer<http::empty_body> serializer(head);
+        boost::system::error_code error;
+        client.stream.expires_after(client_timeout);
+        co_await http::async_write_header(client.stream, serializer,
+                                          asio::redirect_error(asio::use_awaitable, error));
+        while (!error && request.method() != http::verb::head) {
+            const std::string piece = co_await next();
+            if (piece.empty()) break;
+            client.stream.expires_after(client_timeout);
+            co_await asio::async_write(client.stream, asio::buffer(piece),
+                                       asio::redirect_error(asio::use_awaitable, error));
+        }
     }
 
     asio::awaitable<void> serve(tcp::socket socket, Address address) {
@@ -168,13 +192,14 @@ struct HttpServer::Impl {
             const bool bad = is_bad_request(error);
             if (error && !bad) break;
             client.waits = false;
-            // No conditional expression here: g++ 12 copies the operand of a co_await in one
-            // bytewise.
-            Response response;
-            if (bad)
-                response = refusal_of(parser.get(), error);
-            else
-                response = co_await answer(parser.get());
+            ApiReply reply;
+            if (!bad) reply = co_await answer(parser.get());
+            if (reply.stream) {
+                co_await send_stream(client, parser.get(), std::move(reply));
+                break;
+            }
+            const Response response =
+                bad ? refusal_of(parser.get(), error) : response_to(parser.get(), std::move(reply));
             client.stream.expires_after(client_timeout);
             co_await http::async_write(client.stream, response,
                                        asio::redirect_error(asio::use_awaitable, error));

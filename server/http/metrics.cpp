@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/data_store.h"
+#include "server/events/webhook.h"
 #include "server/http/shard_questions.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
@@ -117,6 +119,50 @@ public:
                   });
     }
 
+    void process_counter(const char* name, const char* help, std::uint64_t value) {
+        ClientMetric metric;
+        metric.counter.value = static_cast<double>(value);
+        family(name, help, MetricType::Counter).metric.push_back(std::move(metric));
+    }
+
+    void event_log(const EventLogState& log) {
+        process_counter("pulsegate_events_total", "Events that were ever in the log of events.",
+                        log.last);
+        process_gauge("pulsegate_event_log_bytes", "Bytes of the events that are kept.",
+                      static_cast<double>(log.bytes));
+        counter("pulsegate_events_withheld_total",
+                "Events that were not written to the log, because peers caused too many.",
+                [](const ShardStatus& shard) { return shard.counters.events_withheld; });
+    }
+
+    void webhook(const WebhookCounters& webhook, const EventLogState& log) {
+        auto& requests = family("pulsegate_webhook_requests_total",
+                                "Requests to the webhook, by result.", MetricType::Counter);
+        const std::pair<const char*, std::uint64_t> results[] = {{"accepted", webhook.accepted},
+                                                                 {"refused", webhook.refused},
+                                                                 {"failed", webhook.failed}};
+        for (const auto& [result, count] : results) {
+            ClientMetric metric;
+            metric.label.push_back({"result", result});
+            metric.counter.value = static_cast<double>(count);
+            requests.metric.push_back(std::move(metric));
+        }
+        process_counter("pulsegate_webhook_events_total", "Events that the webhook has taken.",
+                        webhook.delivered);
+        process_gauge("pulsegate_webhook_events_waiting",
+                      "Events in the log behind the last that the webhook has taken.",
+                      static_cast<double>(log.last - log.delivered));
+        process_counter("pulsegate_webhook_events_lost_total",
+                        "Events that were deleted before the webhook had taken them.", log.lost);
+        process_gauge("pulsegate_webhook_dead_letters", "Events that the webhook refuses.",
+                      static_cast<double>(log.dead_letters));
+        ClientMetric wait;
+        fill_histogram(wait, webhook.wait);
+        family("pulsegate_webhook_seconds", "How long requests to the webhook took.",
+               MetricType::Histogram)
+            .metric.push_back(std::move(wait));
+    }
+
     void auth_hook(const HookCounters& hook) {
         auto& requests =
             family("pulsegate_auth_hook_requests_total",
@@ -196,7 +242,8 @@ private:
 };
 
 std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission& admission,
-                         const std::optional<HookCounters>& hook) {
+                         const std::optional<HookCounters>& hook, const EventLogState& log,
+                         const Webhook* webhook) {
     const auto count = [](std::uint64_t Counters::*member) {
         return [member](const ShardStatus& shard) { return shard.counters.*member; };
     };
@@ -312,6 +359,8 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
         "Connections left under the limit on open files, or max-connections.",
         static_cast<double>(admission.capacity()) - static_cast<double>(admission.open()));
     if (hook) families.auth_hook(*hook);
+    families.event_log(log);
+    if (webhook) families.webhook(webhook->counters(), log);
     return families.text();
 }
 
@@ -321,7 +370,8 @@ boost::asio::awaitable<ApiReply> show_metrics(const ApiContext& api, const ApiRe
     const auto shards = co_await api.shards.status();
     if (!shards) co_return shard_unavailable();
     co_return ApiReply{
-        .body = metrics_text(*shards, api.admission, api.authenticator.hook_counters()),
+        .body = metrics_text(*shards, api.admission, api.authenticator.hook_counters(),
+                             api.store.ledger().events(), api.webhook),
         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 

@@ -7,11 +7,13 @@
 #include "server/http/bans.h"
 #include "server/http/chat.h"
 #include "server/http/clients.h"
+#include "server/http/dead_letters.h"
 #include "server/http/delayed.h"
 #include "server/http/health.h"
 #include "server/http/metrics.h"
 #include "server/http/openapi.h"
 #include "server/http/path_pattern.h"
+#include "server/http/presence_feed.h"
 #include "server/http/publish.h"
 #include "server/http/retained.h"
 #include "server/http/revocation.h"
@@ -55,6 +57,10 @@ constexpr Route routes[] = {
      .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
     {.path = "/api/v1/bans",
      .methods = {{verb::get, show_bans}, {verb::put, set_ban}, {verb::delete_, lift_ban}}},
+    {.path = "/api/v1/presence/changes", .methods = {{verb::get, show_presence_changes}}},
+    {.path = "/api/v1/webhooks/dead",
+     .methods = {{verb::get, list_dead_letters}, {verb::delete_, drop_dead_letters}}},
+    {.path = "/api/v1/webhooks/dead/replay", .methods = {{verb::post, replay_dead_letters}}},
     {.path = "/api/v1/clients",
      .methods = {{verb::get, show_clients}, {verb::delete_, evict_clients}}},
     {.path = "/api/v1/retained",

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Gateway
+from gateway import Gateway, free_port
 
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
@@ -16,7 +16,9 @@ class OpenApiTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.gateway = self.enterContext(Gateway("--data", self.folder / "data"))
+        backend = f"http://127.0.0.1:{free_port()}/"  # nobody is there
+        self.gateway = self.enterContext(Gateway("--data", self.folder / "data", "--presence-feed", "on",
+                                                 "--webhook", backend))
         self.document = self.gateway.ask("GET", "/api/v1/openapi.json")[1]
 
     def resolved(self, schema):
@@ -63,6 +65,8 @@ class OpenApiTest(unittest.TestCase):
         _, said = self.gateway.ask("POST", "/api/v1/delayed", later)
         number = said["delayed"][0]["id"]
         backup = {"file": str(self.folder / "backup.db")}
+        cursor = self.gateway.ask("GET", "/api/v1/presence/changes")[1]["cursor"]
+        log = cursor.partition("-")[0]
         asked = set()
         for method, target, body, expected in (
                 ("GET", "/healthz", None, 200),
@@ -107,6 +111,17 @@ class OpenApiTest(unittest.TestCase):
                 ("DELETE", "/api/v1/rooms/lobby/members", None, 404),
                 ("PUT", "/api/v1/bans?user=eve&client=phone&reason=x&seconds=9", None, 200),
                 ("PUT", "/api/v1/bans?client=phone", None, 400),
+                ("GET", "/api/v1/presence/changes", None, 200),
+                ("GET", f"/api/v1/presence/changes?after={log}-0", None, 200),
+                ("GET", "/api/v1/presence/changes?after=x", None, 400),
+                ("GET", "/api/v1/presence/changes?after=1-1", None, 410),
+                ("GET", "/api/v1/webhooks/dead", None, 200),
+                ("GET", "/api/v1/webhooks/dead?after=x", None, 400),
+                ("POST", "/api/v1/webhooks/dead/replay", None, 200),
+                ("POST", f"/api/v1/webhooks/dead/replay?id={log}-77", None, 404),
+                ("DELETE", "/api/v1/webhooks/dead?all=true", None, 200),
+                ("DELETE", "/api/v1/webhooks/dead", None, 400),
+                ("DELETE", f"/api/v1/webhooks/dead?id={log}-77", None, 404),
                 ("GET", "/api/v1/bans", None, 200),
                 ("DELETE", "/api/v1/bans?user=eve&client=phone", None, 200),
                 ("DELETE", "/api/v1/bans", None, 400),

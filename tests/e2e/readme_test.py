@@ -134,6 +134,7 @@ class Play:
         self.stop()
         arguments = shlex.split(command.replace("\\\n", " "))[1:]
         told = " ".join(arguments + [self.files[file] for file in arguments if file in self.files])
+        told = re.sub(r"--webhook \S+", "", told)  # no listener
         listeners = URL.findall(told)
         # What the gateway does by itself for a kind of listener that nobody names.
         if not re.search(r"\b(mqtt|ws)s?://", told):
@@ -292,7 +293,7 @@ class NamesTest(unittest.TestCase):
             self.assertRegex(known, rf"{option}\b")
 
     def test_metrics_are_called_so(self):
-        with Gateway("--auth-hook", "http://127.0.0.1:9") as gateway:
+        with Gateway("--auth-hook", "http://127.0.0.1:9", "--webhook", "http://127.0.0.1:9") as gateway:
             known = gateway.get("/metrics")[1]
         for document in DOCUMENTS:
             for metric in re.findall(r"\bpulsegate_[a-z_]+", document.read_text()):

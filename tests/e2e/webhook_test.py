@@ -1,0 +1,402 @@
+"""Backends are told of what happens: at least once and in order, whatever dies meanwhile, and nobody waits for them."""
+
+import base64
+import hashlib
+import hmac
+import json
+import signal
+import ssl
+import tempfile
+import threading
+import time
+import unittest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from certificates import Certificates
+from gateway import Client, Gateway, connect_packet, free_port, wait_until
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+class Receiver:
+    """A backend that answers with the status `answer(events)`. `batches` are those that it has taken."""
+
+    def __init__(self, answer=lambda events: 200, port=0, fields=None, tls=None):
+        self.answer = answer
+        self.requests, self.batches = [], []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                batch = json.loads(body)
+                receiver.requests.append((dict(self.headers), body))
+                status = receiver.answer(batch["events"])
+                if status == 200:
+                    receiver.batches.append(batch)
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                for name, value in (fields or {}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+            def handle_one_request(self):
+                try:
+                    super().handle_one_request()
+                except OSError:
+                    self.close_connection = True  # the gateway lost its patience
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+            def handle_error(self, request, client_address):
+                pass  # a handshake that failed
+
+        self.server = Server(("127.0.0.1", port), Handler)
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/events"
+        threading.Thread(target=lambda: self.server.serve_forever(0.01), daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def events(self):
+        return [event for batch in list(self.batches) for event in batch["events"]]
+
+    def of(self, kind, **fields):
+        return [event for event in self.events if event["type"] == kind and
+                all(event.get(key) == value for key, value in fields.items())]
+
+    def wait_for(self, kind, count=1, timeout=10, **fields):
+        wait_until(lambda: len(self.of(kind, **fields)) >= count, timeout, f"{count} x {kind} {fields}")
+        return self.of(kind, **fields)
+
+
+class WebhookTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)
+
+    def file(self, name, content):
+        path = self.path / name
+        path.write_text(content)
+        path.chmod(0o600)
+        return path
+
+    def gateway(self, receiver, *arguments):
+        return Gateway("--shards", "2", "--data", self.path / "data", "--webhook", receiver.url, *arguments)
+
+    def test_a_backend_is_told_of_presence_logins_refusals_and_messages_for_who_is_away(self):
+        with Receiver() as receiver, self.gateway(receiver, "--webhook-payload", "on") as gateway:
+            ann = gateway.connect("ann-phone", username="ann")
+            login = receiver.wait_for("login", user="ann")[0]
+            self.assertEqual((login["client"], login["protocol"], login["session_present"]),
+                             ("ann-phone", "3.1.1", False))
+            self.assertRegex(login["address"], r"^127\.0\.0\.1:\d+$")
+            online = receiver.wait_for("presence", user="ann")[0]
+            self.assertEqual((online["state"], online["cause"], online["client"]), ("online", "login", "ann-phone"))
+            ann.publish("inbox/bob", b"are you there?", qos=1)
+            self.assertEqual(ann.receive()[0], 0x40)
+            waiting = receiver.wait_for("message_waiting")[0]
+            self.assertEqual((waiting["to"], waiting["from"], waiting["topic"], waiting["payload"]),
+                             ("bob", "ann", "inbox/bob", "are you there?"))
+            self.assertEqual((waiting["waiting"], waiting["qos"]), (1, 1))
+            ann.publish("inbox/bob", b"\xff\x00", qos=1)
+            self.assertEqual(ann.receive()[0], 0x40)
+            second = receiver.wait_for("message_waiting", 2)[1]
+            self.assertEqual((base64.b64decode(second["payload_base64"]), second["waiting"]), (b"\xff\x00", 2))
+            ann.disconnect()
+            offline = receiver.wait_for("presence", user="ann", state="offline")[0]
+            self.assertGreater(offline["version"], online["version"])
+            ids = [event["id"] for event in receiver.events]
+            self.assertTrue(len(ids) == len(set(ids)), "an id came twice")
+            self.assertTrue(not any(batch["repeat"] for batch in receiver.batches), "nothing was repeated")
+
+    def test_a_refused_login_is_told_with_its_reason_and_a_flood_is_bounded(self):
+        with Receiver() as receiver, self.gateway(receiver, "--max-connections-per-user", "1") as gateway:
+            gateway.connect("one", username="ann")
+            for i in range(200):
+                with Client(gateway.port) as client:
+                    client.send(connect_packet(f"other-{i}", username="ann"))
+                    self.assertEqual(client.receive()[0], 0x20)
+            refused = receiver.wait_for("login_refused", user="ann")[0]
+            self.assertEqual((refused["reason"], refused["client"]), ("quota exceeded", "other-0"))
+            self.assertIn("max-connections-per-user", refused["why"])
+            told = len(receiver.of("login_refused"))
+            self.assertLess(told, 150)
+            wait_until(lambda: gateway.metric("pulsegate_events_withheld_total") > 50)
+
+    def test_nobody_is_told_of_messages_for_who_is_here_or_of_qos_0(self):
+        with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:
+            ann = gateway.connect("ann")
+            bob = gateway.connect("bob")
+            ann.publish("inbox/bob", b"here", qos=1)
+            self.assertEqual(bob.receive_publish(), ("inbox/bob", b"here"))
+            ann.receive()
+            ann.publish("inbox/carl", b"qos 0")
+            ann.publish("inbox/carl", b"qos 1", qos=1)
+            ann.receive()
+            events = receiver.wait_for("message_waiting")
+            self.assertEqual([event["to"] for event in events], ["carl"])
+            self.assertNotIn("payload", events[0])
+            self.assertEqual(len(receiver.events), 1)
+
+    def test_a_user_whose_sessions_wait_is_away_too(self):
+        with Receiver() as receiver, self.gateway(receiver) as gateway:
+            bob = gateway.connect("bob-phone", username="bob", clean=False)
+            bob.disconnect()
+            wait_until(lambda: gateway.get_json("/api/v1/users/bob")[1]["state"] == "offline")
+            status, _ = gateway.ask("POST", "/api/v1/publish", {"topic": "inbox/bob", "payload": "hi", "qos": 1})
+            self.assertEqual(status, 200)
+            waiting = receiver.wait_for("message_waiting", to="bob")[0]
+            self.assertEqual(waiting["payload_bytes"], 2)
+
+    def test_requests_are_signed_and_carry_the_token(self):
+        with Receiver() as receiver, \
+                self.gateway(receiver, "--webhook-secret-file", self.file("secret", SECRET + "\n"),
+                             "--webhook-token-file", self.file("token", "letmein\n")) as gateway:
+            gateway.connect("ann")
+            receiver.wait_for("presence")
+            headers, body = receiver.requests[0]
+            parts = dict(part.split("=") for part in headers["Pulsegate-Signature"].split(","))
+            signed = hmac.new(SECRET.encode(), parts["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
+            self.assertEqual(parts["v1"], signed)
+            self.assertLess(abs(time.time() - int(parts["t"])), 5)
+            self.assertEqual(headers["Authorization"], "Bearer letmein")
+            self.assertEqual(headers["Content-Type"], "application/json")
+
+    def test_secret_and_token_are_read_again_at_sighup_unless_they_are_wrong(self):
+        with Receiver() as receiver:
+            secret, token = self.file("secret", SECRET + "\n"), self.file("token", "old\n")
+            with self.gateway(receiver, "--webhook-secret-file", secret, "--webhook-token-file", token) as gateway:
+                self.file("token", "new\n")
+                gateway.process.send_signal(signal.SIGHUP)
+                gateway.wait_for_log("SIGHUP: reloading")
+                time.sleep(0.3)
+                gateway.connect("ann")
+                receiver.wait_for("presence", user="ann")
+                self.assertEqual(receiver.requests[-1][0]["Authorization"], "Bearer new")
+                self.file("secret", "short\n")
+                gateway.process.send_signal(signal.SIGHUP)
+                gateway.wait_for_log("webhook's files not reloaded: webhook-secret-file")
+                gateway.connect("bob")
+                receiver.wait_for("presence", user="bob")
+
+    def test_a_backend_with_tls_must_show_a_certificate_of_the_named_authority(self):
+        authority = Certificates()
+        with Receiver(tls=authority.issue("backend")) as receiver:
+            with self.gateway(receiver, "--webhook-ca-file", authority.ca) as gateway:
+                gateway.connect("ann")
+                receiver.wait_for("presence", user="ann")
+            with self.gateway(receiver) as gateway:
+                gateway.connect("bob")
+                gateway.wait_for_log("webhook: .*TLS: ")
+                self.assertFalse(receiver.of("presence", user="bob"))
+
+    def test_a_slow_backend_slows_nobody(self):
+        def answer_late(events):
+            time.sleep(5)
+            return 200
+        with Receiver(answer_late) as receiver, self.gateway(receiver) as gateway:
+            ann, bob = gateway.connect("ann"), gateway.connect("bob")
+            worst = 0
+            for i in range(300):
+                began = time.monotonic()
+                ann.publish("inbox/bob", b"x", qos=1)
+                bob.receive_publish()
+                ann.receive()
+                worst = max(worst, time.monotonic() - began)
+                with Client(gateway.port) as other:
+                    other.login(f"other-{i % 50}")
+                time.sleep(0.01)
+            self.assertTrue(receiver.requests, "nothing was sent")
+            self.assertLess(worst, 1)
+            self.assertGreater(gateway.metric("pulsegate_webhook_events_waiting"), 100)
+
+    def test_nothing_is_lost_while_the_backend_is_down_and_the_gateway_is_killed(self):
+        port = free_port()
+        receiver = Receiver(port=port)
+        url = receiver.url
+        receiver.__exit__()
+        arguments = ["--shards", "2", "--data", self.path / "data", "--webhook", url]
+        sent = {}
+        gateway = Gateway(*arguments).start()
+        for user in ("ann", "bob", "carl"):
+            gateway.connect(f"{user}-phone", username=user)
+        dora = gateway.connect("dora")
+        for i in range(60):
+            to = f"away-{i % 3}"
+            dora.publish(f"inbox/{to}", str(i).encode(), qos=1, packet_id=i + 1)
+            self.assertEqual(dora.receive()[0], 0x40)  # PUBACK: the event is stored, too
+            sent.setdefault(to, []).append(i // 3 + 1)
+        wait_until(lambda: gateway.metric("pulsegate_webhook_requests_total", result="failed") > 0)
+        gateway.kill()
+        gateway.folder.cleanup()
+        with Receiver(port=port) as receiver:
+            with Gateway(*arguments) as gateway:
+                receiver.wait_for("message_waiting", 60, timeout=30)
+                for user in ("ann", "bob", "carl", "dora"):
+                    receiver.wait_for("presence", user=user, state="offline", cause="shutdown")
+                    versions = [event["version"] for event in receiver.of("presence", user=user)]
+                    self.assertTrue(versions == sorted(versions), f"{user}: {versions}")
+                for to, counts in sent.items():
+                    told = [event["waiting"] for event in receiver.of("message_waiting", to=to)]
+                    self.assertTrue(told == counts, f"{to}: {told}")
+                self.assertTrue(receiver.batches[0]["repeat"], "the first batch may be a repetition")
+                wait_until(lambda: gateway.metric("pulsegate_webhook_events_waiting") == 0)
+            with Gateway(*arguments) as gateway:
+                gateway.connect("eve")
+                receiver.wait_for("presence", user="eve")
+                self.assertEqual(len(receiver.of("presence", user="ann", state="offline")), 1)
+
+    def test_a_killed_gateway_repeats_what_it_is_not_sure_of_and_marks_it(self):
+        with Receiver() as receiver:
+            arguments = ["--shards", "2", "--data", self.path / "data", "--webhook", receiver.url]
+            seen = []
+            for round in range(4):
+                gateway = Gateway(*arguments).start()
+                for i in range(20):
+                    gateway.connect(f"user-{round}-{i}").publish("inbox/away", b"x", qos=1)
+                time.sleep(0.05 * round)
+                gateway.kill()
+                gateway.folder.cleanup()
+            with Gateway(*arguments) as gateway:
+                gateway.connect("last")
+                receiver.wait_for("presence", user="last", timeout=30)
+            for batch in receiver.batches:
+                repeated = [event["id"] for event in batch["events"] if event["id"] in seen]
+                self.assertTrue(not repeated or batch["repeat"], f"not marked: {repeated[:3]}")
+                seen += [event["id"] for event in batch["events"]]
+            numbers = {int(id.split("-")[1]) for id in seen}
+            self.assertTrue(numbers == set(range(1, max(numbers) + 1)), "numbers are missing")
+
+    def test_what_the_backend_refuses_becomes_a_dead_letter_that_can_be_replayed(self):
+        poison = threading.Event()
+        poison.set()
+
+        def refuse_mallory(events):
+            time.sleep(0.02)
+            return 422 if poison.is_set() and any(event["user"] == "mallory" for event in events) else 200
+
+        with Receiver(refuse_mallory) as receiver, \
+                self.gateway(receiver, "--webhook-events", "presence") as gateway:
+            for user in ["a", "b", "c", "mallory", "d", "e", "f", "g"]:
+                gateway.connect(user)
+            receiver.wait_for("presence", 7)
+            dead = wait_until(lambda: gateway.get_json("/api/v1/webhooks/dead")[1]["dead"])
+            self.assertEqual(len(dead), 1)
+            self.assertEqual((dead[0]["event"]["user"], dead[0]["why"]), ("mallory", "status 422"))
+            self.assertEqual(gateway.metric("pulsegate_webhook_dead_letters"), 1)
+            users = [event["user"] for event in receiver.events]
+            self.assertNotIn("mallory", users)
+
+            id = dead[0]["id"]
+            self.assertEqual(gateway.ask("POST", f"/api/v1/webhooks/dead/replay?id={id}"), (200, {"to_replay": 1}))
+            refusals = gateway.metric("pulsegate_webhook_requests_total", result="refused")
+            wait_until(lambda: gateway.metric("pulsegate_webhook_requests_total", result="refused") >= refusals)
+            wait_until(lambda: not gateway.get_json("/api/v1/webhooks/dead")[1]["dead"][0]["to_replay"])
+            poison.clear()
+            self.assertEqual(gateway.ask("POST", "/api/v1/webhooks/dead/replay"), (200, {"to_replay": 1}))
+            replayed = receiver.wait_for("presence", user="mallory")[0]
+            self.assertEqual(replayed["id"], id)
+            self.assertTrue(receiver.batches[-1]["repeat"])
+            wait_until(lambda: gateway.get_json("/api/v1/webhooks/dead")[1]["total"] == 0)
+
+    def test_dead_letters_are_dropped_one_by_one_or_all(self):
+        with Receiver(lambda events: 400) as receiver, \
+                self.gateway(receiver, "--webhook-events", "presence") as gateway:
+            for user in "abcd":
+                gateway.connect(user)
+            wait_until(lambda: gateway.get_json("/api/v1/webhooks/dead")[1]["total"] == 4)
+            ids = [letter["id"] for letter in gateway.get_json("/api/v1/webhooks/dead")[1]["dead"]]
+            self.assertEqual([letter["id"] for letter in
+                              gateway.get_json(f"/api/v1/webhooks/dead?after={ids[1]}")[1]["dead"]], ids[2:])
+            self.assertEqual(gateway.ask("DELETE", f"/api/v1/webhooks/dead?id={ids[0]}"), (200, {"dropped": 1}))
+            self.assertEqual(gateway.ask("DELETE", f"/api/v1/webhooks/dead?id={ids[0]}")[0], 404)
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/webhooks/dead")[0], 400)
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/webhooks/dead?id=nonsense")[0], 400)
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/webhooks/dead?all=true"), (200, {"dropped": 3}))
+
+    def test_a_wrong_url_or_a_busy_backend_makes_no_dead_letters(self):
+        status = [404]
+        with Receiver(lambda events: status[0], fields={"Retry-After": "1"}) as receiver, \
+                self.gateway(receiver) as gateway:
+            gateway.connect("ann")
+            wait_until(lambda: len(receiver.requests) >= 2)
+            status[0] = 429
+            count = len(receiver.requests)
+            wait_until(lambda: len(receiver.requests) > count)
+            status[0] = 200
+            receiver.wait_for("presence", user="ann")
+            self.assertTrue(receiver.batches[0]["repeat"])
+            self.assertEqual(gateway.get_json("/api/v1/webhooks/dead")[1]["total"], 0)
+            self.assertIn("webhook: ", gateway.log)
+
+    def test_a_backend_that_does_not_answer_is_asked_again_after_the_timeout(self):
+        first = threading.Event()
+
+        def hang_once(events):
+            if not first.is_set():
+                first.set()
+                time.sleep(3)
+            return 200
+        with Receiver(hang_once) as receiver, self.gateway(receiver, "--webhook-timeout", "1s") as gateway:
+            gateway.connect("ann")
+            gateway.wait_for_log("no answer within webhook-timeout, 1000 ms")
+            receiver.wait_for("presence", user="ann")
+
+    def test_what_was_deleted_before_the_backend_had_it_is_counted_and_logged(self):
+        port = free_port()
+        with Gateway("--webhook", f"http://127.0.0.1:{port}/", "--event-log-bytes", "65536") as gateway:
+            for _ in range(60):
+                for client in [gateway.connect(f"c{i}", username="ann") for i in range(10)]:
+                    client.disconnect()
+            wait_until(lambda: gateway.metric("pulsegate_webhook_events_lost_total") > 100)
+            self.assertLessEqual(gateway.metric("pulsegate_event_log_bytes"), 65536)
+            gateway.wait_for_log("deleted before the webhook had them")
+
+    def test_a_sender_who_floods_an_inbox_causes_a_bounded_number_of_events(self):
+        with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:
+            ann = gateway.connect("ann")
+            for i in range(1000):
+                ann.publish("inbox/bob", b"x", qos=1, packet_id=i + 1)
+            for _ in range(1000):
+                self.assertEqual(ann.receive()[0], 0x40)
+            receiver.wait_for("message_waiting", 600)
+            self.assertGreater(gateway.metric("pulsegate_events_withheld_total"), 300)
+            eve = gateway.connect("eve")
+            eve.publish("inbox/bob", b"y", qos=1)
+            self.assertGreater(receiver.wait_for("message_waiting", 601)[-1]["waiting"], 1000)
+
+    def test_mistakes_in_the_settings_are_named(self):
+        for arguments, words in ((["--webhook", "nonsense"], "webhook: "),
+                                 (["--webhook-secret-file", "x"], "name its URL with --webhook"),
+                                 (["--webhook", "http://h/", "--webhook-ca-file", "x"], "https://"),
+                                 (["--webhook", "http://h/", "--webhook-secret-file", self.file("short", "a\n")],
+                                  "16 characters"),
+                                 (["--webhook", "http://h/", "--webhook-events", "presence,gossip"], "gossip")):
+            with self.assertRaises(AssertionError) as failed:
+                Gateway(*arguments).start()
+            self.assertIn(words, str(failed.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
