@@ -130,6 +130,18 @@ class WebhookTest(unittest.TestCase):
             self.assertTrue(len(ids) == len(set(ids)), "an id came twice")
             self.assertTrue(not any(batch["repeat"] for batch in receiver.batches), "nothing was repeated")
 
+    def test_it_is_told_of_each_member_of_a_room_who_is_away(self):
+        with Receiver() as receiver, self.gateway(receiver) as gateway:
+            gateway.ask("POST", "/api/v1/rooms/team/members", {"add": ["ann", "bob", "carl"]})
+            gateway.connect("bob-phone", username="bob")
+            gateway.connect("ann-phone", username="ann").publish("room/team", b"hi", qos=1)
+            told = receiver.wait_for("message_waiting", topic="room/team", to="carl")
+            self.assertEqual([(one["from"], one["waiting"]) for one in told], [("ann", 1)])
+            gateway.ask("POST", "/api/v1/publish", {"inbox": "bob"})
+            gateway.ask("POST", "/api/v1/publish", {"inbox": "dave"})
+            receiver.wait_for("message_waiting", to="dave")
+            self.assertEqual({one["to"] for one in receiver.of("message_waiting")}, {"carl", "dave"})
+
     def test_a_refused_login_is_told_with_its_reason_and_a_flood_is_bounded(self):
         with Receiver() as receiver, self.gateway(receiver, "--max-connections-per-user", "1") as gateway:
             gateway.connect("one", username="ann")
