@@ -4,7 +4,7 @@ import base64
 import unittest
 from urllib.parse import quote
 
-from gateway import Gateway
+from gateway import Gateway, wait_until
 
 
 class ListingTest(unittest.TestCase):
@@ -38,7 +38,8 @@ class ListingTest(unittest.TestCase):
         self.assertEqual(len(self.gateway.ask("GET", "/api/v1/users")[1]["users"]), 100)
         for name in list(names)[:200]:
             clients.pop(name).disconnect()
-        self.assertTrue({user["user"] for user in self.listed("users", "&state=online", 20)} == set(clients), "others")
+        wait_until(lambda: {user["user"] for user in self.listed("users", "&state=online", 20)} == set(clients),
+                   what="only those who stayed")
         self.assertEqual(len(self.listed("users", limit=99)), 250)
 
     def test_who_changes_meanwhile_is_met_at_the_end(self):
@@ -46,6 +47,7 @@ class ListingTest(unittest.TestCase):
         status, first = self.gateway.ask("GET", "/api/v1/users?limit=5")
         gone = first["users"][0]["user"]
         clients[int(gone[1:])].disconnect()
+        wait_until(lambda: self.gateway.get_json(f"/api/v1/users/{gone}")[1]["state"] == "offline", what="offline")
         seen = [user["user"] for user in first["users"]]
         after = first["next"]
         while after:
