@@ -58,6 +58,7 @@ public:
     /// Other lines of the password file are valid now: disconnects the clients that came by one
     /// that no longer is, beginning with some of them.
     void end_invalid_logins() {
+        if (sessions_.connected() == 0) return;  // nor does the shard run yet
         judged_logins_ = PresencePosition{};
         judge_logins();
     }
