@@ -8,6 +8,7 @@
 #include "server/auth/base64.h"
 #include "server/session/recorded_name.h"
 #include "server/session/sender.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -15,8 +16,8 @@ namespace json = boost::json;
 
 namespace {
 
-/// Of one sender's messages within a minute: each is a few hundred bytes on disk, and maybe a push
-/// notification.
+/// Of one sender's messages to inboxes within a minute, and of those to rooms: each is a few
+/// hundred bytes on disk, and maybe a push notification.
 constexpr unsigned most_waiting_a_minute = 600;
 /// A longer payload is no text for a notification.
 constexpr std::size_t longest_told_payload = 4096;
@@ -82,10 +83,20 @@ void EventRecorder::refused(const Link& link, const Connect& connect, Reason rea
     add(EventKind::login_refused, json::serialize(event));
 }
 
+/// A message to a room may have very many receivers, whoever sends it; they must not take what its
+/// sender may cause by messages to friends.
+bool EventRecorder::may_tell(const Message& message, Millis now) {
+    const bool is_for_room = room_of(message.topic).has_value();
+    if (message.sender == 0 && !is_for_room) return true;
+    const std::uint64_t causer = message.sender ^ std::uint64_t{is_for_room};
+    if (causers_.count(causer, now) >= most_waiting_a_minute) return false;
+    causers_.add(causer, now);
+    return true;
+}
+
 void EventRecorder::message_waiting(const Message& message, std::string_view to,
                                     std::size_t waiting, DebtRef debt, Millis now) {
-    const bool gateways_own = message.sender == 0;
-    if (!gateways_own && causers_.add(message.sender, now) > most_waiting_a_minute) {
+    if (!may_tell(message, now)) {
         ++counters_.events_withheld;
         return;
     }

@@ -44,6 +44,7 @@ public:
                          DebtRef debt, Millis now);
 
 private:
+    bool may_tell(const Message& message, Millis now);
     void add(EventKind kind, std::string body, bool is_promised = false);
 
     const BrokerSettings& settings_;
