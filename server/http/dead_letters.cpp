@@ -51,12 +51,17 @@ awaitable<ApiReply> list_letters(const ApiContext& api, const ApiRequest& reques
     const auto ask = [&ledger, after](auto answer) {
         ledger.list_dead_letters(
             after, false, most_letters_listed,
-            [answer](Outcome, std::vector<DeadLetter> found) mutable { answer(std::move(found)); });
+            [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
+                std::optional<std::vector<DeadLetter>> listed;
+                if (outcome == Outcome::committed) listed = std::move(letters);
+                answer(std::move(listed));
+            });
     };
-    const auto found = co_await await_result<std::vector<DeadLetter>>(api.io, ask);
+    const auto found = co_await await_result<std::optional<std::vector<DeadLetter>>>(api.io, ask);
+    if (!found) co_return api_refusal(status::service_unavailable, "the disk is in trouble");
     const EventLogState log = ledger.events();
     json::array letters;
-    for (const DeadLetter& letter : found) letters.push_back(letter_json(log.log, letter));
+    for (const DeadLetter& letter : *found) letters.push_back(letter_json(log.log, letter));
     co_return api_reply({{"dead", std::move(letters)}, {"total", log.dead_letters}});
 }
 

@@ -50,7 +50,7 @@ EventTable::EventTable(Database& database, EventLogSettings settings)
                         "dead_letter)"),
       replay_(database,
               "UPDATE dead_letter SET to_replay = 1"
-              " WHERE to_replay = 0 AND (?1 = 0 OR number = ?1)"),
+              " WHERE (?1 = 0 AND to_replay = 0) OR number = ?1"),
       count_dead_(database, "SELECT count(*), sum(to_replay) FROM dead_letter"),
       list_dead_(database,
                  "SELECT number, kind, failed, to_replay, checksum, why, body FROM dead_letter"
