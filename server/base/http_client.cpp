@@ -125,12 +125,14 @@ struct HttpClient::Exchange {
         co_await http::async_read(stream, buffer, parser,
                                   asio::redirect_error(asio::use_awaitable, exchange.error));
         exchange.begun = parser.got_some();
-        if (exchange.error) co_return exchange;
         auto& answer = parser.get();
-        exchange.reply.status = answer.result_int();
+        if (parser.is_header_done()) {
+            exchange.reply.status = answer.result_int();
+            exchange.reply.retry_after = seconds_in(answer[http::field::retry_after]);
+        }
+        if (exchange.error) co_return exchange;
         const bool interim = exchange.reply.status < 200;  // the answer itself would come later
         exchange.reusable = answer.keep_alive() && buffer.size() == 0 && !interim;
-        exchange.reply.retry_after = seconds_in(answer[http::field::retry_after]);
         exchange.reply.body = std::move(answer.body());
         co_return exchange;
     }
@@ -170,13 +172,13 @@ void HttpClient::use(std::shared_ptr<const HttpCredentials> credentials) {
 }
 
 asio::awaitable<HttpReply> HttpClient::post(Call& call, const std::string& body,
-                                            const Fields& fields) {
+                                            const Fields& fields, bool is_idempotent) {
     const auto with = credentials_;
     const HttpRequest request = request_for(url_, *with, body, fields);
     call.connection_ = take_idle();
     if (call.connection_) {
         auto exchange = co_await Exchange::on(*call.connection_, request, longest_answer_);
-        if (!exchange.was_closed() || call.given_up_)
+        if (!exchange.was_closed() || !is_idempotent || call.given_up_)
             co_return finish(call, std::move(exchange), with);
     }
     call.connection_ = std::make_shared<Connection>(io_);

@@ -23,7 +23,7 @@ namespace pulsegate {
 /// What a company's backend has said to a request.
 struct HttpReply {
     std::string trouble{};  ///< why there is no complete answer; "": there is one
-    unsigned status = 0;
+    unsigned status = 0;    ///< also if the rest of the answer did not come; 0: nothing came
     std::string body{};
     std::optional<std::chrono::seconds> retry_after{};
 };
@@ -40,8 +40,9 @@ std::shared_ptr<boost::asio::ssl::context> read_authorities(std::string_view set
                                                             const std::string& ca_file);
 
 /// Posts JSON to one backend over HTTP/1.1, with or without TLS, and keeps its connections for
-/// further requests. A request is sent once; only if a connection that had been used before turns
-/// out to be closed it is sent again, on a new one. All runs on the thread of `io`.
+/// further requests. A request is sent once; only if it is idempotent, and a connection that had
+/// been used before turns out to be closed, it is sent again, on a new one. All runs on the thread
+/// of `io`.
 class HttpClient {
 public:
     using Fields = std::vector<std::pair<std::string_view, std::string>>;
@@ -69,7 +70,7 @@ public:
 
     /// The header's further `fields` are lent, as is the body.
     boost::asio::awaitable<HttpReply> post(Call& call, const std::string& body,
-                                           const Fields& fields = {});
+                                           const Fields& fields = {}, bool is_idempotent = true);
 
 private:
     using Connection = Call::Connection;

@@ -107,13 +107,14 @@ struct Webhook::Sender {
         read_upto = began.delivered;
         tried_upto = began.last;  // by the process before, perhaps
         for (;;) {
-            if (ledger->events().to_replay > 0) co_await replay_one();
+            const bool replays = ledger->events().to_replay > 0;
+            if (replays && EventNews::Time::clock::now() >= replay_at) co_await replay_one();
             if (!waiting.empty())
                 co_await send_some();
             else if (ledger->events().last > read_upto)
                 co_await read_some();
-            else if (ledger->events().to_replay == 0)
-                co_await news.wait();
+            else
+                co_await news.wait(replays ? replay_at : EventNews::Time::max());
         }
     }
 
@@ -135,7 +136,7 @@ struct Webhook::Sender {
         const auto batch = std::span(waiting).first(count);
         const bool repeat = batch.front().number <= tried_upto;
         tried_upto = std::max(tried_upto, batch.back().number);
-        const Answer answer = co_await send(batch, repeat);
+        const Answer answer = co_await send(batch, repeat, backoff);
         switch (answer.verdict) {
             case Verdict::delivered: co_return delivered(count);
             case Verdict::refused: co_return co_await refused(count, answer.why);
@@ -180,16 +181,21 @@ struct Webhook::Sender {
                                       });
         };
         auto found = co_await await_result<std::vector<DeadLetter>>(io, ask);
-        if (found.empty()) co_return co_await pause(pause_of_log);
+        if (found.empty()) co_return replay_after(pause_of_log);
         DeadLetter& letter = found.front();
-        const Answer answer = co_await send(std::span(&letter.event, 1), true);
-        if (answer.verdict == Verdict::later) co_return co_await pause(answer.pause);
+        const Answer answer = co_await send(std::span(&letter.event, 1), true, replay_backoff);
+        if (answer.verdict == Verdict::later) co_return replay_after(answer.pause);
         std::vector<Operation> operations;
         if (answer.verdict == Verdict::refused)
             operations.emplace_back(PutDeadLetter{{letter.event, wall_now(), answer.why}});
         else
             operations.emplace_back(DropDeadLetters{.number = letter.event.number});
         co_await store(operations);
+    }
+
+    /// New events don't wait for it.
+    void replay_after(Millis time) {
+        replay_at = EventNews::Time::clock::now() + std::chrono::milliseconds(time);
     }
 
     /// Until the disk takes it.
@@ -210,7 +216,7 @@ struct Webhook::Sender {
         Millis pause = 0;  ///< before the next attempt, if that is to be later
     };
 
-    awaitable<Answer> send(std::span<const StoredEvent> events, bool repeat) {
+    awaitable<Answer> send(std::span<const StoredEvent> events, bool repeat, Backoff& attempts) {
         const std::string body = batch_json(log, events, repeat);
         HttpClient::Fields fields;
         if (!secret.empty())
@@ -218,7 +224,7 @@ struct Webhook::Sender {
         const Millis began = monotonic_now();
         const HttpReply reply = co_await post(body, fields);
         Answer answer;
-        if (reply.trouble.empty()) {
+        if (reply.status != 0) {  // whatever came of the body
             answer.verdict = verdict_on(reply.status);
             answer.why = fmt::format("status {}", reply.status);
         } else {
@@ -226,9 +232,9 @@ struct Webhook::Sender {
         }
         count(answer.verdict, events.size(), monotonic_now() - began);
         if (answer.verdict != Verdict::later) {
-            backoff.succeeded();
+            attempts.succeeded();
         } else {
-            answer.pause = backoff.failed(reply.retry_after, static_cast<std::uint32_t>(random()));
+            answer.pause = attempts.failed(reply.retry_after, static_cast<std::uint32_t>(random()));
             log_limited(spdlog::level::warn,
                         "webhook: {}: {}; the next attempt is in {} ms, and {} events wait",
                         client.url().authority(), answer.why, answer.pause,
@@ -246,7 +252,9 @@ struct Webhook::Sender {
             *timed_out = true;
             call->give_up();
         });
-        HttpReply reply = co_await client.post(*call, body, fields);
+        // The backend may have had it, and must be told so when it comes again.
+        constexpr bool is_idempotent = false;
+        HttpReply reply = co_await client.post(*call, body, fields, is_idempotent);
         if (*timed_out && !reply.trouble.empty())
             reply.trouble =
                 fmt::format("no answer within webhook-timeout, {} ms", settings.timeout);
@@ -286,6 +294,8 @@ struct Webhook::Sender {
     EventNumber tried_upto = 0;  ///< the backend may have had the events up to this one
     BatchSize size;
     Backoff backoff;
+    Backoff replay_backoff;
+    EventNews::Time replay_at{};  ///< not before
     std::minstd_rand random{std::random_device{}()};
 
     mutable std::mutex mutex;  ///< of the counters
