@@ -62,7 +62,7 @@ std::vector<Operation> revocation_operations(const std::string& user, std::int64
 awaitable<ApiReply> revoke(const ApiContext& api, const ApiRequest& request) {
     const auto named = request.segment("user");
     if (!named || !valid_user(*named)) throw BadRequest("the path has no name of a user");
-    const std::string user = *named;
+    const std::string& user = *named;
     const std::int64_t before = moment_in(request.body);
     const auto at_home = [user, before](Shard& shard) {
         return shard.revocations().revoke(user, before);

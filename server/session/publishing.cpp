@@ -64,7 +64,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
     acknowledge(session, publish, refusal ? refusal->reason : acceptance(publish, receipt, id), id,
-                std::move(words));
+                words);
 }
 
 /// How the message is answered when it is accepted. If only others may have receivers for it, they
@@ -122,7 +122,7 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     }
     if (publish.qos == QoS::exactly_once && session.state.owner != 0)
         journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
-    acknowledge(session, publish, Reason::success, receipt.close(), std::move(words));
+    acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
 
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
@@ -240,7 +240,7 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
 }
 
 void Publishing::acknowledge(Session& session, const Publish& publish, Reason reason,
-                             ReceiptId receipt, PropertyList words) {
+                             ReceiptId receipt, const PropertyList& words) {
     const bool can_refuse = session.terms.version == Version::v5_0;
     if (publish.qos == QoS::at_least_once) {
         const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};

@@ -58,7 +58,7 @@ private:
     Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id);
     void count_unreached(bool is_retained);
     void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
-                     PropertyList words = {});
+                     const PropertyList& words = {});
 
     const BrokerSettings& settings_;
     const Authorizations& authorizations_;
