@@ -112,6 +112,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
                      const std::optional<std::string>& owner, DebtSource debts, Millis now) {
     PublishEncoder encoder = sender_.encoder(*message, now);
     Delivery delivery{.message = message};
+    const Rooms::Audience audience = rooms_.audience(message->topic);
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
     const auto visit = [&](const Recipient& recipient) {
@@ -124,8 +125,9 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         if (room > 0) --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
-    if (!visit_recipients(*message, publisher, owner, now, visit)) debts.count(Fate::dropped);
-    tell_of_away(*message, owner, debts, now);
+    if (!visit_recipients(*message, publisher, owner, audience, now, visit))
+        debts.count(Fate::dropped);
+    tell_of_away(*message, owner, audience, debts, now);
     if (later.empty() && !unfinished()) return fan_out_to_groups(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt());
@@ -173,14 +175,13 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
 /// for an inbox, and there is no room for one.
 template <class Visit>
 bool FanOut::visit_recipients(const Message& message, const Session* publisher,
-                              const std::optional<std::string>& owner, Millis now, Visit visit) {
+                              const std::optional<std::string>& owner,
+                              const Rooms::Audience& audience, Millis now, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
-    const Rooms::Members* const members = rooms_.members(message.topic);
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
-        if (!rooms_.admits(session.user.name, message.topic)) return;
-        const bool is_member = members && members->contains(session.user.name);
-        const bool is_own = user == &session.user || is_member;
+        if (!audience.admits(session.user.name)) return;
+        const bool is_own = user == &session.user || audience.is_member(session.user.name);
         if (is_own) session.served = true;
         visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),
                         message.retain && match.retain_as_published, match.identifiers});
@@ -188,8 +189,8 @@ bool FanOut::visit_recipients(const Message& message, const Session* publisher,
     const Session* const except = declined ? publisher : nullptr;
     if (owner) return visit_user({*owner, user, message.sender}, message, except, now, visit);
     bool has_room = true;
-    if (!members) return has_room;
-    for (const std::string& name : *members)
+    if (!audience.members()) return has_room;
+    for (const std::string& name : *audience.members())
         has_room &= visit_user({name, presence_.find(name), Inboxes::by_rooms}, message, except,
                                now, visit);
     return has_room;
@@ -224,12 +225,11 @@ void FanOut::visit_devices(User& user, const Message& message, const Session* ex
 
 /// Backends are told of messages that wait for a user of whom no device is connected.
 void FanOut::tell_of_away(const Message& message, const std::optional<std::string>& owner,
-                          DebtSource& debts, Millis now) {
+                          const Rooms::Audience& audience, DebtSource& debts, Millis now) {
     if (!events_.wants(EventKind::message_waiting) || message.qos == QoS::at_most_once) return;
     if (owner) return tell_if_away(message, *owner, debts, now);
-    const Rooms::Members* const members = rooms_.members(message.topic);
-    if (!members) return;
-    for (const std::string& name : *members) tell_if_away(message, name, debts, now);
+    if (!audience.members()) return;
+    for (const std::string& name : *audience.members()) tell_if_away(message, name, debts, now);
 }
 
 /// The user's home does it for all shards.

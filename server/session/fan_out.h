@@ -67,7 +67,8 @@ private:
     void fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now);
     template <class Visit>
     bool visit_recipients(const Message& message, const Session* publisher,
-                          const std::optional<std::string>& owner, Millis now, Visit visit);
+                          const std::optional<std::string>& owner, const Rooms::Audience& audience,
+                          Millis now, Visit visit);
     /// A user whom a message is for, and who is to blame if an inbox is needed.
     struct Addressee {
         const std::string& name;
@@ -82,7 +83,7 @@ private:
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
     void tell_of_away(const Message& message, const std::optional<std::string>& owner,
-                      DebtSource& debts, Millis now);
+                      const Rooms::Audience& audience, DebtSource& debts, Millis now);
     void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                       Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;

@@ -20,12 +20,18 @@ const Rooms::Members* Rooms::members(std::string_view topic) const {
     return found == rooms_.end() ? nullptr : &found->second.members;
 }
 
-bool Rooms::admits(std::string_view user, std::string_view topic) const {
-    if (!settings_.rooms_are_closed) return true;
+Rooms::Audience Rooms::audience(std::string_view topic) const {
+    Audience audience;
     const auto room = room_of(topic);
-    if (!room) return true;
-    const Members* const all = members(*room);
-    return all && all->contains(user);
+    if (!room) return audience;
+    audience.readers_ = members(*room);
+    audience.is_closed_ = settings_.rooms_are_closed;
+    if (*room == topic) audience.members_ = audience.readers_;
+    return audience;
+}
+
+bool Rooms::admits(std::string_view user, std::string_view topic) const {
+    return audience(topic).admits(user);
 }
 
 bool Rooms::may_subscribe(std::string_view user, std::string_view filter) const {

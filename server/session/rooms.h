@@ -40,6 +40,26 @@ public:
     /// on this shard.
     const Members* members(std::string_view topic) const;
 
+    /// Those whom messages to a topic concern, looked up once for all recipients of a message.
+    /// Valid until members change.
+    class Audience {
+    public:
+        /// As `Rooms::members`.
+        const Members* members() const { return members_; }
+        bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
+        /// As `Rooms::admits`.
+        bool admits(std::string_view user) const {
+            return !is_closed_ || (readers_ && readers_->contains(user));
+        }
+
+    private:
+        friend class Rooms;
+        const Members* members_ = nullptr;
+        const Members* readers_ = nullptr;  ///< of the room that the topic is, or is below of
+        bool is_closed_ = false;
+    };
+    Audience audience(std::string_view topic) const;
+
     /// May the user read, or publish to, this topic as far as rooms are concerned?
     bool admits(std::string_view user, std::string_view topic) const;
     /// May the user subscribe to the filter? To one with a wildcard in the place of the room
