@@ -1,19 +1,18 @@
 #include "server/http/clients.h"
 
 #include <boost/json/array.hpp>
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "server/base/await_result.h"
 #include "server/base/log.h"
 #include "server/http/bad_request.h"
 #include "server/http/eviction_steps.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
+#include "server/http/stored.h"
 #include "server/session/client_description.h"
 
 namespace pulsegate {
@@ -84,17 +83,6 @@ awaitable<ApiReply> show(const ApiContext& api, std::string_view query) {
     co_return api_reply(body);
 }
 
-/// Has the store all that the user's shard was told so far?
-awaitable<bool> is_stored(const ApiContext& api, const std::string& user) {
-    constexpr std::chrono::seconds patience{10};
-    auto ask = [&](auto answer) {
-        api.shards.send_home(user, [answer](Shard& shard) {
-            shard.broker().when_stored([answer](const Published& all) { answer(!all.refused); });
-        });
-    };
-    co_return co_await await_result<bool>(api.io, ask, std::chrono::steady_clock::now() + patience);
-}
-
 /// Those who were there when it began: who comes back at once is not thrown out for ever.
 awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
     const Named named = named_in(query);
@@ -106,7 +94,7 @@ awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
     if (!evicted) co_return shard_unavailable();
     const Evicted& all = *evicted;
     if (all.clients() == 0) co_return no_such_client();
-    if (all.ended > 0 && !co_await is_stored(api, named.user))
+    if (all.ended > 0 && !co_await is_stored_by(api, api.shards.home_of(named.user)))
         co_return api_refusal(status::service_unavailable,
                               "the disk is in trouble: the sessions may come back with the next "
                               "start of the gateway");

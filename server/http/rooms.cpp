@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <map>
@@ -17,10 +16,10 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/base/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
+#include "server/http/stored.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -135,25 +134,10 @@ awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api
     co_return all;
 }
 
-/// Has the store all that the shards were told so far?
-awaitable<bool> all_stored(const ApiContext& api) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    for (std::size_t i = 0; i < api.shards.shards(); ++i) {
-        auto ask = [&api, i](auto answer) {
-            api.shards.send(i, [answer](Shard& shard) {
-                shard.broker().when_stored(
-                    [answer](const Published& all) { answer(!all.refused); });
-            });
-        };
-        if (!co_await await_result<bool>(api.io, ask, deadline)) co_return false;
-    }
-    co_return true;
-}
-
 awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
                                   status right) {
     if (!changed) co_return shard_unavailable();
-    if (!co_await all_stored(api))
+    if (!co_await is_stored_by_all(api))
         co_return api_refusal(status::service_unavailable,
                               "the disk is in trouble: it holds, but not for the next start");
     json::object body{{"added", changed->added}, {"removed", changed->removed}};
