@@ -11,7 +11,7 @@ namespace pulsegate {
 
 namespace {
 
-struct Rule {
+struct ReasonRule {
     Reason reason;
     std::string_view name;
     PacketSet from_client;
@@ -23,7 +23,7 @@ using namespace packets;
 constexpr PacketSet both_acks = puback | pubrec;
 constexpr PacketSet sub_acks = suback | unsuback;
 
-constexpr Rule rules[] = {
+constexpr ReasonRule reason_rules[] = {
     {Reason::success, "success", acknowledgements | disconnect,
      acknowledgements | connack | sub_acks | disconnect | auth},
     {Reason::granted_qos_1, "granted QoS 1", nowhere, suback},
@@ -79,11 +79,11 @@ constexpr Rule rules[] = {
     {Reason::wildcard_subscriptions_not_supported, "wildcard subscriptions not supported", nowhere,
      suback | disconnect},
 };
-static_assert(std::size(rules) == 43, "MQTT 5.0 has 43 reason codes");
+static_assert(std::size(reason_rules) == 43, "MQTT 5.0 has 43 reason codes");
 
 constexpr auto by_code = [] {
-    std::array<Rule, 256> table{};
-    for (const Rule& rule : rules) table[static_cast<std::size_t>(rule.reason)] = rule;
+    std::array<ReasonRule, 256> table{};
+    for (const ReasonRule& rule : reason_rules) table[static_cast<std::size_t>(rule.reason)] = rule;
     return table;
 }();
 
@@ -113,7 +113,7 @@ std::string_view name(Reason reason) {
 }
 
 PacketSet packets_with(std::uint8_t reason, Sender sender) {
-    const Rule& rule = by_code[reason];
+    const ReasonRule& rule = by_code[reason];
     return sender == Sender::client ? rule.from_client : rule.from_server;
 }
 

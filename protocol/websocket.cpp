@@ -79,7 +79,7 @@ Fault fault_of_size(std::uint64_t payload_size, std::size_t bytes, std::uint64_t
 }
 
 /// A frame's header, as far as it has arrived.
-struct Header {
+struct WebSocketHeader {
     std::size_t size = 0;  ///< 0: more bytes are needed
     std::uint64_t payload_size = 0;
     Opcode opcode = Opcode::continuation;
@@ -89,8 +89,8 @@ struct Header {
     Fault fault;
 };
 
-Header read_header(Bytes in, bool inside_message, std::uint64_t max_frame_size) {
-    Header header;
+WebSocketHeader read_header(Bytes in, bool inside_message, std::uint64_t max_frame_size) {
+    WebSocketHeader header;
     if (in.empty()) return header;
     header.fault = fault_of_first(in[0], inside_message);
     if (header.fault.cause || in.size() < 2) return header;
@@ -204,7 +204,7 @@ Unframed::Event Unframer::read(std::span<std::uint8_t> in, std::uint8_t* to,
         if (left_ > 0) return Unframed::Event::none;
 
         const auto rest = in.subspan(result.consumed);
-        const Header header = read_header(rest, inside_message_, max_frame_size);
+        const WebSocketHeader header = read_header(rest, inside_message_, max_frame_size);
         if (header.fault.cause) return bad(result, header.fault);
         if (header.size == 0) return Unframed::Event::none;
 
