@@ -235,8 +235,14 @@ void add_traffic(Settings& settings, Config& config) {
                      config.rooms_are_closed = parse_rooms(name, text);
                      config.rooms_are_stated = true;
                  });
+    settings.any("presence-for", "everybody|watchers", "everybody",
+                 "Who may subscribe to presence/USER: everybody, or the user's watchers only, whom "
+                 "the HTTP API names",
+                 [&](auto& name, auto& text) {
+                     config.presence_is_for_watchers = parse_presence_for(name, text);
+                 });
     settings.count("max-room-members", config.max_room_members, 0, 1'000'000'000, "10000000",
-                   "Members of all rooms, at most");
+                   "Members of all rooms and watchers of all users, at most");
     settings.any(
         "sender-property", "NAME", "from",
         "The user property that tells receivers of messages to inbox/... and room/... who "

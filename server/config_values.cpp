@@ -162,6 +162,12 @@ bool parse_rooms(const std::string& name, const std::string& text) {
     throw ConfigError(fmt::format("{}: '{}' is neither open nor members", name, text));
 }
 
+bool parse_presence_for(const std::string& name, const std::string& text) {
+    if (text == "watchers") return true;
+    if (text == "everybody") return false;
+    throw ConfigError(fmt::format("{}: '{}' is neither everybody nor watchers", name, text));
+}
+
 std::string parse_property_name(const std::string& name, const std::string& text) {
     constexpr std::size_t longest = 256;
     if (text.size() <= longest && valid_utf8(text)) return text;

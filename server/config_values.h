@@ -40,6 +40,7 @@ HttpUrl parse_hook_url(const std::string& name, const std::string& text);
 
 /// Are rooms for members only?
 bool parse_rooms(const std::string& name, const std::string& text);
+bool parse_presence_for(const std::string& name, const std::string& text);
 
 /// The name of a user property, or "".
 std::string parse_property_name(const std::string& name, const std::string& text);

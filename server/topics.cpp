@@ -52,6 +52,12 @@ std::optional<std::string> user_after(std::string_view prefix, std::string_view 
     return user_written(topic.substr(prefix.size()));
 }
 
+/// `prefix` and the level behind it, of a topic that begins so.
+std::optional<std::string_view> topic_below(std::string_view prefix, std::string_view topic) {
+    if (!topic.starts_with(prefix)) return std::nullopt;
+    return topic.substr(0, topic.find('/', prefix.size()));
+}
+
 bool gateways_own(std::string_view topic) {
     return server_topic(topic) || topic.starts_with(presence_prefix);
 }
@@ -89,6 +95,10 @@ std::optional<std::string> presence_user(std::string_view filter) {
     return user_after(presence_prefix, filter);
 }
 
+std::optional<std::string_view> presence_of(std::string_view topic) {
+    return topic_below(presence_prefix, topic);
+}
+
 bool selects_all_presence(std::string_view filter) {
     if (!filter.starts_with(presence_prefix)) return false;
     filter.remove_prefix(presence_prefix.size());
@@ -108,8 +118,7 @@ std::string room_topic(std::string_view room) {
 }
 
 std::optional<std::string_view> room_of(std::string_view topic) {
-    if (!topic.starts_with(room_prefix)) return std::nullopt;
-    return topic.substr(0, topic.find('/', room_prefix.size()));
+    return topic_below(room_prefix, topic);
 }
 
 /// Levels that are no name's encoding stand for themselves.

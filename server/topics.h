@@ -37,6 +37,10 @@ std::string presence_topic(std::string_view user);
 /// `presence/{user}/#`.
 std::optional<std::string> presence_user(std::string_view filter);
 
+/// The part of a topic or filter that is the topic of a user's presence: `presence/{user}` of it or
+/// of what is below; nothing for others. In a filter, the user may be a wildcard.
+std::optional<std::string_view> presence_of(std::string_view topic);
+
 /// Does this filter select the presence of all users? A filter that begins with a wildcard never
 /// does.
 bool selects_all_presence(std::string_view filter);

@@ -99,6 +99,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"max-delayed-bytes-per-user", "8KiB"},
     {"inbox", "off"},
     {"rooms", "members"},
+    {"presence-for", "watchers"},
     {"max-room-members", "29"},
     {"sender-property", "author"},
     {"sender-in-topic", "on"},
@@ -185,6 +186,7 @@ void check_unusual(const Config& config) {
     CHECK(config.max_retained_bytes == 16 * 1024);
     CHECK_FALSE(config.inbox);
     CHECK(config.rooms_are_closed);
+    CHECK(config.presence_is_for_watchers);
     CHECK(config.max_room_members == 29);
     CHECK(config.sender_property == "author");
     CHECK(config.sender_in_topic);

@@ -60,16 +60,24 @@ void check_member_name(std::string_view name) {
                         longest_member_name));
 }
 
-std::string topic_named(const ApiRequest& request) {
-    const auto name = request.segment("room").value_or("");
+bool names(const ApiRequest& request, std::string_view segment) {
+    return request.route.find(segment) != std::string_view::npos;
+}
+
+std::string name_in(const ApiRequest& request, std::string_view segment) {
+    auto name = request.segment(segment).value_or("");
     check_member_name(name);
-    return room_topic(name);
+    return name;
+}
+
+/// The list that a request is about: of a room's members, or of a user's watchers.
+std::string topic_named(const ApiRequest& request) {
+    return names(request, "{room}") ? room_topic(name_in(request, "room"))
+                                    : presence_topic(name_in(request, "user"));
 }
 
 std::string user_named(const ApiRequest& request) {
-    auto name = request.segment("user").value_or("");
-    check_member_name(name);
-    return name;
+    return name_in(request, names(request, "{watcher}") ? "watcher" : "user");
 }
 
 std::vector<std::string> users_in(const json::object& body, std::string_view key) {
@@ -179,7 +187,7 @@ awaitable<ApiReply> remove_one(const ApiContext& api, const ApiRequest& request)
     const auto change = std::make_shared<const MemberChange>(
         MemberChange{.topic = topic_named(request), .remove = {user_named(request)}});
     const auto changed = co_await change_everywhere(api, change);
-    co_return co_await removed_reply(api, changed, "no such member");
+    co_return co_await removed_reply(api, changed, "it is not on the list");
 }
 
 awaitable<ApiReply> change_list(const ApiContext& api, const ApiRequest& request) {
@@ -199,7 +207,7 @@ awaitable<ApiReply> remove_all(const ApiContext& api, const ApiRequest& request)
             more = *removed == most_removed_a_turn;
         }
     }
-    co_return co_await removed_reply(api, all, "no such room");
+    co_return co_await removed_reply(api, all, "nobody is on the list");
 }
 
 /// A page of what several shards list, each in order: the first of them all.
@@ -228,7 +236,8 @@ awaitable<ApiReply> show_members(const ApiContext& api, const ApiRequest& reques
     json::array listed;
     for (const auto& [user, count] : all)
         if (listed.size() < most) listed.push_back(json::string(user));
-    co_return api_reply(page_of(all, most, "members", std::move(listed)));
+    const auto* const name = room_of(topic) ? "members" : "watchers";
+    co_return api_reply(page_of(all, most, name, std::move(listed)));
 }
 
 awaitable<ApiReply> show_rooms(const ApiContext& api, const ApiRequest& request) {

@@ -153,11 +153,10 @@ void FanOut::go_on(Millis now) {
         });
 }
 
-/// A group has no user who could be a member of a room. It may have been there before rooms were
-/// closed.
+/// A group has no user who could be a member of a room, or a watcher. It may have been there before
+/// rooms were closed.
 void FanOut::fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now) {
-    const bool is_closed = settings_.rooms_are_closed && room_of(message->topic);
-    if (!is_closed) shared_.fan_out(message, debts, now);
+    if (!rooms_.audience(message->topic).is_closed()) shared_.fan_out(message, debts, now);
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,

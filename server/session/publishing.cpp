@@ -230,9 +230,9 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
     const AccessRules* const rules = authorizations_.rules_of(session);
     if (rules && !rules->may_publish({session.user.name, session.client}, topic))
         return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
+    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (!rooms_.admits(session.user.name, topic))
         return Refusal{Reason::not_authorized, "its user is no member of the room"};
-    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
                        Limit::max_topic_length};

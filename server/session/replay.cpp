@@ -240,7 +240,9 @@ void Replay::receive(PresencePage& page, Millis now) {
     thread_.assert_here();
     Session* const session = session_of_query(page.id);
     if (!session) return;
-    for (const MessageRef& message : page.messages) send_presence(*session, message, now);
+    for (const MessageRef& message : page.messages)
+        if (rooms_.admits(session->user.name, message->topic))
+            send_presence(*session, message, now);
 
     ReplayState& replay = *session->replay;
     const bool last_shard =

@@ -10,8 +10,22 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// The first room, in the order of topics, of those behind `after`.
+template <class ByTopic>
+auto first_room(const ByTopic& lists, std::string_view after) {
+    const std::string_view before_rooms = "room/";
+    return lists.upper_bound(std::max(after, before_rooms));
+}
+
+bool is_room(std::string_view topic) { return room_of(topic).has_value(); }
+
+}  // namespace
+
 Rooms::~Rooms() {
-    for (const auto& [topic, room] : rooms_) interest_.remove(topic, room.table);
+    for (const auto& [topic, room] : rooms_)
+        if (room.table) interest_.remove(topic, *room.table);
 }
 
 const Rooms::Members* Rooms::members(std::string_view topic) const {
@@ -22,12 +36,20 @@ const Rooms::Members* Rooms::members(std::string_view topic) const {
 
 Rooms::Audience Rooms::audience(std::string_view topic) const {
     Audience audience;
-    const auto room = room_of(topic);
-    if (!room) return audience;
-    audience.readers_ = members(*room);
-    audience.is_closed_ = settings_.rooms_are_closed;
-    if (*room == topic) audience.members_ = audience.readers_;
+    if (const auto room = room_of(topic)) {
+        audience.readers_ = members(*room);
+        audience.is_closed_ = settings_.rooms_are_closed;
+        if (*room == topic) audience.members_ = audience.readers_;
+    } else if (settings_.presence_is_for_watchers) {
+        audience.presence_ = presence_of(topic).value_or("");
+        audience.is_closed_ = !audience.presence_.empty();
+        if (audience.is_closed_) audience.readers_ = members(audience.presence_);
+    }
     return audience;
+}
+
+bool Rooms::Audience::is_own(std::string_view user) const {
+    return !presence_.empty() && is_topic_level(presence_.substr(presence_.find('/') + 1), user);
 }
 
 bool Rooms::admits(std::string_view user, std::string_view topic) const {
@@ -37,9 +59,11 @@ bool Rooms::admits(std::string_view user, std::string_view topic) const {
 bool Rooms::may_subscribe(std::string_view user, std::string_view filter) const {
     // A group has no user, and its members may be on other shards.
     if (const auto shared = shared_filter(filter))
-        return !settings_.rooms_are_closed || !overlaps(shared->filter, all_rooms);
-    const auto room = room_of(filter);
-    return !room || has_wildcard(*room) || admits(user, *room);
+        return !(settings_.rooms_are_closed && overlaps(shared->filter, all_rooms)) &&
+               !(settings_.presence_is_for_watchers && presence_of(shared->filter));
+    auto list = room_of(filter);
+    if (!list) list = presence_of(filter);
+    return !list || has_wildcard(*list) || admits(user, *list);
 }
 
 Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
@@ -58,8 +82,10 @@ void Rooms::restore(const PutMember& stored) {
 
 void Rooms::enter(std::string_view topic, std::string_view user) {
     auto found = rooms_.find(topic);
-    if (found == rooms_.end())
-        found = rooms_.emplace(topic, Room{.members = {}, .table = interest_.add(topic)}).first;
+    if (found == rooms_.end()) {
+        found = rooms_.emplace(topic, Room()).first;
+        if (is_room(topic)) found->second.table = interest_.add(topic);
+    }
     found->second.members.emplace(user);
     ++memberships_;
 }
@@ -88,7 +114,7 @@ void Rooms::leave(ByTopic::iterator room, Members::iterator member) {
     room->second.members.erase(member);
     --memberships_;
     if (!room->second.members.empty()) return;
-    interest_.remove(room->first, room->second.table);
+    if (room->second.table) interest_.remove(room->first, *room->second.table);
     rooms_.erase(room);
 }
 
@@ -105,7 +131,7 @@ std::vector<std::string> Rooms::list_members(std::string_view topic, std::string
 std::vector<Rooms::Listed> Rooms::list(std::string_view after, std::size_t most) const {
     thread_.assert_here();
     std::vector<Listed> page;
-    for (auto next = rooms_.upper_bound(after); next != rooms_.end() && page.size() < most; ++next)
+    for (auto next = first_room(rooms_, after); next != rooms_.end() && page.size() < most; ++next)
         page.push_back({next->first, next->second.members.size()});
     return page;
 }
@@ -114,7 +140,7 @@ Rooms::Found Rooms::rooms_of(std::string_view user, std::string_view after,
                              std::size_t most) const {
     thread_.assert_here();
     Found found;
-    auto next = rooms_.upper_bound(after);
+    auto next = first_room(rooms_, after);
     for (; next != rooms_.end() && most > 0; ++next, --most) {
         if (next->second.members.contains(user)) found.topics.push_back(next->first);
         found.next = next->first;

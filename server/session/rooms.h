@@ -25,7 +25,9 @@ namespace pulsegate {
 /// it.
 ///
 /// A room has no existence of its own: it has members, or it is not there. It is known by its
-/// topic. Owned by the shard, used on its thread.
+/// topic. So are the **watchers** of a user, by the topic of the user's presence: with
+/// `presence-for = watchers` nobody else reads it but the user. Owned by the shard, used on its
+/// thread.
 class Rooms {
 public:
     using Members = std::set<std::string, std::less<>>;
@@ -36,40 +38,46 @@ public:
     Rooms(const Rooms&) = delete;
     Rooms& operator=(const Rooms&) = delete;
 
-    /// Whom a message to this topic is for; null for other topics, and for rooms without members
-    /// on this shard.
+    /// The members of a room, or the watchers of a user, by its topic; null if there are none on
+    /// this shard.
     const Members* members(std::string_view topic) const;
 
     /// Those whom messages to a topic concern, looked up once for all recipients of a message.
     /// Valid until members change.
     class Audience {
     public:
-        /// As `Rooms::members`.
+        /// Those to whom a message to a room is delivered without a subscription; null for other
+        /// topics.
         const Members* members() const { return members_; }
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
         /// As `Rooms::admits`.
         bool admits(std::string_view user) const {
-            return !is_closed_ || (readers_ && readers_->contains(user));
+            return !is_closed_ || (readers_ && readers_->contains(user)) || is_own(user);
         }
+        /// Is the topic for members or watchers only?
+        bool is_closed() const { return is_closed_; }
 
     private:
         friend class Rooms;
+        bool is_own(std::string_view user) const;
+
         const Members* members_ = nullptr;
-        const Members* readers_ = nullptr;  ///< of the room that the topic is, or is below of
+        const Members* readers_ = nullptr;  ///< of the topic, or of the one that it is below of
+        std::string_view presence_{};       ///< the topic, if it is that of a user's presence
         bool is_closed_ = false;
     };
     Audience audience(std::string_view topic) const;
 
-    /// May the user read, or publish to, this topic as far as rooms are concerned?
+    /// May the user read, or publish to, this topic as far as rooms and watchers are concerned?
     bool admits(std::string_view user, std::string_view topic) const;
-    /// May the user subscribe to the filter? To one with a wildcard in the place of the room
-    /// everybody may: of what it selects, `admits` decides.
+    /// May the user subscribe to the filter? To one with a wildcard in the place of the room, or of
+    /// the user, everybody may: of what it selects, `admits` decides.
     bool may_subscribe(std::string_view user, std::string_view filter) const;
 
     bool is_at_home(std::string_view user) const { return place_.is_home_of(user); }
     enum class Change : std::uint8_t { done, nothing, no_room };
-    /// `topic` is that of a room, `user` at home on this shard. No room: `max-room-members` is
-    /// reached.
+    /// `topic` is that of a room or of a user's presence, `user` at home on this shard. No room:
+    /// `max-room-members` is reached.
     Change add(std::string_view topic, std::string_view user);
     Change remove(std::string_view topic, std::string_view user);
     /// Removes up to `most` members, and returns how many there were to remove.
@@ -84,6 +92,7 @@ public:
         std::string topic;
         std::size_t members;  ///< on this shard
     };
+    /// Rooms, and how many members they have.
     std::vector<Listed> list(std::string_view after, std::size_t most) const;
     struct Found {
         std::vector<std::string> topics{};
@@ -97,7 +106,7 @@ public:
 private:
     struct Room {
         Members members;
-        Interest::Table table;
+        std::optional<Interest::Table> table;  ///< a room's messages are sent to this shard
     };
     using ByTopic = std::map<std::string, Room, std::less<>>;
 

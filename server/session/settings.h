@@ -56,7 +56,8 @@ struct BrokerSettings {
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;
     bool rooms_are_closed = false;              ///< to all but their members
-    std::size_t max_room_members = 10'000'000;  ///< of all rooms
+    bool presence_is_for_watchers = false;      ///< and for the user
+    std::size_t max_room_members = 10'000'000;  ///< of all rooms, and watchers of all users
     std::size_t max_subscriptions = 1000;
     std::size_t max_client_memory = 4 * 1024 * 1024;
     std::size_t max_user_memory = 32 * 1024 * 1024;

@@ -122,7 +122,8 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!rooms_.may_subscribe(session.user.name, filter))
         return Refusal{
             Reason::not_authorized,
-            "its user is no member of the room, or it is a shared subscription to rooms"};
+            "its user is no member of the room or watcher of the user, or it is a shared "
+            "subscription to rooms or presence"};
     const auto shared = shared_filter(filter);
     if (shared && !settings_.shared_subscriptions)
         return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};
@@ -198,8 +199,7 @@ void Subscriptions::judge(Session& session, Millis now) {
         if (!delivery.message || delivery.share || is_out(sent)) return false;
         const auto& topic = delivery.message->topic;
         const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
-        const auto* const members = rooms_.members(topic);
-        const bool own_room = members && members->contains(session.user.name);
+        const bool own_room = rooms_.audience(topic).is_member(session.user.name);
         return !own_inbox && !own_room && !rules->may_subscribe(who, topic);
     };
     const OwnerId owner = session.state.owner;

@@ -27,7 +27,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
             "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",
             "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "sender-property", "sender-in-topic",
-            "rooms", "max-room-members", "max-subscriptions", "max-client-memory", "max-user-memory",
+            "rooms", "presence-for", "max-room-members", "max-subscriptions", "max-client-memory", "max-user-memory",
             "wildcard-subscriptions", "shared-subscriptions", "max-topic-length", "max-topic-levels", "webhook",
             "webhook-events", "webhook-payload", "webhook-secret-file", "webhook-token-file", "webhook-ca-file",
             "webhook-batch", "webhook-timeout", "presence-feed", "event-log-bytes", "events", "data", "fsync",
