@@ -51,7 +51,12 @@ ssize_t send_now(int socket, SSL* tls, const void* bytes, std::size_t size) {
     if (!tls)
         return ::syscall(SYS_sendto, socket, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
     ERR_clear_error();
-    return translate(tls, SSL_write(tls, bytes, at_most_int(size)));
+    const ssize_t sent = translate(tls, SSL_write(tls, bytes, at_most_int(size)));
+    if (sent != 0) return sent;
+    // The peer has closed its side of TLS before the connection broke: that is no progress, or the
+    // flush would go on for ever.
+    errno = EPIPE;
+    return -1;
 }
 
 }  // namespace pulsegate

@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+import packets
 from certificates import Certificates
 from clients import chat_with_mqtt_js
 from gateway import Gateway, add_users, port_of, wait_until
@@ -177,6 +178,39 @@ class TlsTest(unittest.TestCase):
             self.log_in(stream)
             answered = sum(bool(select.select([one], [], [], 0)[0]) for one in flood)
             self.assertLess(answered, 750)  # of 1000, were it the last one
+
+    def test_who_ends_tls_and_then_breaks_off_leaves_the_others_alone(self):
+        # What is still to be written to it fails as the end of TLS, which must not pass for progress.
+        with self.gateway("--shards", "1") as gateway:
+            for _ in range(20):
+                plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+                stream = self.context().wrap_bio(received, sent, server_hostname="localhost")
+
+                def exchange(step):
+                    while True:
+                        try:
+                            done = step()
+                            plain.sendall(sent.read())
+                            return done
+                        except ssl.SSLWantReadError:
+                            plain.sendall(sent.read())
+                            received.write(plain.recv(65536))
+
+                exchange(stream.do_handshake)
+                exchange(lambda: stream.write(packets.connect(5, "rude", clean=True)))
+                exchange(lambda: stream.read(100))
+                exchange(lambda: stream.write(packets.subscribe(5, 1, [("flood", 0)])))
+                exchange(lambda: stream.read(100))
+                gateway.process.send_signal(signal.SIGSTOP)  # so that it finds all of this at once
+                stream.write(packets.publish(5, "flood", b"to itself"))
+                with self.assertRaises(ssl.SSLWantReadError):
+                    stream.unwrap()
+                plain.sendall(sent.read())
+                plain.close()
+                gateway.process.send_signal(signal.SIGCONT)
+            self.assertEqual(gateway.get("/healthz")[0], 200)
 
     def test_a_key_that_everybody_may_read_or_that_is_missing_stops_the_start(self):
         certificate, key = self.authority.issue("open")
