@@ -31,7 +31,13 @@ struct ShardMessageWeight {
     }
     std::size_t operator()(const PresencePage& page) const {
         std::size_t sum = bookkeeping_weight;
-        for (const MessageRef& message : page.messages) sum += weight_of(message);
+        for (const MessageRef& message : page.messages)
+            if (message) sum += weight_of(message);
+        return sum;
+    }
+    std::size_t operator()(const PresenceQuery& query) const {
+        std::size_t sum = bookkeeping_weight;
+        for (const auto& named : query.users) sum += sizeof named + named.user.size();
         return sum;
     }
     template <class Other>

@@ -22,7 +22,6 @@ namespace pulsegate {
 /// protocol/topic.h, because the validity of a filter depends on it.
 
 inline constexpr std::string_view presence_level = "presence";
-inline constexpr std::string_view everybodys_presence = "presence/+";
 
 /// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
 std::string topic_level(std::string_view user);

@@ -80,6 +80,7 @@ void Replay::begin_request(Session& session) {
     const auto user = presence_user(filter);
     replay.retained_done = filter.empty();  // a client that fell behind lacks presence only
     replay.after.clear();
+    replay.asked = 0;
     replay.shard = user ? place_.home_of(*user) : 0;
     replay.position = replay.requests.front().since;
 }
@@ -101,7 +102,7 @@ void Replay::go_on(Session& session, Millis now) {
         else if (filter.empty() || selects_any_presence(filter))
             return query_presence(session);
         else
-            end_request(session);
+            end_requests(session, 1);
     }
 }
 
@@ -118,7 +119,7 @@ void Replay::expand_request(Session& session) {
                               .since = since});
     auto& requests = session.replay->requests;
     requests.insert(requests.begin() + 1, narrow.begin(), narrow.end());
-    end_request(session);
+    end_requests(session, 1);
 }
 
 void Replay::wait_until_drained(Session& session) {
@@ -171,7 +172,7 @@ std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_
             if (request.options.no_local && message->publisher == session.fingerprint())
                 return true;
             if (!rooms_.admits(session.user.name, message->topic)) return true;
-            send(session, message, now);
+            send(session, request, message, now);
             bytes -= std::min(bytes, message->cost());
             return ++sent < room && bytes > 0 && sender_.keeps_up(session);
         });
@@ -181,8 +182,7 @@ std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_
 }
 
 /// Sends a retained message for a new subscription, with its options.
-void Replay::send(Session& session, const MessageRef& message, Millis now) {
-    const Request& request = session.replay->requests.front();
+void Replay::send(Session& session, const Request& request, const MessageRef& message, Millis now) {
     Delivery delivery{.message = message,
                       .qos = std::min({message->qos, request.options.qos, settings_.max_qos}),
                       .retain = true};
@@ -197,13 +197,29 @@ void Replay::send(Session& session, const MessageRef& message, Millis now) {
 void Replay::query_presence(Session& session) {
     const auto id = new_query(session);
     const ReplayState& replay = *session.replay;
-    const Request& request = replay.requests.front();
-    host_.send(replay.shard,
-               PresenceQuery{.reply_to = place_.index,
-                             .id = id,
-                             .filter = request.filter.empty() ? std::string(everybodys_presence)
-                                                              : request.filter,
-                             .after = replay.position});
+    PresenceQuery query{.reply_to = place_.index, .id = id, .after = replay.position, .users = {}};
+    if (presence_user(replay.requests.front().filter)) query.users = gather_users(session);
+    host_.send(replay.shard, std::move(query));
+}
+
+/// The first request is about one user. Those of the next ones that the same shard can answer are
+/// asked for with it: to wake a shard for each of hundreds of friends costs more than the answers.
+std::vector<PresenceQuery::Named> Replay::gather_users(Session& session) {
+    ReplayState& replay = *session.replay;
+    auto& requests = replay.requests;
+    const auto most = std::min(requests.size(), messages_a_page);
+    looks_ += most;
+    std::vector<PresenceQuery::Named> users;
+    const auto is_asked = [&](const Request& request) {
+        auto user = presence_user(request.filter);
+        if (!user || place_.home_of(*user) != replay.shard) return false;
+        users.push_back({std::move(*user), request.since});
+        return true;
+    };
+    std::stable_partition(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(most),
+                          is_asked);
+    replay.asked = users.size();
+    return users;
 }
 
 void Replay::receive(PresenceQuery& query, Millis now) {
@@ -219,20 +235,23 @@ PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
     PresencePage page{.id = query.id, .next = {}, .messages = {}};
     // Names may be long: the page must not use up the subscriber's output budget.
     std::size_t room = settings_.output_budget / 4;
-    const auto add = [&](const User& user) {
+    const auto state_of = [&](const User& user) {
         looks_ += json_work;
-        const auto message = presence_message(user, now, wall_now());
-        if (!message) return true;
-        page.messages.push_back(message);
-        room -= std::min(room, message->cost());
-        return room > 0;
+        auto message = presence_message(user, now, wall_now());
+        if (message) room -= std::min(room, message->cost());
+        return message;
     };
-    if (const auto name = presence_user(query.filter)) {
-        const User* user = presence_.find(*name);
-        if (user && query.after < user->position()) add(*user);
-    } else {
-        page.next = presence_.visit(query.after, messages_a_page, add);
+    for (const auto& [name, after] : query.users) {
+        if (room == 0) break;  // not at the first: a page moves on
+        const User* const user = presence_.find(name);
+        const bool is_news = user && after < user->position();
+        page.messages.push_back(is_news ? state_of(*user) : nullptr);
     }
+    if (!query.users.empty()) return page;
+    page.next = presence_.visit(query.after, messages_a_page, [&](const User& user) {
+        if (auto message = state_of(user)) page.messages.push_back(std::move(message));
+        return room > 0;
+    });
     return page;
 }
 
@@ -240,30 +259,41 @@ void Replay::receive(PresencePage& page, Millis now) {
     thread_.assert_here();
     Session* const session = session_of_query(page.id);
     if (!session) return;
-    for (const MessageRef& message : page.messages)
-        if (rooms_.admits(session->user.name, message->topic))
-            send_presence(*session, message, now);
+    const bool is_of_users = presence_user(session->replay->requests.front().filter).has_value();
+    is_of_users ? receive_users(*session, page, now) : receive_all(*session, page, now);
+    if (!session->replay) return;
+    const bool has_some =
+        std::ranges::any_of(page.messages, [](const auto& one) { return one != nullptr; });
+    has_some ? wait_until_drained(*session) : go_on(*session, now);
+}
 
-    ReplayState& replay = *session->replay;
-    const bool last_shard =
-        replay.shard + 1 == place_.count || presence_user(replay.requests.front().filter);
+void Replay::receive_users(Session& session, const PresencePage& page, Millis now) {
+    const auto& requests = session.replay->requests;
+    for (std::size_t i = 0; i < page.messages.size(); ++i)
+        if (page.messages[i]) send_presence(session, requests[i], page.messages[i], now);
+    end_requests(session, page.messages.size());
+}
+
+void Replay::receive_all(Session& session, const PresencePage& page, Millis now) {
+    ReplayState& replay = *session.replay;
+    for (const MessageRef& message : page.messages)
+        send_presence(session, replay.requests.front(), message, now);
     if (page.next) {
         replay.position = *page.next;
-    } else if (last_shard) {
-        end_request(*session);
+    } else if (replay.shard + 1 == place_.count) {
+        end_requests(session, 1);
     } else {
         ++replay.shard;
         replay.position = replay.requests.front().since;
     }
-    if (!session->replay) return;
-    if (!page.messages.empty()) return wait_until_drained(*session);
-    go_on(*session, now);
 }
 
 /// Sends a presence message: as retained for a new subscription; for a client that fell behind as
 /// its present subscriptions say.
-void Replay::send_presence(Session& session, const MessageRef& message, Millis now) {
-    if (!session.replay->requests.front().filter.empty()) return send(session, message, now);
+void Replay::send_presence(Session& session, const Request& request, const MessageRef& message,
+                           Millis now) {
+    if (!rooms_.admits(session.user.name, message->topic)) return;
+    if (!request.filter.empty()) return send(session, request, message, now);
     bool wanted = false;
     Delivery delivery{.message = message};
     looks_ += session.state.subscription_count();
@@ -285,9 +315,10 @@ void Replay::send_presence(Session& session, const MessageRef& message, Millis n
 
 // -- ends --
 
-void Replay::end_request(Session& session) {
+/// The first `count` of them.
+void Replay::end_requests(Session& session, std::size_t count) {
     auto& requests = session.replay->requests;
-    requests.erase(requests.begin());
+    requests.erase(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(count));
     if (requests.empty())
         session.replay.reset();
     else
@@ -299,7 +330,11 @@ void Replay::cancel(Session& session, std::string_view filter) {
     if (!session.replay) return;
     auto& requests = session.replay->requests;
     looks_ += requests.size();
-    const bool under_way = requests.front().filter == filter;
+    const auto asked =
+        std::max<std::size_t>(session.replay->query != 0 ? session.replay->asked : 0, 1);
+    const bool under_way =
+        std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(asked),
+                    [&](const Request& request) { return request.filter == filter; });
     if (under_way) pause(session);
     std::erase_if(requests, [&](const Request& request) { return request.filter == filter; });
     if (!under_way) return;

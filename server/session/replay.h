@@ -62,16 +62,20 @@ private:
 
     void add(Session& session, Request request);
     void begin_request(Session& session);
-    void end_request(Session& session);
+    void end_requests(Session& session, std::size_t count);
     void expand_request(Session& session);
     void wait_until_drained(Session& session);
     std::uint64_t new_query(Session& session);
     Session* session_of_query(std::uint64_t query);
     std::size_t send_retained(Session& session, std::size_t room, std::size_t& looks, Millis now);
-    void send(Session& session, const MessageRef& message, Millis now);
+    void send(Session& session, const Request& request, const MessageRef& message, Millis now);
     void query_presence(Session& session);
+    std::vector<PresenceQuery::Named> gather_users(Session& session);
+    void receive_all(Session& session, const PresencePage& page, Millis now);
+    void receive_users(Session& session, const PresencePage& page, Millis now);
     PresencePage answer(const PresenceQuery& query, Millis now);
-    void send_presence(Session& session, const MessageRef& message, Millis now);
+    void send_presence(Session& session, const Request& request, const MessageRef& message,
+                       Millis now);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;

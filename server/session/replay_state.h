@@ -24,6 +24,7 @@ struct ReplayState {
     bool retained_done = false;     ///< the first request's messages of clients are sent
     std::string after{};            ///< the topic of the last message that was examined
     std::uint64_t query = 0;        ///< id of the query in progress; pages of others are ignored
+    std::size_t asked = 0;          ///< of `requests`, those about one user that the query asks for
     unsigned shard = 0;             ///< the shard that is queried for presence
     PresencePosition position{};    ///< of the last user there that was examined
     bool waiting = false;           ///< until the client's backlog is empty

@@ -25,13 +25,19 @@ using ReceiptId = std::uint64_t;
 struct PresenceQuery {
     unsigned reply_to;
     std::uint64_t id;
-    std::string filter;
     PresencePosition after;  ///< only users that changed after this
+    struct Named {
+        std::string user;
+        PresencePosition after;
+    };
+    std::vector<Named> users;  ///< of whom the shard is the home; empty: all of its users
 };
 
 struct PresencePage {
     std::uint64_t id;                      ///< of the query
     std::optional<PresencePosition> next;  ///< `after` of the next page; nothing: this was the last
+    /// Of named users: one for each, in their order, null where there is nothing to tell; or fewer,
+    /// and the others are to be asked for again.
     std::vector<MessageRef> messages;
 };
 
