@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/histogram.h"
+#include "loadgen/measure/histogram.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "loadgen/histogram.h"
+#include "loadgen/measure/histogram.h"
 
 using namespace pulsegate::load;
 using namespace std::chrono_literals;

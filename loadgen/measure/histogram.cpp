@@ -1,4 +1,4 @@
-#include "loadgen/histogram.h"
+#include "loadgen/measure/histogram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +25,28 @@ void Histogram::add(const Histogram& others) {
     sum_ += others.sum_;
     counts_.resize(std::max(counts_.size(), others.counts_.size()));
     for (std::size_t at = 0; at < others.counts_.size(); ++at) counts_[at] += others.counts_[at];
+}
+
+std::vector<std::pair<std::uint32_t, std::uint64_t>> Histogram::buckets() const {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> used;
+    for (std::size_t at = 0; at < counts_.size(); ++at)
+        if (counts_[at] > 0) used.emplace_back(static_cast<std::uint32_t>(at), counts_[at]);
+    return used;
+}
+
+Histogram Histogram::restored(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& buckets,
+                              Duration min, Duration max, double sum) {
+    Histogram histogram;
+    for (const auto& [at, count] : buckets) {
+        if (at >= most_buckets) continue;
+        if (at >= histogram.counts_.size()) histogram.counts_.resize(at + 1);
+        histogram.counts_[at] += count;
+        histogram.count_ += count;
+    }
+    histogram.min_ = min;
+    histogram.max_ = max;
+    histogram.sum_ = sum;
+    return histogram;
 }
 
 Duration Histogram::mean() const {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "loadgen/time.h"
@@ -20,6 +21,20 @@ public:
     Duration min() const { return min_; }
     Duration max() const { return max_; }
     Duration mean() const;
+
+    double sum() const { return sum_; }  ///< nanoseconds
+
+    /// The buckets in use as (index, count), in order; with `min`, `max` and `sum` they are all of
+    /// the histogram, and `restored` makes it again in another process.
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> buckets() const;
+    static Histogram restored(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& buckets,
+                              Duration min, Duration max, double sum);
+
+    /// Indexes beyond this are not of a histogram.
+    static constexpr std::uint32_t most_buckets = 64 << 7;
+
+    /// The largest value that falls into a bucket.
+    static Duration upper_edge(std::uint32_t bucket) { return Duration(highest(bucket)); }
 
     /// The value that is not exceeded by `fraction` (0 to 1) of all values.
     Duration percentile(double fraction) const;
