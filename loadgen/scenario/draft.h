@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadgen/scenario/scenario.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+/// A group as it was written: what depends on other groups or on the number of clients is open.
+struct GroupDraft {
+    Group group;
+    std::optional<Share> clients;
+    bool clients_overridden = false;
+    Share storm;
+
+    /// Messages a second; nothing: what `packets` leaves.
+    using Messages = std::optional<double>;
+    // A group's own rates; the scenario's are divided among groups that have none.
+    std::optional<Messages> messages;
+    std::optional<double> ramp;
+    std::optional<double> network_changes;
+
+    std::optional<Duration> silent_over;
+    std::string to;       ///< a group's name; empty: its own
+    std::string watched;  ///< likewise
+
+    std::map<std::string, std::string> where;  ///< the group's own settings, for errors
+};
+
+struct ScenarioDraft {
+    Scenario scenario;
+    std::uint64_t clients = 15'000;
+    std::uint64_t clients_written = 15'000;  ///< in the file
+    double packets = 3'000;
+    GroupDraft defaults;
+    std::vector<GroupDraft> groups;
+    std::map<std::string, std::string> where;
+};
+
+/// Divides clients and rates among the groups, and multiplies them by `scale`. Throws
+/// `std::runtime_error` with the setting to blame.
+Scenario complete(ScenarioDraft draft, double scale);
+
+}  // namespace pulsegate::load

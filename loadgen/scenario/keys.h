@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loadgen/scenario/draft.h"
+
+namespace pulsegate::load {
+
+/// A key of scenario files. `apply` throws `std::invalid_argument`, which says what would be right.
+struct ScenarioKey {
+    std::string_view name;
+    std::string_view values;    ///< how they are written
+    std::string_view standard;  ///< the default, for people
+    std::string_view meaning;
+    void (*apply)(ScenarioDraft& draft, std::string_view value) = nullptr;
+};
+
+struct GroupKey {
+    std::string_view name;
+    std::string_view values;
+    std::string_view standard;
+    std::string_view meaning;
+    void (*apply)(GroupDraft& draft, std::string_view value) = nullptr;
+};
+
+const std::vector<ScenarioKey>& scenario_keys();
+const std::vector<GroupKey>& group_keys();
+
+/// The reference of all keys in Markdown, as it stands in the README of this folder.
+std::string key_reference();
+
+}  // namespace pulsegate::load
