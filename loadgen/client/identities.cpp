@@ -1,0 +1,131 @@
+#include "loadgen/client/identities.h"
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr std::string_view placeholder = "{n}";
+
+std::string filled_in(std::string_view pattern, std::uint32_t number) {
+    std::string text;
+    for (;;) {
+        const auto at = pattern.find(placeholder);
+        text += pattern.substr(0, at);
+        if (at == std::string_view::npos) return text;
+        text += std::to_string(number);
+        pattern.remove_prefix(at + placeholder.size());
+    }
+}
+
+bool says_who(const IdentitySettings& settings) {
+    return !settings.user.empty() || !settings.users_file.empty();
+}
+
+void check_settings(const IdentitySettings& settings) {
+    const bool tokens = !settings.jwt_secret_file.empty() || !settings.jwt_key_file.empty();
+    if (!settings.jwt_secret_file.empty() && !settings.jwt_key_file.empty())
+        throw std::runtime_error("tokens are signed with a secret or with a key, not with both");
+    if (!settings.users_file.empty() && !settings.user.empty())
+        throw std::runtime_error("users are from a file or from a pattern, not from both");
+    if (!settings.password.empty() && (tokens || !settings.users_file.empty()))
+        throw std::runtime_error(
+            "passwords are from a pattern, from the users' file or signed tokens, only one of "
+            "them");
+    if ((tokens || !settings.password.empty()) && !says_who(settings))
+        throw std::runtime_error("a password needs a user: a pattern such as user{n}, or a file");
+}
+
+std::string random_text() {
+    std::random_device source;
+    const std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (int i = 0; i < 16; ++i) text += digits[source() % digits.size()];
+    return text;
+}
+
+}  // namespace
+
+Identities::Identities(IdentitySettings settings) : settings_(std::move(settings)) {
+    check_settings(settings_);
+    if (!settings_.users_file.empty()) read_users();
+    if (!settings_.jwt_secret_file.empty())
+        signer_ = JwtSigner::with_secret(settings_.jwt_secret_file);
+    if (!settings_.jwt_key_file.empty()) signer_ = JwtSigner::with_key(settings_.jwt_key_file);
+    if (signer_) token_ids_ = random_text();
+}
+
+void Identities::read_users() {
+    const std::string& file = settings_.users_file;
+    std::ifstream in(file, std::ios::binary);
+    users_.assign(std::istreambuf_iterator<char>(in), {});
+    if (!in || users_.size() > UINT32_MAX) throw std::runtime_error("can't read " + file);
+
+    std::size_t line = 0;
+    for (std::size_t at = 0; at < users_.size(); at = users_.find('\n', at) + 1) {
+        ++line;
+        if (users_.back() != '\n') users_ += '\n';
+        if (users_[at] == '\n') continue;
+        const auto text = std::string_view(users_).substr(at, users_.find('\n', at) - at);
+        if (text.find(':') == std::string_view::npos || text.front() == ':')
+            throw std::runtime_error(file + ", line " + std::to_string(line) +
+                                     ": expected NAME:PASSWORD");
+        lines_.push_back(static_cast<std::uint32_t>(at));
+    }
+    if (lines_.empty()) throw std::runtime_error(file + " has no users: expected NAME:PASSWORD");
+}
+
+std::string_view Identities::line_of(std::uint32_t number) const {
+    const std::size_t at = lines_[number % lines_.size()];
+    const auto line = std::string_view(users_).substr(at, users_.find('\n', at) - at);
+    return line.substr(0, line.find_last_not_of('\r') + 1);
+}
+
+Identity Identities::of(std::uint32_t number) {
+    Identity identity;
+    identity.client_id = client_id(number);
+    if (!says_who(settings_)) return identity;
+    identity.user = user(number);
+    identity.password = password(number, *identity.user);
+    return identity;
+}
+
+std::string Identities::client_id(std::uint32_t number) const {
+    return filled_in(settings_.client_id, number);
+}
+
+std::string Identities::user(std::uint32_t number) const {
+    if (lines_.empty()) return filled_in(settings_.user, number);
+    const auto line = line_of(number);
+    return std::string(line.substr(0, line.find(':')));
+}
+
+std::optional<std::string> Identities::password(std::uint32_t number, std::string_view user) {
+    if (signer_) return token(number, user);
+    if (!lines_.empty()) return std::string(line_of(number).substr(user.size() + 1));
+    if (settings_.password.empty()) return std::nullopt;
+    return filled_in(settings_.password, number);
+}
+
+std::string Identities::token(std::uint32_t number, std::string_view user) {
+    if (!signer_->slow()) return sign(user);
+    const auto now = std::chrono::steady_clock::now();
+    Token& token = remembered_[number];
+    if (token.good_until <= now) token = {sign(user), now + settings_.jwt_life / 2};
+    return token.text;
+}
+
+std::string Identities::sign(std::string_view user) {
+    using std::chrono::seconds;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return signer_->sign(user, token_ids_ + std::to_string(++tokens_),
+                         std::chrono::duration_cast<seconds>(now).count(), settings_.jwt_life);
+}
+
+}  // namespace pulsegate::load

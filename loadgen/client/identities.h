@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "loadgen/client/jwt_signer.h"
+
+namespace pulsegate::load {
+
+/// Who clients say they are. In patterns {n} is the client's number.
+struct IdentitySettings {
+    std::string client_id = "loadgen-{n}";
+    std::string users_file{};  ///< NAME:PASSWORD lines: client n is user n, from the front again if
+                               ///< there are fewer lines than clients
+    std::string user{};        ///< a pattern; empty: no user name
+    std::string password{};    ///< a pattern; empty: no password
+    std::string jwt_secret_file{};  ///< the password is a token signed with HS256,
+    std::string jwt_key_file{};     ///< or with RS256 or ES256, by the type of this private key
+    std::chrono::seconds jwt_life{3600};
+};
+
+/// A client's identifier, its user and its password.
+struct Identity {
+    std::string client_id;
+    std::optional<std::string> user;
+    std::optional<std::string> password;
+};
+
+/// Makes identities when clients log in. Only tokens that take long to sign (RS256, ES256) are
+/// remembered, as phones do, for half of their life.
+class Identities {
+public:
+    /// Throws `std::runtime_error` that names the file and its line, or the settings that exclude
+    /// each other.
+    explicit Identities(IdentitySettings settings);
+
+    Identity of(std::uint32_t number);
+    std::string client_id(std::uint32_t number) const;
+    /// Empty if it has none. Presence is shown under this name.
+    std::string user(std::uint32_t number) const;
+
+private:
+    struct Token {
+        std::string text;
+        std::chrono::steady_clock::time_point good_until;
+    };
+
+    void read_users();
+    std::string_view line_of(std::uint32_t number) const;
+    std::optional<std::string> password(std::uint32_t number, std::string_view user);
+    std::string token(std::uint32_t number, std::string_view user);
+    std::string sign(std::string_view user);
+
+    IdentitySettings settings_;
+    std::string users_;                 ///< the file
+    std::vector<std::uint32_t> lines_;  ///< where each of its users begins
+    std::optional<JwtSigner> signer_;
+    std::string token_ids_;     ///< random; `jti` begins with it, so that processes differ
+    std::uint64_t tokens_ = 0;  ///< signed
+    std::unordered_map<std::uint32_t, Token> remembered_;
+};
+
+}  // namespace pulsegate::load

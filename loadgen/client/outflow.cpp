@@ -1,0 +1,90 @@
+#include "loadgen/client/outflow.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr char dup_flag = 0x08;
+
+}  // namespace
+
+bool Outflow::uses(std::uint16_t id) const {
+    return std::ranges::any_of(messages_, [&](const Item& item) { return item.id == id; });
+}
+
+void Outflow::add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish) {
+    messages_.push_back({{tag, Time()}, std::move(publish), id, qos});
+}
+
+std::optional<Outflow::Packet> Outflow::next(std::size_t window, bool keep, Time now) {
+    if (waiting() == 0 || in_flight_ >= window) return std::nullopt;
+    Item& item = messages_[in_flight_++];
+    if (item.state == State::released) return Packet{{}, item.id};
+    if (item.state == State::sent) item.publish.front() |= dup_flag;
+    if (item.state == State::unsent) item.message.sent = now;
+    item.state = State::sent;
+    if (keep) return Packet{item.publish, 0};
+    sending_ = std::move(item.publish);
+    item.publish = std::string();
+    return Packet{sending_, 0};
+}
+
+// Only what is in flight can be acknowledged, and mostly the oldest is.
+Outflow::Item* Outflow::find(std::uint16_t id, QoS qos) {
+    for (std::size_t i = 0; i < in_flight_; ++i)
+        if (messages_[i].id == id) return messages_[i].qos == qos ? &messages_[i] : nullptr;
+    return nullptr;
+}
+
+std::optional<Outflow::Message> Outflow::remove(const Item* item) {
+    if (!item) return std::nullopt;
+    const Message message = item->message;
+    messages_.erase(messages_.begin() + (item - messages_.data()));
+    --in_flight_;
+    return message;
+}
+
+std::optional<Outflow::Message> Outflow::acknowledge(std::uint16_t id) {
+    return remove(find(id, QoS::at_least_once));
+}
+
+bool Outflow::release(std::uint16_t id) {
+    Item* item = find(id, QoS::exactly_once);
+    if (!item) return false;
+    item->state = State::released;
+    item->publish = std::string();
+    return true;
+}
+
+std::optional<Outflow::Message> Outflow::refuse(std::uint16_t id) {
+    const Item* item = find(id, QoS::exactly_once);
+    return item && item->state == State::sent ? remove(item) : std::nullopt;
+}
+
+std::optional<Outflow::Message> Outflow::complete(std::uint16_t id) {
+    const Item* item = find(id, QoS::exactly_once);
+    return item && item->state == State::released ? remove(item) : std::nullopt;
+}
+
+std::vector<Outflow::Message> Outflow::take_sent() {
+    std::vector<Message> sent;
+    std::erase_if(messages_, [&](const Item& item) {
+        if (item.state != State::unsent) sent.push_back(item.message);
+        return item.state != State::unsent;
+    });
+    in_flight_ = 0;
+    return sent;
+}
+
+std::vector<Outflow::Message> Outflow::take_all() {
+    std::vector<Message> all;
+    for (const Item& item : messages_) all.push_back(item.message);
+    messages_.clear();
+    in_flight_ = 0;
+    return all;
+}
+
+}  // namespace pulsegate::load

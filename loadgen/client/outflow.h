@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loadgen/time.h"
+#include "protocol/packet.h"
+
+namespace pulsegate::load {
+
+/// The messages of QoS 1 and 2 that a client sends, from `add` until they are acknowledged, in
+/// order. It says what to send, and sends nothing.
+///
+/// The first ones are in flight; the others wait until the server's Receive Maximum has room, or
+/// for the next connection.
+class Outflow {
+public:
+    /// At most so many messages, in flight or not: more than a client that is served ever has.
+    static constexpr std::size_t most_messages = 10'000;
+
+    /// What to send next. The views are valid until the next call.
+    struct Packet {
+        std::string_view publish{};  ///< an encoded PUBLISH, with DUP if it was sent before;
+        std::uint16_t release = 0;   ///< or, if empty, the identifier of a PUBREL
+    };
+
+    /// What is known of a message when its fate is.
+    struct Message {
+        std::uint64_t tag;
+        Time sent;  ///< first; zero: never
+    };
+
+    bool full() const { return messages_.size() >= most_messages; }
+    bool uses(std::uint16_t id) const;
+
+    /// A message whose encoded PUBLISH has this identifier.
+    void add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish);
+
+    /// The next in order, if `window` has room; it counts as sent `now`. `keep`: its bytes may be
+    /// needed again, by the next connection of a kept session.
+    std::optional<Packet> next(std::size_t window, bool keep, Time now);
+
+    /// PUBACK: the message is done with. Nothing if none of QoS 1 awaits it.
+    std::optional<Message> acknowledge(std::uint16_t id);
+    /// PUBREC: whether there is such a message of QoS 2, to be released by a PUBREL.
+    bool release(std::uint16_t id);
+    /// PUBREC with an error: the same as `acknowledge` for one of QoS 2.
+    std::optional<Message> refuse(std::uint16_t id);
+    /// PUBCOMP: the same for one that has been released.
+    std::optional<Message> complete(std::uint16_t id);
+
+    /// The connection is gone: what was in flight will be sent again, by `next`.
+    void rewind() { in_flight_ = 0; }
+    /// The session is gone: takes out what has been sent; the others keep their turn.
+    std::vector<Message> take_sent();
+    std::vector<Message> take_all();
+
+    std::size_t in_flight() const { return in_flight_; }
+    std::size_t waiting() const { return messages_.size() - in_flight_; }
+    bool empty() const { return messages_.empty(); }
+
+private:
+    enum class State : std::uint8_t { unsent, sent, released };
+    struct Item {
+        Message message;
+        std::string publish;
+        std::uint16_t id;
+        QoS qos;
+        State state = State::unsent;
+    };
+
+    Item* find(std::uint16_t id, QoS qos);
+    std::optional<Message> remove(const Item* item);
+
+    std::vector<Item> messages_;
+    std::string sending_;  ///< what `next` lends out, if it need not be kept
+    std::size_t in_flight_ = 0;
+};
+
+}  // namespace pulsegate::load

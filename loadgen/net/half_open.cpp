@@ -1,0 +1,23 @@
+#include "loadgen/net/half_open.h"
+
+#include <sys/epoll.h>
+
+namespace pulsegate::load {
+
+HalfOpenSockets::~HalfOpenSockets() {
+    for (Socket& socket : sockets_) loop_.forget(socket);
+}
+
+void HalfOpenSockets::take(Descriptor socket, Loop::Handler& from) {
+    Socket& taken = sockets_.emplace_back(*this, std::move(socket));
+    taken.self = std::prev(sockets_.end());
+    loop_.hand_over(taken.descriptor.get(), from, taken);
+}
+
+void HalfOpenSockets::Socket::ready(std::uint32_t events) {
+    if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
+    all_.loop_.forget(*this);
+    all_.sockets_.erase(self);
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,582 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "loadgen/client/identities.h"
+#include "loadgen/client/mqtt_client.h"
+#include "tests/support/lab_peer.h"
+
+namespace pulsegate {
+
+namespace {
+
+using load::ClientHost;
+using load::ClientProfile;
+using load::Clock;
+using load::Ending;
+using load::MqttClient;
+using load::Stage;
+using load::Time;
+
+/// Writes down what happens to a client, a line for each.
+struct ClientDiary : load::ClientOwner {
+    std::vector<std::string> lines;
+    Ending::By by{};
+    Stage stage{};
+    std::function<void(MqttClient&)> on_received = [](MqttClient&) {};
+
+    void opened(MqttClient&, Time) override { lines.emplace_back("opened"); }
+    void connected(MqttClient&, bool session_present, Time) override {
+        lines.emplace_back(session_present ? "resumed" : "connected");
+    }
+    void subscribed(MqttClient&, std::span<const Reason> reasons, Time) override {
+        std::string line = "subscribed";
+        for (const Reason reason : reasons) line.append(" ").append(name(reason));
+        lines.push_back(line);
+    }
+    void received(MqttClient& client, const Publish& message, Time) override {
+        lines.push_back("received " + std::string(message.topic) + "=" +
+                        std::string(message.payload));
+        on_received(client);
+    }
+    void received_again(MqttClient&, const Publish& message, Time) override {
+        lines.push_back("again " + std::string(message.payload));
+    }
+    void acknowledged(MqttClient&, std::uint64_t tag, Reason reason, Time sent, Time now) override {
+        CHECK(sent <= now);
+        lines.push_back("acknowledged " + std::to_string(tag) + " " + std::string(name(reason)));
+    }
+    void in_doubt(MqttClient&, std::uint64_t tag) override {
+        lines.push_back("in doubt " + std::to_string(tag));
+    }
+    void ping_answered(MqttClient&, Time sent, Time now) override {
+        CHECK(sent <= now);
+        lines.emplace_back("pong");
+    }
+    void closed(MqttClient& client, const Ending& ending, Time) override {
+        CHECK(client.stage() == Stage::away);
+        by = ending.by;
+        stage = ending.stage;
+        lines.push_back("closed: " + std::string(ending.cause));
+    }
+};
+
+using Lines = std::vector<std::string>;
+
+/// A client, and the connection of the scripted server that it has.
+struct Talk {
+    LabPeer peer;
+    load::Loop loop;
+    LabRun run{loop};
+    ClientDiary diary;
+    ClientHost host{loop, diary};
+    ClientProfile profile;
+    MqttClient client{host, profile, 7};
+    std::vector<LabConnection> connections;
+
+    explicit Talk(Version version = Version::v3_1_1, bool kept_session = false) {
+        profile.endpoints.push_back({peer.address(), "localhost", peer.port()});
+        profile.version = version;
+        profile.kept_session = kept_session;
+    }
+
+    LabConnection& other() { return connections.back(); }
+
+    /// Until the CONNECT has come, which is returned.
+    std::string connect() {
+        client.connect(Clock::now());
+        const bool sent = run.until([this] { return client.stage() == Stage::logging_in; });
+        REQUIRE(sent);
+        connections.push_back(peer.accept());
+        return other().read(client.connect_packet().size());
+    }
+
+    void log_in(std::string_view connack = "20 r 00 00") {
+        connect();
+        other().write(wire(connack));
+        const auto lines = diary.lines.size();
+        REQUIRE(run.until([&] { return diary.lines.size() > lines; }));
+    }
+
+    /// What the server sends, and what the owner is told then.
+    void send(std::string_view notation, const Lines& told) {
+        diary.lines.clear();
+        other().write(wire(notation));
+        run.until([&] { return diary.lines.size() >= told.size(); });
+        run.settle();
+        CHECK(diary.lines == told);
+    }
+
+    void expect(std::string_view notation) {
+        run.settle();
+        const std::string bytes = wire(notation);
+        CHECK(hex(other().read(bytes.size())) == hex(bytes));
+    }
+
+    void expect_nothing() {
+        run.settle();
+        CHECK(hex(other().waiting()) == "");
+    }
+
+    void vanish() {
+        const auto lines = diary.lines.size();
+        other().close();
+        REQUIRE(run.until([&] { return diary.lines.size() > lines; }));
+    }
+};
+
+}  // namespace
+
+// -- logging in --
+
+TEST_CASE("a client of 3.1.1 logs in") {
+    Talk talk;
+    CHECK(hex(talk.connect()) == hex(wire("10 r s'MQTT' 04 02 k20 s'7'")));
+    talk.send("20 r 00 00", {"connected"});
+    CHECK(talk.client.stage() == Stage::online);
+    CHECK(talk.client.connections() == 1);
+    CHECK(talk.client.before_send() >= talk.client.tcp_connected_at());
+    CHECK(talk.host.traffic.packets_sent == 1);
+    CHECK(talk.host.traffic.packets_received == 1);
+}
+
+TEST_CASE("a client of 5.0 asks for its session to be kept, and takes the server's keepalive") {
+    Talk talk(Version::v5_0, true);
+    talk.profile.receive_maximum = 5;
+    talk.profile.session_expiry = std::chrono::seconds(60);
+    CHECK(hex(talk.connect()) == hex(wire("10 r s'MQTT' 05 00 k20 [ 11 w60 21 k5 ] s'7'")));
+    talk.send("20 r 01 00 [ 13 k33 ]", {"resumed"});
+    CHECK(talk.client.keepalive() == 33);
+}
+
+TEST_CASE("a client has the identity of its number") {
+    Talk talk;
+    load::Identities identities({.client_id = "lab-{n}", .user = "user{n}", .password = "pass{n}"});
+    talk.profile.identities = &identities;
+    CHECK(hex(talk.connect()) == hex(wire("10 r s'MQTT' 04 c2 k20 s'lab-7' s'user7' s'pass7'")));
+}
+
+TEST_CASE("a refused login is told with its reason") {
+    Talk talk(Version::v5_0);
+    talk.connect();
+    talk.send("20 r 00 89 [ ]", {"closed: refused: server busy"});
+    CHECK(talk.diary.by == Ending::By::refusal);
+    CHECK(talk.diary.stage == Stage::logging_in);
+}
+
+TEST_CASE("a server that closes before its CONNACK has closed a client that was logging in") {
+    Talk talk;
+    talk.connect();
+    talk.vanish();
+    CHECK(talk.diary.lines == Lines{"closed: closed by the server"});
+    CHECK(talk.diary.by == Ending::By::close);
+    CHECK(talk.diary.stage == Stage::logging_in);
+}
+
+TEST_CASE("a client can be opened without a login, and send what it likes") {
+    Talk talk;
+    talk.client.open(Clock::now());
+    REQUIRE(talk.run.until([&] { return talk.client.stage() == Stage::open; }));
+    talk.connections.push_back(talk.peer.accept());
+    talk.expect_nothing();
+    for (const char byte : talk.client.connect_packet()) talk.client.send_raw({&byte, 1});
+    talk.expect("10 r s'MQTT' 04 02 k20 s'7'");
+    talk.send("20 r 00 00 | 40 r k9 | d0 r", {"connected"});  // and answers to what it never sent
+    CHECK(talk.client.stage() == Stage::online);
+}
+
+TEST_CASE("several filters are subscribed to at once, and the answer to each is told") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    const SubscribeFilter filters[] = {{"a/b", {.qos = QoS::at_least_once}}, {"#", {}}};
+    talk.client.subscribe(filters);
+    talk.client.subscribe(std::span(filters).first(1));
+    CHECK(talk.client.stage() == Stage::subscribing);
+    talk.expect("82 r k1 [ ] s'a/b' 01 s'#' 00 | 82 r k2 [ ] s'a/b' 01");
+    talk.send("90 r k1 [ ] 01 87", {"subscribed granted QoS 1 not authorized"});
+    CHECK(talk.client.stage() == Stage::subscribing);
+    talk.send("90 r k2 [ ] 00", {"subscribed success"});
+    CHECK(talk.client.stage() == Stage::online);
+}
+
+// -- pings --
+
+TEST_CASE("each ping has its own answer, also when several are under way") {
+    Talk talk;
+    talk.log_in();
+    const Time first = Clock::now();
+    talk.client.ping(first);
+    talk.client.ping(Clock::now());
+    CHECK(talk.client.oldest_ping() >= first);
+    talk.expect("c0 r | c0 r");
+    const Time oldest = talk.client.oldest_ping();
+    talk.send("d0 r", {"pong"});
+    CHECK(talk.client.oldest_ping() >= oldest);
+    talk.send("d0 r", {"pong"});
+    CHECK(talk.client.oldest_ping() == Time());
+    talk.send("d0 r", {"closed: PINGRESP without a PINGREQ"});
+    CHECK(talk.diary.by == Ending::By::violation);
+}
+
+// -- messages of others --
+
+TEST_CASE("messages are passed on and acknowledged") {
+    Talk talk;
+    talk.log_in();
+    talk.send("30 r s'a' 'zero' | 32 r s'a' k5 'one' | 34 r s'a' k6 'two' | 62 r k6",
+              {"received a=zero", "received a=one", "received a=two"});
+    talk.expect("40 r k5 | 50 r k6 | 70 r k6");
+    talk.expect_nothing();
+}
+
+TEST_CASE("packets are read however they are split") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.lines.clear();
+    for (const char byte : wire("32 r s'a' k5 'one' | d0 r")) {
+        if (byte == '\xd0') talk.client.ping(Clock::now());
+        talk.other().write({&byte, 1});
+        talk.run.settle();
+    }
+    CHECK(talk.diary.lines == Lines{"received a=one", "pong"});
+    talk.expect("40 r k5 | c0 r");
+}
+
+TEST_CASE("at QoS 2, what comes again before its PUBREL is answered and told as such") {
+    Talk talk;
+    talk.log_in();
+    talk.send("34 r s'a' k6 'two' | 3c r s'a' k6 'two'", {"received a=two", "again two"});
+    talk.expect("50 r k6 | 50 r k6");
+    // Once released, the identifier stands for another message, and only its payload can tell
+    // whether the server has repeated one.
+    talk.send("62 r k6 | 3c r s'a' k6 'two'", {"received a=two"});
+    talk.expect("70 r k6 | 50 r k6");
+}
+
+TEST_CASE("a PUBREL for no message is answered in 5.0 with the reason") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    talk.send("62 r k9", {});
+    talk.expect("70 r k9 92");
+}
+
+TEST_CASE("what was received at QoS 2 is remembered as long as the session is kept") {
+    Talk talk(Version::v3_1_1, true);
+    talk.log_in();
+    talk.send("34 r s'a' k6 'two'", {"received a=two"});
+    talk.vanish();
+    talk.log_in("20 r 01 00");
+    talk.send("3c r s'a' k6 'two'", {"again two"});
+    talk.vanish();
+    talk.log_in("20 r 00 00");  // gone
+    talk.send("34 r s'a' k6 'two'", {"received a=two"});
+}
+
+TEST_CASE("a client that is closed by its owner while it receives reads no further") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.on_received = [](MqttClient& client) { client.close(); };
+    talk.send("32 r s'a' k5 'one' | 32 r s'a' k6 'two'", {"received a=one"});
+    CHECK(talk.client.stage() == Stage::away);
+    CHECK(talk.other().read(1).empty());
+}
+
+TEST_CASE("a client may connect again while it receives") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.on_received = [](MqttClient& client) {
+        client.reset();
+        client.connect(Clock::now());
+    };
+    talk.send("32 r s'a' k5 'one' | 32 r s'a' k6 'two'", {"received a=one"});
+    REQUIRE(talk.run.until([&] { return talk.client.stage() == Stage::logging_in; }));
+    talk.connections.push_back(talk.peer.accept());
+    talk.expect("10 r s'MQTT' 04 02 k20 s'7'");
+    talk.expect_nothing();
+}
+
+// -- messages of its own --
+
+TEST_CASE("messages of each QoS are sent and acknowledged") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    CHECK(talk.client.publish("a", "zero", QoS::at_most_once, 10));
+    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 11));
+    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 12));
+    CHECK(talk.client.in_flight() == 2);
+    talk.expect("30 r s'a' [ ] 'zero' | 32 r s'a' k1 [ ] 'one' | 34 r s'a' k2 [ ] 'two'");
+    talk.send("40 r k1 | 50 r k2", {"acknowledged 11 success"});
+    talk.expect("62 r k2");
+    talk.send("70 r k2", {"acknowledged 12 success"});
+    CHECK(talk.client.in_flight() == 0);
+}
+
+TEST_CASE("a refused message is told with the server's reason") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    talk.client.publish("a", "one", QoS::at_least_once, 11);
+    talk.client.publish("a", "two", QoS::exactly_once, 12);
+    talk.send("40 r k1 87 | 50 r k2 97",
+              {"acknowledged 11 not authorized", "acknowledged 12 quota exceeded"});
+    talk.expect("32 r s'a' k1 [ ] 'one' | 34 r s'a' k2 [ ] 'two'");
+    talk.expect_nothing();
+}
+
+TEST_CASE("the server's Receive Maximum is respected, and messages wait in order") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ 21 k2 ]");
+    for (std::uint64_t tag = 1; tag <= 4; ++tag)
+        CHECK(talk.client.publish("a", std::to_string(tag), QoS::exactly_once, tag));
+    CHECK(talk.client.publish("a", "now", QoS::at_most_once, 5));
+    CHECK(talk.client.in_flight() == 2);
+    CHECK(talk.client.waiting() == 2);
+    talk.expect("34 r s'a' k1 [ ] '1' | 34 r s'a' k2 [ ] '2' | 30 r s'a' [ ] 'now'");
+    talk.send("50 r k1", {});  // still in flight
+    talk.expect("62 r k1");
+    talk.send("70 r k1", {"acknowledged 1 success"});
+    talk.expect("34 r s'a' k3 [ ] '3'");
+    CHECK(talk.client.waiting() == 1);
+}
+
+TEST_CASE("what the server has declared not to take is not sent, and told as refused") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ 24 01 27 w20 ]");
+    talk.diary.lines.clear();
+    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 1));
+    CHECK(talk.client.publish("a", std::string(20, 'x'), QoS::at_most_once, 2));
+    CHECK(talk.diary.lines ==
+          Lines{"acknowledged 1 QoS not supported", "acknowledged 2 packet too large"});
+    talk.expect_nothing();
+}
+
+TEST_CASE("a client has room for so many messages, and takes no more") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ 21 k1 ]");
+    for (std::size_t i = 0; i < load::Outflow::most_messages; ++i)
+        REQUIRE(talk.client.publish("a", "", QoS::at_least_once, i));
+    CHECK(!talk.client.publish("a", "", QoS::at_least_once, 0));
+    CHECK(talk.client.waiting() == load::Outflow::most_messages - 1);
+}
+
+TEST_CASE("when the connection of a clean session ends, what has no answer is in doubt") {
+    Talk talk;
+    talk.log_in();
+    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 11));
+    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 12));
+    talk.diary.lines.clear();
+    SUBCASE("the server has closed") {
+        talk.vanish();
+        CHECK(talk.diary.lines.size() == 3);
+    }
+    SUBCASE("the owner has") {
+        talk.client.reset();
+        CHECK(talk.diary.lines.size() == 2);
+    }
+    talk.diary.lines.resize(2);
+    CHECK(talk.diary.lines == Lines{"in doubt 11", "in doubt 12"});
+    CHECK(!talk.client.publish("a", "three", QoS::at_least_once, 13));
+}
+
+TEST_CASE("a kept session goes on where it was, within the new Receive Maximum") {
+    Talk talk(Version::v5_0, true);
+    talk.log_in("20 r 00 00 [ 21 k3 ]");
+    for (std::uint64_t tag = 1; tag <= 4; ++tag)
+        talk.client.publish("a", std::to_string(tag),
+                            tag == 2 ? QoS::exactly_once : QoS::at_least_once, tag);
+    talk.send("50 r k2", {});
+    talk.vanish();
+    CHECK(talk.diary.lines.size() == 1);  // that it was closed
+
+    talk.log_in("20 r 01 00 [ 21 k2 ]");
+    talk.expect("3a r s'a' k1 [ ] '1' | 62 r k2");
+    talk.send("40 r k1", {"acknowledged 1 success"});
+    talk.expect("3a r s'a' k3 [ ] '3'");
+    talk.send("70 r k2", {"acknowledged 2 success"});
+    talk.expect("32 r s'a' k4 [ ] '4'");  // for the first time
+    talk.expect_nothing();
+}
+
+TEST_CASE("when a kept session is gone, what was sent is in doubt, and what waited is sent") {
+    Talk talk(Version::v5_0, true);
+    talk.log_in("20 r 00 00 [ 21 k1 ]");
+    talk.client.publish("a", "1", QoS::at_least_once, 1);
+    talk.client.publish("a", "2", QoS::at_least_once, 2);
+    talk.vanish();
+    talk.connect();
+    talk.send("20 r 00 00 [ ]", {"in doubt 1", "connected"});
+    talk.expect("32 r s'a' k2 [ ] '2'");
+    talk.expect_nothing();
+}
+
+TEST_CASE("identifiers that are in use are passed over") {
+    Talk talk;
+    talk.log_in();
+    talk.client.publish("a", "", QoS::at_least_once, 0);  // keeps its identifier, 1
+    for (int i = 2; i <= 65'535; ++i) {
+        talk.client.publish("a", "", QoS::at_least_once, 1);
+        if (i % 1000 != 0 && i != 65'535) continue;
+        talk.run.settle();
+        talk.other().waiting();
+        std::string acknowledgements;
+        for (int id = i - i % 1000 - (i % 1000 == 0 ? 1000 : 0) + 1; id <= i; ++id)
+            if (id > 1)
+                acknowledgements +=
+                    wire("40 02") + static_cast<char>(id >> 8) + static_cast<char>(id);
+        talk.other().write(acknowledgements);
+        REQUIRE(talk.run.until([&] { return talk.client.in_flight() == 1; }));
+    }
+    talk.other().waiting();
+    talk.client.publish("a", "", QoS::at_least_once, 2);
+    talk.expect("32 r s'a' k2");
+}
+
+// -- faults of the server --
+
+TEST_CASE("what the protocol does not allow ends the connection with a clear cause") {
+    const auto cause = [](std::string_view packet, Version version = Version::v3_1_1) {
+        Talk talk(version);
+        talk.log_in(version == Version::v5_0 ? "20 r 00 00 [ ]" : "20 r 00 00");
+        talk.diary.lines.clear();
+        talk.other().write(wire(packet));
+        talk.run.until([&] { return !talk.diary.lines.empty(); });
+        CHECK(talk.diary.by == Ending::By::violation);
+        CHECK(talk.diary.stage == Stage::online);
+        return talk.diary.lines.back();
+    };
+    CHECK(cause("20 r 00 00") == "closed: a second CONNACK");
+    CHECK(cause("40 r k3") == "closed: PUBACK for packet identifier 3, which no message awaits");
+    CHECK(cause("50 r k3") == "closed: PUBREC for packet identifier 3, which no message awaits");
+    CHECK(cause("70 r k3") == "closed: PUBCOMP for packet identifier 3, which no message awaits");
+    CHECK(cause("90 r k3 00") == "closed: SUBACK for packet identifier 3, which no SUBSCRIBE has");
+    CHECK(cause("30 r s'a' [ 23 k1 ]", Version::v5_0) ==
+          "closed: PUBLISH: a topic alias, although none was allowed");
+    CHECK(cause("c0 r").starts_with("closed: PINGREQ"));
+    CHECK(cause("f0 r 18 [ 15 s'x' ]", Version::v5_0) ==
+          "closed: the server sent a packet that is not for clients");
+}
+
+TEST_CASE("a session that was not to be kept can't be present") {
+    Talk talk;
+    talk.connect();
+    talk.send("20 r 01 00",
+              {"closed: CONNACK: a session is present, although none was to be kept"});
+    CHECK(talk.diary.by == Ending::By::violation);
+}
+
+TEST_CASE("an acknowledgement of the wrong kind is a fault") {
+    Talk talk;
+    talk.log_in();
+    talk.client.publish("a", "two", QoS::exactly_once, 12);
+    SUBCASE("PUBACK") {
+        talk.send("40 r k1", {"in doubt 12",
+                              "closed: PUBACK for packet identifier 1, which no "
+                              "message awaits"});
+    }
+    SUBCASE("PUBCOMP without PUBREC") {
+        talk.send("70 r k1", {"in doubt 12",
+                              "closed: PUBCOMP for packet identifier 1, which no "
+                              "message awaits"});
+    }
+}
+
+TEST_CASE("a SUBACK must answer each filter") {
+    Talk talk;
+    talk.log_in();
+    const SubscribeFilter filters[] = {{"a", {}}, {"b", {}}};
+    talk.client.subscribe(filters);
+    talk.send("90 r k1 00",
+              {"closed: SUBACK for packet identifier 1, without an answer to each filter"});
+}
+
+TEST_CASE("a DISCONNECT of the server is told with its reason") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    talk.send("e0 r 8e [ ]", {"closed: DISCONNECT: session taken over"});
+    CHECK(talk.diary.by == Ending::By::disconnect);
+}
+
+TEST_CASE("a packet that is too large for the client is no fault of the server") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.lines.clear();
+    talk.other().write(wire("30 ffffff7f"));
+    REQUIRE(talk.run.until([&] { return !talk.diary.lines.empty(); }));
+    CHECK(talk.diary.by == Ending::By::local);
+}
+
+// -- going away --
+
+TEST_CASE("a client that leaves says so, and its socket is closed after the server's") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.lines.clear();
+    talk.other().write(wire("30 r s'a' 'unread'"));
+    talk.client.disconnect();
+    CHECK(talk.client.stage() == Stage::away);
+    talk.expect("e0 r");
+    CHECK(talk.other().read(1).empty());
+    talk.other().close();
+    talk.run.settle();
+    CHECK(talk.diary.lines.empty());
+}
+
+TEST_CASE("a client that leaves while it receives acknowledges first") {
+    Talk talk;
+    talk.log_in();
+    talk.diary.on_received = [](MqttClient& client) {
+        if (client.connections() == 1 && client.stage() == Stage::online) client.disconnect();
+    };
+    talk.send("34 r s'a' k6 'x' | 62 r k6", {"received a=x"});
+    talk.expect("e0 r");
+    CHECK(talk.other().read(1).empty());
+}
+
+TEST_CASE("a client that falls silent reads on, and sends nothing") {
+    Talk talk;
+    talk.log_in();
+    talk.client.fall_silent();
+    talk.send("32 r s'a' k5 'one' | 62 r k9", {"received a=one"});
+    talk.expect_nothing();
+    talk.vanish();
+    CHECK(talk.diary.stage == Stage::silent);
+}
+
+TEST_CASE("an abandoned client is told when the server closes it") {
+    Talk talk;
+    talk.log_in();
+    talk.client.abandon();
+    talk.send("32 r s'a' k5 'one'", {});
+    talk.expect_nothing();
+    talk.other().finish();
+    CHECK(talk.run.until([&] { return talk.client.stage() == Stage::away; }));
+    CHECK(talk.diary.stage == Stage::abandoned);
+}
+
+TEST_CASE("an abandoned client that connects leaves its old socket half open") {
+    Talk talk;
+    talk.log_in();
+    talk.client.publish("a", "one", QoS::at_least_once, 11);
+    talk.client.abandon();
+    talk.diary.lines.clear();
+    talk.log_in();
+    CHECK(talk.diary.lines == Lines{"in doubt 11", "connected"});
+    CHECK(talk.client.connections() == 2);
+    CHECK(talk.host.half_open.size() == 1);
+    CHECK(hex(talk.connections.front().waiting()) == hex(wire("32 r s'a' k1 'one'")));
+    talk.connections.front().close();
+    CHECK(talk.run.until([&] { return talk.host.half_open.size() == 0; }));
+    CHECK(talk.client.stage() == Stage::online);
+}
+
+TEST_CASE("a client that reads slowly gets what it asks for") {
+    Talk talk;
+    talk.log_in();
+    talk.client.read_at_most(0);
+    talk.send("30 r s'a' 'x'", {});
+    talk.diary.lines.clear();
+    talk.client.read_at_most(6);
+    CHECK(talk.run.until([&] { return talk.diary.lines == Lines{"received a=x"}; }));
+}
+
+}  // namespace pulsegate
