@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "loadgen/swarm/planned_rate.h"
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/truth/flow_total.h"
+
+namespace pulsegate::load {
+
+/// Messages at planned times, from a client to one of its contacts or to a room.
+class Chat {
+public:
+    explicit Chat(SwarmState& state);
+
+    void go(Time at);
+    void turn(Time now);
+    Time next() const;
+
+    void acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, Time sent, Time now);
+    void in_doubt(SwarmClient& client, std::uint64_t tag);
+    /// Not for an end by DISCONNECT: then the server has read everything.
+    void connection_broke(SwarmClient& client);
+
+    /// At the end: what the server has not answered.
+    void judge(Time now);
+
+    /// Calls `visit(const Roster::Contact&, const FlowTotal&)` for each flow of this worker.
+    template <class Visit>
+    void for_each_total(Visit visit) const {
+        for (const SwarmClient& client : state_.clients)
+            for (std::size_t slot = 0; slot < client.flows.size(); ++slot) {
+                const auto& flow = client.flows[slot];
+                if (flow.sent.sent() == 0) continue;
+                visit(flow.contact,
+                      FlowTotal::of(client.number(), static_cast<std::uint16_t>(slot), flow.sent));
+            }
+    }
+
+private:
+    struct Writers {
+        std::vector<SwarmClient*> clients;
+        PlannedRate times;
+    };
+
+    SwarmClient* choose(const Writers& writers, Time now);
+    void send(SwarmClient& sender, Time planned);
+
+    SwarmState& state_;
+    std::vector<Writers> writers_;  ///< by group
+    Buffer payload_;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,145 @@
+#include "loadgen/swarm/deliveries.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "loadgen/truth/mixing.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+std::size_t Deliveries::KeyHash::operator()(const Key& key) const {
+    return mix(std::uint64_t{key.receiver} << 32 | key.sender, key.slot);
+}
+
+Deliveries::Deliveries(SwarmState& state) : state_(state), members_(state.roster.rooms()) {
+    for (SwarmClient& client : state.clients)
+        for (const std::uint32_t room : state.roster.rooms_of(client.number()))
+            members_[room].push_back(&client);
+}
+
+// -- what arrives --
+
+void Deliveries::received(SwarmClient& client, const Publish& publish, Time now) {
+    const auto message = read_message(as_bytes(publish.payload));
+    const Roster& roster = state_.roster;
+    const bool ours = message && message->run == state_.assignment.run &&
+                      message->sender < roster.clients() &&
+                      message->slot < roster.contacts(message->sender);
+    if (!ours) return damaged(client, publish, now);
+
+    const Key key{client.number(), message->sender, message->slot};
+    auto flow = flows_.find(key);
+    if (flow == flows_.end()) {
+        if (!belongs(client, *message)) return misdirected(client, *message, now);
+        flow = flows_.emplace(key, ReceivedFlow(client.attendance.stay_at_begin())).first;
+    }
+
+    // It has arrived, so that it is not lost as well.
+    const auto size = roster.message_size(message->sender, message->slot, message->sequence);
+    if (publish.payload.size() != size || !is_whole(*message, as_bytes(publish.payload)))
+        damaged(client, publish, now);
+
+    const Time planned = state_.local(message->planned);
+    Measurements& second = state_.at(planned);
+    switch (flow->second.arrive(message->sequence, publish.qos, publish.dup,
+                                client.attendance.stay())) {
+        case ReceivedFlow::Arrival::behind:
+            second.add(Count::messages_reordered);
+            state_.give_example(
+                fmt::format("message {} from client {} came to {} behind a later "
+                            "one",
+                            message->sequence, message->sender, who(client)));
+            [[fallthrough]];
+        case ReceivedFlow::Arrival::first:
+            second.add(Count::messages_received);
+            second.add(planned < client.online_since ? Timing::message_return : Timing::message,
+                       std::max(now - planned, Duration::zero()));
+            return;
+        case ReceivedFlow::Arrival::again_allowed: return;
+        case ReceivedFlow::Arrival::again: break;
+    }
+    if (publish.qos == QoS::at_least_once && roster.group(message->sender).kept_session)
+        return flow->second.remember_again(message->sequence);
+    second.add(publish.qos == QoS::at_least_once ? Count::messages_repeated
+                                                 : Count::messages_repeated_qos2);
+    state_.give_example(fmt::format("message {} from client {} came to {} again, at QoS {}",
+                                    message->sequence, message->sender, who(client),
+                                    static_cast<int>(publish.qos)));
+}
+
+// MQTT-3.3.1-1: a PUBLISH that is sent again says so.
+void Deliveries::received_again(SwarmClient& client, const Publish& publish, Time now) {
+    const auto message = read_message(as_bytes(publish.payload));
+    if (!message) return damaged(client, publish, now);
+    if (publish.dup) return;
+    state_.at(now).add(Count::messages_repeated_qos2);
+    state_.give_example(
+        fmt::format("message {} from client {} came to {} again at QoS 2, before its PUBREL",
+                    message->sequence, message->sender, who(client)));
+}
+
+bool Deliveries::belongs(const SwarmClient& client, const Message& message) const {
+    const auto contact = state_.roster.contact(message.sender, message.slot);
+    if (!contact || contact->number != message.receiver) return false;
+    if (!contact->is_room) return message.receiver == client.number();
+    return std::ranges::find(members_[contact->number], &client) != members_[contact->number].end();
+}
+
+void Deliveries::misdirected(const SwarmClient& client, const Message& message, Time now) {
+    state_.at(now).add(Count::messages_misdirected);
+    state_.give_example(fmt::format("message {} from client {} came to {} instead of {}",
+                                    message.sequence, message.sender, who(client),
+                                    message.receiver));
+}
+
+void Deliveries::damaged(const SwarmClient& client, const Publish& publish, Time now) {
+    state_.at(now).add(Count::messages_damaged);
+    state_.give_example(fmt::format("{} received {} bytes in topic {} that nobody sent like this",
+                                    who(client), publish.payload.size(), publish.topic));
+}
+
+// -- what should have arrived --
+
+void Deliveries::judge(Time now) {
+    for (const FlowTotal& total : totals_) {
+        const auto contact = state_.roster.contact(total.sender, total.slot);
+        if (!contact) continue;
+        if (!contact->is_room) {
+            if (state_.owns(contact->number))
+                judge(state_.client(contact->number), *contact, total, now);
+            continue;
+        }
+        for (SwarmClient* member : members_[contact->number]) judge(*member, *contact, total, now);
+    }
+    totals_.clear();
+}
+
+void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
+                       const FlowTotal& total, Time now) {
+    const auto found = flows_.find(Key{receiver.number(), total.sender, total.slot});
+    const ReceivedFlow nothing(receiver.attendance.stay_at_begin());
+    const ReceivedFlow& flow = found == flows_.end() ? nothing : found->second;
+    const bool kept = state_.group(receiver).kept_session &&
+                      std::min(contact.qos, receiver.granted) > QoS::at_most_once;
+    const auto outcome = flow.judge(total, receiver.attendance, kept);
+
+    Measurements& sum = state_.at(now);
+    sum.add(Count::messages_expected, outcome.received + outcome.lost);
+    sum.add(Count::messages_lost, outcome.lost);
+    sum.add(Count::messages_in_doubt, outcome.in_doubt);
+    sum.add(Count::messages_missed_away, outcome.missed_away);
+    sum.add(Count::messages_missed_closed, outcome.missed_closed);
+    sum.add(Count::messages_excused, outcome.excused);
+    sum.add(Count::messages_repeated, outcome.repeated);
+    sum.add(Count::messages_damaged, outcome.invented);
+    if (outcome.lost > 0)
+        state_.give_example(
+            fmt::format("{} of {} messages from client {} to {} at QoS {} were "
+                        "lost, message {} first",
+                        outcome.lost, total.sent, total.sender, who(receiver),
+                        static_cast<int>(contact.qos), outcome.example));
+}
+
+}  // namespace pulsegate::load

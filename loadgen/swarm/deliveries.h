@@ -1,0 +1,51 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/truth/flow_total.h"
+#include "loadgen/truth/message.h"
+#include "loadgen/truth/received_flow.h"
+
+namespace pulsegate::load {
+
+/// The messages that this worker's clients receive, and at the end what they should have received.
+class Deliveries {
+public:
+    explicit Deliveries(SwarmState& state);
+
+    void received(SwarmClient& client, const Publish& publish, Time now);
+    /// QoS 2: a PUBLISH again, before its PUBREL.
+    void received_again(SwarmClient& client, const Publish& publish, Time now);
+
+    /// A flow whose receiver, or a member of whose room, is of this worker.
+    void add(FlowTotal total) { totals_.push_back(std::move(total)); }
+
+    void judge(Time now);
+
+private:
+    struct Key {
+        std::uint32_t receiver;
+        std::uint32_t sender;
+        std::uint32_t slot;
+        bool operator==(const Key&) const = default;
+    };
+    struct KeyHash {
+        std::size_t operator()(const Key& key) const;
+    };
+
+    bool belongs(const SwarmClient& client, const Message& message) const;
+    void misdirected(const SwarmClient& client, const Message& message, Time now);
+    void damaged(const SwarmClient& client, const Publish& publish, Time now);
+    void judge(SwarmClient& receiver, const Roster::Contact& contact, const FlowTotal& total,
+               Time now);
+
+    SwarmState& state_;
+    std::vector<std::vector<SwarmClient*>> members_;  ///< of this worker, by room
+    boost::unordered_flat_map<Key, ReceivedFlow, KeyHash> flows_;
+    std::vector<FlowTotal> totals_;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,58 @@
+#include "loadgen/swarm/events_file.h"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <stdexcept>
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr Duration look_every = std::chrono::milliseconds(20);
+
+/// So that a server that writes a lot doesn't keep the clients waiting.
+constexpr int most_lines = 1000;
+
+constexpr std::uint32_t observer = UINT32_MAX;
+
+}  // namespace
+
+EventsFile::EventsFile(SwarmState& state, Watchers& watchers) : state_(state), watchers_(watchers) {
+    const std::string& name = state.assignment.target.events_file;
+    if (name.empty()) return;
+    file_.open(name);
+    file_.seekg(0, std::ios::end);
+    if (!file_) throw std::runtime_error(name + ": can't be read; start the server with --events");
+}
+
+void EventsFile::turn(Time now) {
+    if (!file_.is_open() || now < next_) return;
+    next_ = now + look_every;
+    for (int count = 0; count < most_lines; ++count) {
+        std::string part;
+        std::getline(file_, part);
+        line_ += part;
+        if (file_.eof()) return file_.clear();  // the rest of the line is yet to be written
+        read_line(now);
+        line_.clear();
+    }
+    next_ = now;
+}
+
+void EventsFile::read_line(Time now) {
+    const auto text = read_presence(line_);
+    boost::system::error_code error;
+    const auto json = boost::json::parse(line_, error);
+    const auto* user = !error && json.is_object() ? json.as_object().if_contains("user") : nullptr;
+    if (!text || !user || !user->is_string()) return;  // an event of another kind
+    if (const auto client = watchers_.client_of(user->as_string()))
+        watchers_.observed({.observer = observer,
+                            .client = *client,
+                            .online = text->online,
+                            .version = text->version,
+                            .at = state_.common(now),
+                            .source = Presence::Source::events},
+                           now);
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/swarm/watchers.h"
+
+namespace pulsegate::load {
+
+/// Reads the changes of presence that the server appends to its events file (`--events`), for the
+/// clients of this worker.
+class EventsFile {
+public:
+    /// What is in the file already is passed over. Throws `std::runtime_error` if it can't be read.
+    EventsFile(SwarmState& state, Watchers& watchers);
+
+    void turn(Time now);
+
+private:
+    void read_line(Time now);
+
+    SwarmState& state_;
+    Watchers& watchers_;
+    std::ifstream file_;
+    std::string line_;  ///< its beginning, until the rest is written
+    Time next_{};
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "loadgen/swarm/swarm_state.h"
+
+namespace pulsegate::load {
+
+/// Clients that misbehave, to see what that does to the others. The server may close them whenever
+/// it likes: that is counted, and they begin anew.
+class Hostiles {
+public:
+    explicit Hostiles(SwarmState& state) : state_(state) {}
+
+    void start(Time at);
+    void due(SwarmClient& client, Time now);
+
+    void opened(SwarmClient& client, Time now);
+    void connected(SwarmClient& client, Time now);
+    void closed(SwarmClient& client, Time now);
+
+private:
+    Hostile kind(const SwarmClient& client) const { return state_.group(client).hostile; }
+    void begin(SwarmClient& client, Time now);
+    void act(SwarmClient& client, Time now);
+    void dribble(SwarmClient& client);
+    void babble(SwarmClient& client);
+    void subscribe_to_much(SwarmClient& client);
+
+    SwarmState& state_;
+};
+
+}  // namespace pulsegate::load

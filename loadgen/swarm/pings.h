@@ -1,0 +1,26 @@
+#pragma once
+
+#include "loadgen/swarm/swarm_state.h"
+
+namespace pulsegate::load {
+
+/// The keepalive of clients that talk, whatever else they send.
+class Pings {
+public:
+    explicit Pings(SwarmState& state) : state_(state) {}
+
+    /// The first ping is at a random time, as if the client had been connected before the run, so
+    /// that pings are spread evenly from the start, however steep the ramp.
+    void begin(SwarmClient& client, Time now);
+
+    void ping(SwarmClient& client, Time now);
+    void answered(SwarmClient& client, Time sent, Time now);
+
+    /// The connection ended, or the run: what has waited too long for its answer is counted.
+    void give_up(const SwarmClient& client, Time now);
+
+private:
+    SwarmState& state_;
+};
+
+}  // namespace pulsegate::load

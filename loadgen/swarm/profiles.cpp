@@ -1,0 +1,72 @@
+#include "loadgen/swarm/profiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pulsegate::load {
+
+namespace {
+
+/// So little that a slow reader's server soon has nowhere to put what it sends.
+constexpr int slow_reader_buffer = 4096;
+
+IdentitySettings identity_settings(const Assignment& assignment) {
+    const Target& target = assignment.target;
+    IdentitySettings settings;
+    settings.client_id = fmt::format("loadgen-{:x}-{{n}}", assignment.run);
+    settings.users_file = target.users_file;
+    settings.user = target.user;
+    settings.password = target.password;
+    settings.jwt_secret_file = target.jwt_secret_file;
+    settings.jwt_key_file = target.jwt_key_file;
+    settings.jwt_life = target.jwt_life;
+    return settings;
+}
+
+bool is_tls(TransportKind kind) { return kind == TransportKind::tls || kind == TransportKind::wss; }
+bool is_websocket(TransportKind kind) {
+    return kind == TransportKind::ws || kind == TransportKind::wss;
+}
+
+}  // namespace
+
+Profiles::Profiles(const Assignment& assignment) : identities_(identity_settings(assignment)) {
+    const auto& groups = assignment.scenario.groups;
+    if (std::ranges::any_of(groups, [](const Group& its) { return is_tls(its.transport); }))
+        tls_ = std::make_unique<TlsContext>(
+            assignment.target.insecure ? TlsContext::Verify::no : TlsContext::Verify::yes,
+            assignment.target.ca_file);
+    for (const Group& group : groups) profiles_.push_back(make(group, assignment));
+}
+
+ClientProfile Profiles::make(const Group& group, const Assignment& assignment) {
+    ClientProfile profile;
+    for (const ServerAddress& server : assignment.target.servers_of(group.transport)) {
+        Endpoint endpoint;
+        endpoint.address = resolve(server.host, server.port).front();
+        endpoint.host = server.host;
+        endpoint.port = server.port;
+        if (!server.path.empty()) endpoint.path = server.path;
+        profile.endpoints.push_back(std::move(endpoint));
+    }
+    const bool loopback = std::ranges::all_of(
+        profile.endpoints, [](const Endpoint& endpoint) { return endpoint.address.loopback(); });
+    if (loopback && assignment.sources > 0) profile.sources = loopback_sources(assignment.sources);
+
+    profile.websocket = is_websocket(group.transport);
+    profile.tls = is_tls(group.transport) ? tls_.get() : nullptr;
+    profile.version = group.version;
+    profile.keepalive = group.keepalive;
+    profile.kept_session = group.kept_session;
+    if (group.hostile == Hostile::slow_reader) profile.receive_buffer = slow_reader_buffer;
+    profile.identities = &identities_;
+    return profile;
+}
+
+std::string Profiles::presence_name(std::uint32_t number) const {
+    const std::string user = identities_.user(number);
+    return user.empty() ? identities_.client_id(number) : user;
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "loadgen/client/identities.h"
+#include "loadgen/client/profile.h"
+#include "loadgen/lab/assignment.h"
+#include "loadgen/net/tls.h"
+
+namespace pulsegate::load {
+
+/// How the clients of each group connect, and as whom.
+class Profiles {
+public:
+    /// Resolves names and reads files: it throws `std::runtime_error`.
+    explicit Profiles(const Assignment& assignment);
+
+    const ClientProfile& of(std::size_t group) const { return profiles_[group]; }
+
+    /// Under which name the server shows the presence of a client.
+    std::string presence_name(std::uint32_t number) const;
+
+private:
+    ClientProfile make(const Group& group, const Assignment& assignment);
+
+    Identities identities_;
+    std::unique_ptr<TlsContext> tls_;
+    std::deque<ClientProfile> profiles_;  ///< by group
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,102 @@
+#include "loadgen/swarm/reconnect_storm.h"
+
+#include <algorithm>
+
+namespace pulsegate::load {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// How long to open or close connections before reading again.
+constexpr Duration turn_length = 1ms;
+
+}  // namespace
+
+ReconnectStorm::ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers)
+    : state_(state), logins_(logins), watchers_(watchers) {
+    for (SwarmClient& client : state.clients)
+        if (state.group(client).storm) clients_.push_back(&client);
+}
+
+void ReconnectStorm::go(Time at) {
+    if (clients_.empty()) return;
+    stage_ = Stage::planned;
+    at_ = at + state_.group(*clients_.front()).storm_after;
+}
+
+Time ReconnectStorm::next() const {
+    switch (stage_) {
+        case Stage::planned: return at_;
+        case Stage::vanishing: return Time::min();
+        case Stage::returning:
+            return next_ < clients_.size() ? Time::min() : at_ + state_.scenario().storm_within;
+        default: return Time::max();
+    }
+}
+
+void ReconnectStorm::turn(Time now) {
+    if (stage_ == Stage::planned && now >= at_) strike(now);
+    if (stage_ == Stage::vanishing) return vanish_some();
+    if (stage_ != Stage::returning) return;
+    if (next_ < clients_.size()) return_some();
+    const bool in_time = now < at_ + state_.scenario().storm_within;
+    if ((away_ == 0 && next_ == clients_.size()) || !in_time) end(now);
+}
+
+void ReconnectStorm::strike(Time now) {
+    at_ = now;
+    state_.mark(now, "storm begins");
+    std::erase_if(clients_, [](const SwarmClient* client) { return !client->online(); });
+    away_ = static_cast<std::uint32_t>(clients_.size());
+    state_.at(now).add(Count::vanished, away_);
+    stage_ = Stage::vanishing;
+}
+
+/// Calls `act` for as many clients as fit into a turn. True: that was the last one.
+template <class Act>
+bool ReconnectStorm::some(Act act) {
+    Time now = Clock::now();
+    const Time end = now + turn_length;
+    for (; next_ < clients_.size() && now < end; now = Clock::now()) act(*clients_[next_++], now);
+    return next_ == clients_.size();
+}
+
+void ReconnectStorm::vanish_some() {
+    const bool all = some([this](SwarmClient& client, Time now) {
+        client.in_storm = true;
+        if (!client.online()) return;  // lost in the meantime
+        watchers_.gone(client, now);
+        client.attendance.goes(Attendance::Cause::planned);
+        client.mqtt.reset();
+        state_.enter(client, SwarmClient::State::napping);
+        state_.agenda.cancel(client);
+    });
+    if (!all) return;
+    next_ = 0;
+    stage_ = Stage::returning;
+}
+
+void ReconnectStorm::return_some() {
+    (void)some([this](SwarmClient& client, Time now) {
+        if (client.state == SwarmClient::State::napping) logins_.attempt(client, now);
+    });
+}
+
+void ReconnectStorm::came_back(SwarmClient& client, Time now) {
+    if (!client.in_storm) return;
+    client.in_storm = false;
+    --away_;
+    Measurements& second = state_.at(now);
+    second.add(Timing::back_again, now - at_);
+    second.add(Timing::last_attempt, now - client.mqtt.connecting_since());
+    if (away_ == 0 && stage_ == Stage::returning && next_ == clients_.size()) end(now);
+}
+
+void ReconnectStorm::end(Time now) {
+    if (stage_ == Stage::over) return;
+    stage_ = Stage::over;
+    state_.mark(now, "storm is over");
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "loadgen/swarm/logins.h"
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/swarm/watchers.h"
+
+namespace pulsegate::load {
+
+/// The clients of a group that all vanish at once and all reconnect at once, as after an outage of
+/// a network. Their connections are reset, so that no port stays in TIME_WAIT.
+///
+/// It works in short turns, between which the loop reads what the others were sent: opening
+/// thousands of connections must not delay the reads that are measured.
+class ReconnectStorm {
+public:
+    ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers);
+
+    void go(Time at);
+    void turn(Time now);
+    Time next() const;
+
+    void came_back(SwarmClient& client, Time now);
+    bool settled() const { return stage_ == Stage::none || stage_ == Stage::over; }
+
+private:
+    enum class Stage : std::uint8_t { none, planned, vanishing, returning, over };
+
+    void strike(Time now);
+    void vanish_some();
+    void return_some();
+    void end(Time now);
+    template <class Act>
+    bool some(Act act);
+
+    SwarmState& state_;
+    Logins& logins_;
+    Watchers& watchers_;
+    Stage stage_ = Stage::none;
+    Time at_ = Time::max();
+    std::vector<SwarmClient*> clients_;
+    std::size_t next_ = 0;
+    std::uint32_t away_ = 0;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "loadgen/scenario/scenario.h"
+#include "protocol/packet.h"
+
+namespace pulsegate::load {
+
+/// Who is who in a run, and who has to do with whom: it follows from the scenario and the seed, so
+/// that each worker knows it of all clients without asking.
+class Roster {
+public:
+    /// Of several `servers`, client n is at server n modulo their number. They are taken for
+    /// separate ones: clients only have to do with clients of their own server.
+    Roster(const Scenario& scenario, std::uint64_t seed, std::uint32_t servers = 1);
+
+    const Scenario& scenario() const { return scenario_; }
+    std::uint32_t clients() const { return clients_; }
+    std::uint16_t group_index(std::uint32_t number) const;
+    const Group& group(std::uint32_t number) const { return scenario_.groups[group_index(number)]; }
+
+    /// Silent clients are spread evenly over their group.
+    bool falls_silent(std::uint32_t number) const;
+
+    /// It writes messages, if its group does, and others write to it.
+    bool talks(std::uint32_t number) const;
+
+    /// Whom a client writes to: its contacts are numbered from 0, and each is a flow.
+    struct Contact {
+        bool is_room = false;
+        std::uint32_t number = 0;  ///< of a client, or of a room
+        QoS qos = QoS::at_most_once;
+    };
+    std::uint16_t contacts(std::uint32_t number) const;
+    /// Nothing if there is nobody whom it could write to.
+    std::optional<Contact> contact(std::uint32_t number, std::uint16_t slot) const;
+    /// Bytes of payload of each of the messages, at least `Message::size`.
+    std::uint32_t message_size(std::uint32_t number, std::uint16_t slot,
+                               std::uint32_t sequence) const;
+
+    /// Rooms are numbered over all groups.
+    std::uint32_t rooms() const { return first_room_.back(); }
+    std::vector<std::uint32_t> rooms_of(std::uint32_t number) const;
+
+    /// Whose presence it watches.
+    std::vector<std::uint32_t> watched_by(std::uint32_t number) const;
+
+private:
+    std::uint32_t room_of(const Group& group, std::size_t at, std::uint32_t number,
+                          std::uint32_t which) const;
+    std::optional<std::uint32_t> choose_client(std::uint32_t sender, std::size_t group,
+                                               std::uint64_t dice) const;
+
+    const Scenario& scenario_;
+    const std::uint64_t seed_;
+    const std::uint32_t servers_;
+    std::uint32_t clients_ = 0;
+    std::vector<std::uint32_t> first_;       ///< client of each group, and behind the last
+    std::vector<std::uint32_t> first_room_;  ///< likewise
+};
+
+}  // namespace pulsegate::load

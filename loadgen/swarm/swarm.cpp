@@ -1,0 +1,361 @@
+#include "loadgen/swarm/swarm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "loadgen/swarm/chat.h"
+#include "loadgen/swarm/deliveries.h"
+#include "loadgen/swarm/departures.h"
+#include "loadgen/swarm/events_file.h"
+#include "loadgen/swarm/hostiles.h"
+#include "loadgen/swarm/load_gauges.h"
+#include "loadgen/swarm/logins.h"
+#include "loadgen/swarm/pings.h"
+#include "loadgen/swarm/profiles.h"
+#include "loadgen/swarm/reconnect_storm.h"
+#include "loadgen/swarm/silences.h"
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/swarm/truth_frames.h"
+#include "loadgen/swarm/watchers.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The loop comes by at least this often, so that a stall of the generator is noticed.
+constexpr Duration heartbeat = 10ms;
+
+/// Where a worker has many packets a second to send and to read, it does so in rounds: half the
+/// CPU, for a latency that is that much higher at most.
+constexpr double many_packets = 3000;
+constexpr auto round_length = 500us;
+
+}  // namespace
+
+/// Tells the activities what happens to clients, and each client what to do next.
+class Swarm::Parts final : public ClientOwner {
+public:
+    using State = SwarmClient::State;
+    using Phase = SwarmState::Phase;
+
+    Parts(Loop& loop, const Assignment& assignment)
+        : state(loop, *this, assignment), profiles(state.assignment), enrolled(enrol()) {}
+    ~Parts() = default;
+
+    Time turn(Time now, Duration late);
+    void start(Time at);
+    void go(Time at);
+    void drain(Time now);
+    void judge(Time now);
+    bool drained() const;
+    void close_all();
+
+    SwarmState state;
+    Profiles profiles;
+    const bool enrolled;  ///< the activities below find the clients there
+    Watchers watchers{state, profiles};
+    Logins logins{state, watchers};
+    Pings pings{state};
+    Chat chat{state};
+    Deliveries deliveries{state};
+    Departures departures{state, logins, chat, watchers};
+    Silences silences{state, pings, watchers};
+    ReconnectStorm storm{state, logins, watchers};
+    Hostiles hostiles{state};
+    EventsFile events{state, watchers};
+    LoadGauges gauges{state};
+
+private:
+    bool enrol();
+    Time next_turn(Time now) const;
+
+    // ClientOwner
+    void opened(MqttClient& mqtt, Time now) override;
+    void connected(MqttClient& mqtt, bool session_present, Time now) override;
+    void subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) override;
+    void received(MqttClient& mqtt, const Publish& message, Time now) override;
+    void received_again(MqttClient& mqtt, const Publish& message, Time now) override;
+    void acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
+                      Time now) override;
+    void in_doubt(MqttClient& mqtt, std::uint64_t tag) override;
+    void ping_answered(MqttClient& mqtt, Time sent, Time now) override;
+    void closed(MqttClient& mqtt, const Ending& ending, Time now) override;
+
+    void came_online(SwarmClient& client, Time now);
+    void attend(SwarmClient& client, Time now);
+    void attend_online(SwarmClient& client, Time now);
+    void plan_next(SwarmClient& client);
+    void lost_talker(SwarmClient& client, const Ending& ending, Time now);
+};
+
+// -- phases --
+
+bool Swarm::Parts::enrol() {
+    const auto& assignment = state.assignment;
+    for (std::uint32_t number = assignment.worker; number < state.roster.clients();
+         number += assignment.workers) {
+        const auto group = state.roster.group_index(number);
+        SwarmClient& client =
+            state.clients.emplace_back(state.host, profiles.of(group), number, group);
+        client.falls_silent = state.roster.falls_silent(number);
+    }
+    return true;
+}
+
+void Swarm::Parts::start(Time at) {
+    state.started = at;
+    state.phase = Phase::arriving;
+    state.samples.start(at);
+    state.agenda.start(at);
+    gauges.start(at);
+    logins.start(at);
+    hostiles.start(at);
+    state.loop.wake_at(at);
+}
+
+void Swarm::Parts::go(Time at) {
+    state.phase = Phase::measuring;
+    state.measured_since = at;
+    if (state.scenario().packets() / state.assignment.workers > many_packets)
+        state.loop.pace(round_length);
+    for (SwarmClient& client : state.clients) client.attendance.begin();
+    chat.go(at);
+    departures.go(at);
+    silences.go(at);
+    storm.go(at);
+    for (SwarmClient& client : state.clients)
+        if (client.online()) plan_next(client);
+    state.loop.wake_at(at);
+}
+
+// Whoever is away stays away: nobody could tell whether what waits for them would still come.
+void Swarm::Parts::drain(Time) {
+    if (state.phase == Phase::idle || state.phase >= Phase::draining) return;
+    state.phase = Phase::draining;
+    for (SwarmClient& client : state.clients)
+        if (client.state == State::napping || client.state == State::waiting)
+            state.agenda.cancel(client);
+}
+
+bool Swarm::Parts::drained() const {
+    return std::ranges::all_of(state.clients, [](const SwarmClient& client) {
+        return !client.online() || client.mqtt.in_flight() + client.mqtt.waiting() == 0;
+    });
+}
+
+void Swarm::Parts::judge(Time now) {
+    chat.judge(now);
+    deliveries.judge(now);
+    silences.judge(now);
+    watchers.judge(now);
+    for (const SwarmClient& client : state.clients)
+        if (client.online()) pings.give_up(client, now);
+}
+
+void Swarm::Parts::close_all() {
+    state.phase = Phase::over;
+    for (SwarmClient& client : state.clients) {
+        state.agenda.cancel(client);
+        if (client.online())
+            client.mqtt.disconnect();
+        else if (client.mqtt.stage() != Stage::away)
+            client.mqtt.reset();
+        state.enter(client, State::gone);
+    }
+}
+
+// -- time --
+
+Time Swarm::Parts::turn(Time now, Duration late) {
+    if (state.phase == Phase::idle || state.phase == Phase::over || now < state.started)
+        return std::max(now, state.started) + heartbeat;
+    gauges.turn(now, late);
+    state.agenda.advance(
+        now, [&](AgendaEntry& entry) { attend(static_cast<SwarmClient&>(entry), now); });
+    logins.turn(now);
+    events.turn(now);
+    if (now >= state.measured_since) {
+        storm.turn(now);
+        departures.turn(now);
+        chat.turn(now);
+    }
+    return next_turn(now);
+}
+
+Time Swarm::Parts::next_turn(Time now) const {
+    Time next = std::min({now + heartbeat, state.agenda.next(), logins.next()});
+    if (state.measured_since != Time::max())
+        next = std::min({next, storm.next(), departures.next(), chat.next()});
+    return std::max(next, now);
+}
+
+void Swarm::Parts::attend(SwarmClient& client, Time now) {
+    switch (client.state) {
+        case State::joining:
+            watchers.fell_silent(client, client.last_send);  // if its network had changed
+            return logins.timed_out(client, now);
+        case State::waiting:
+        case State::napping:
+            if (state.phase != Phase::draining) logins.attempt(client, now);
+            return;
+        case State::online: return attend_online(client, now);
+        case State::hostile: return hostiles.due(client, now);
+        default: return;
+    }
+}
+
+void Swarm::Parts::attend_online(SwarmClient& client, Time now) {
+    if (client.silent_at <= now) {
+        silences.fall_silent(client, now);
+    } else if (client.leave_at <= now) {
+        departures.nap(client, now);
+    } else if (client.ping_at <= now) {
+        pings.ping(client, now);
+    }
+    if (client.online()) plan_next(client);
+}
+
+void Swarm::Parts::plan_next(SwarmClient& client) {
+    state.agenda.plan(client, std::min({client.ping_at, client.leave_at, client.silent_at}));
+}
+
+// -- what happens to clients --
+
+void Swarm::Parts::opened(MqttClient& mqtt, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state == State::hostile) hostiles.opened(client, now);
+}
+
+void Swarm::Parts::connected(MqttClient& mqtt, bool session_present, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state == State::hostile) return hostiles.connected(client, now);
+    if (logins.connected(client, session_present, now)) came_online(client, now);
+}
+
+void Swarm::Parts::subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state != State::joining) return;
+    if (logins.subscribed(client, reasons, now)) came_online(client, now);
+}
+
+void Swarm::Parts::came_online(SwarmClient& client, Time now) {
+    state.enter(client, State::online);
+    client.online_since = now;
+    client.last_send = client.mqtt.before_send();
+    client.oversleeping = {};
+    client.attendance.comes();
+    watchers.online(client, client.mqtt.tcp_connected_at());
+    pings.begin(client, now);
+    if (state.phase == Phase::measuring) {
+        departures.plan(client, now);
+        silences.plan(client, now);
+    }
+    storm.came_back(client, now);
+    plan_next(client);
+}
+
+void Swarm::Parts::received(MqttClient& mqtt, const Publish& message, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state == State::hostile) return;
+    // What a kept session had waiting may come before the login is complete.
+    if (client.state == State::joining) client.attendance.comes();
+    if (watchers.received(client, message, now)) return;
+    deliveries.received(client, message, now);
+}
+
+void Swarm::Parts::received_again(MqttClient& mqtt, const Publish& message, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state != State::hostile) deliveries.received_again(client, message, now);
+}
+
+void Swarm::Parts::acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
+                                Time now) {
+    chat.acknowledged(state.client(mqtt), tag, reason, sent, now);
+}
+
+void Swarm::Parts::in_doubt(MqttClient& mqtt, std::uint64_t tag) {
+    chat.in_doubt(state.client(mqtt), tag);
+}
+
+void Swarm::Parts::ping_answered(MqttClient& mqtt, Time sent, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state != State::hostile) pings.answered(client, sent, now);
+}
+
+void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    switch (client.state) {
+        case State::hostile: return hostiles.closed(client, now);
+        case State::joining:
+            client.attendance.goes(Attendance::Cause::planned);
+            watchers.fell_silent(client, client.last_send);
+            return logins.failed(client, ending.reason, ending.cause, now);
+        case State::silent: return silences.closed(client, now);
+        case State::online: return lost_talker(client, ending, now);
+        default: return;  // half open, and closed before its client came back
+    }
+}
+
+void Swarm::Parts::lost_talker(SwarmClient& client, const Ending& ending, Time now) {
+    const SilenceAtClose silence = state.silence_of(client, now);
+    const bool own_fault = ending.by == EndedBy::local || state.starved(client, now);
+    state.at(now).add(own_fault ? Count::starved : Count::false_offline);
+    if (!own_fault)
+        state.give_example(fmt::format(
+            "{} was false offline {} after its last packet: {}{}", who(client),
+            show(silence.since_before_send), ending.cause,
+            ending.reason == Reason::success ? "" : fmt::format(" ({})", name(ending.reason))));
+    client.attendance.goes(own_fault ? Attendance::Cause::starved : Attendance::Cause::closed);
+    watchers.gone(client, client.mqtt.before_send());
+    chat.connection_broke(client);
+    logins.come_back_later(client, now);
+}
+
+// -- the interface --
+
+Swarm::Swarm(Loop& loop, const Assignment& assignment)
+    : parts_(std::make_unique<Parts>(loop, assignment)) {}
+Swarm::~Swarm() = default;
+
+Time Swarm::turn(Time now, Duration late) { return parts_->turn(now, late); }
+void Swarm::start(Time at) { parts_->start(at); }
+void Swarm::go(Time at) { parts_->go(at); }
+void Swarm::drain(Time now) { parts_->drain(now); }
+bool Swarm::ramped() const { return parts_->logins.ramped(); }
+bool Swarm::drained() const { return parts_->drained(); }
+void Swarm::judge(Time now) { parts_->judge(now); }
+void Swarm::close_all() { parts_->close_all(); }
+
+bool Swarm::settled() const {
+    return parts_->silences.settled(Clock::now()) && parts_->storm.settled();
+}
+
+std::vector<Swarm::Frame> Swarm::flows() {
+    return truth_frames(parts_->state, parts_->chat, parts_->watchers);
+}
+
+bool Swarm::add_flows(std::span<const std::uint8_t> body) {
+    return read_truth_frame(body, parts_->state, parts_->deliveries, parts_->watchers);
+}
+
+std::map<std::uint32_t, Measurements> Swarm::take_samples(Time now) {
+    parts_->gauges.sample(now);
+    return parts_->state.samples.take();
+}
+
+std::vector<Swarm::Mark> Swarm::take_marks() {
+    std::vector<Mark> marks;
+    for (auto& [second, text] : std::exchange(parts_->state.marks, {}))
+        marks.push_back({second, std::move(text)});
+    return marks;
+}
+
+const std::vector<std::string>& Swarm::examples() const { return parts_->state.examples; }
+std::vector<std::string> Swarm::notes() const { return parts_->state.notes; }
+
+}  // namespace pulsegate::load

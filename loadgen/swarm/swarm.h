@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loadgen/lab/assignment.h"
+#include "loadgen/measure/measurements.h"
+#include "loadgen/net/loop.h"
+#include "loadgen/time.h"
+
+namespace pulsegate::load {
+
+/// The clients of one worker, and what they do: they arrive, ping, write to each other, nap, fall
+/// silent, vanish in a storm or misbehave, as the scenario has it. It never sends less because the
+/// server is slow. Its times are of this machine's clock.
+///
+/// The owner of the loop calls `turn` and leads it through the phases, in this order: `start`,
+/// `go`, `drain`, `flows`, `add_flows` with everything that is for this worker, `judge`,
+/// `close_all`.
+class Swarm {
+public:
+    /// Throws `std::runtime_error`, one line, if the server's name, a file of users or keys is bad.
+    Swarm(Loop& loop, const Assignment& assignment);
+    ~Swarm();
+
+    /// Does what is due; `late` is how much the loop was behind. Returns when to be called next.
+    Time turn(Time now, Duration late);
+
+    void start(Time at);   ///< clients begin to arrive
+    void go(Time at);      ///< the measured part begins: messages, silence, naps, storms
+    void drain(Time now);  ///< no new messages; what is under way may arrive
+
+    bool ramped() const;   ///< every client that starts at once is in, or has failed
+    bool settled() const;  ///< silent clients are judged and storms are over
+    bool drained() const;  ///< nothing that this worker sent waits for an acknowledgement
+
+    /// What this worker's clients have sent, and when they were alive: for that worker's
+    /// `add_flows`, which may be this one. Bodies begin with the worker's number and hold a
+    /// mebibyte at most.
+    struct Frame {
+        std::uint32_t worker;
+        std::string body;
+    };
+    std::vector<Frame> flows();
+
+    /// False: that is no body of `flows`.
+    [[nodiscard]] bool add_flows(std::span<const std::uint8_t> body);
+
+    /// Counts what is missing. Its measurements are in the next `take_samples`.
+    void judge(Time now);
+
+    /// By second since `start`: what was added since the last call.
+    std::map<std::uint32_t, Measurements> take_samples(Time now);
+
+    struct Mark {
+        double second;
+        std::string text;
+    };
+    std::vector<Mark> take_marks();
+
+    /// The first few failures as text, and choices or events that the user may not expect.
+    const std::vector<std::string>& examples() const;
+    std::vector<std::string> notes() const;
+
+    void close_all();
+
+private:
+    class Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "loadgen/client/mqtt_client.h"
+#include "loadgen/swarm/agenda.h"
+#include "loadgen/swarm/roster.h"
+#include "loadgen/truth/attendance.h"
+#include "loadgen/truth/close_judge.h"
+#include "loadgen/truth/sent_flow.h"
+
+namespace pulsegate::load {
+
+/// A client of this worker: its connection, and what its activities know of it.
+struct SwarmClient : AgendaEntry {
+    enum class State : std::uint8_t {
+        unborn,   ///< has not arrived yet
+        joining,  ///< an attempt to log in is under way
+        online,
+        silent,
+        napping,  ///< away as planned; its next time is that of its return
+        waiting,  ///< for its next attempt
+        gone,     ///< for good
+        hostile,
+        count_
+    };
+
+    /// One of its contacts, and what it has sent there.
+    struct Flow {
+        Roster::Contact contact;
+        SentFlow sent;
+    };
+    static_assert(sizeof(Flow) <= 40);
+
+    SwarmClient(ClientHost& host, const ClientProfile& profile, std::uint32_t number,
+                std::uint16_t its_group)
+        : mqtt(host, profile, number), group(its_group) {}
+
+    std::uint32_t number() const { return mqtt.number; }
+    bool online() const { return state == State::online; }
+
+    /// Has not come yet, naps, or is just about to come back.
+    bool away_as_planned(Time now) const {
+        return state == State::unborn || state == State::napping ||
+               (state == State::joining && failed_attempts == 0 &&
+                now - mqtt.connecting_since() < std::chrono::seconds(1));
+    }
+
+    MqttClient mqtt;
+    const std::uint16_t group;
+    State state = State::unborn;
+    QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic
+    std::uint8_t failed_attempts = 0;  ///< since it was online
+    std::uint16_t script_at = 0;       ///< how far a hostile client got
+    bool entered = false;              ///< has been online
+    bool in_ramp = false;              ///< its first attempt is one of those in progress
+    bool in_storm = false;             ///< vanished in it, and is not back
+    bool falls_silent = false;
+    bool talks = false;
+    bool alive_for_watchers = false;  ///< the last fact told of it
+
+    Time ping_at = Time::max();
+    Time leave_at = Time::max();  ///< for a nap
+    Time silent_at = Time::max();
+    Time online_since{};
+    Time last_send{};  ///< of `mqtt.before_send`, when last looked at
+
+    Oversleeping oversleeping;
+    Attendance attendance;
+    std::vector<Flow> flows;  ///< by slot
+};
+
+// 19,000 clients with four contacts each are 20 MB.
+static_assert(sizeof(SwarmClient) <= 768);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,80 @@
+#include "loadgen/swarm/swarm_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "loadgen/truth/mixing.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+/// With several transports there may be several servers of one and one of the other.
+std::uint32_t separate_servers(const Assignment& assignment) {
+    const auto& servers = assignment.target.servers;
+    for (const ServerAddress& server : servers)
+        if (server.transport != servers.front().transport) return 1;
+    return static_cast<std::uint32_t>(std::max<std::size_t>(1, servers.size()));
+}
+
+}  // namespace
+
+SwarmState::SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its_assignment)
+    : assignment(its_assignment),
+      roster(assignment.scenario, assignment.seed, separate_servers(assignment)),
+      closes{Scenario::server_tick, assignment.scenario.tolerance},
+      loop(the_loop),
+      host(the_loop, owner),
+      random(mix(assignment.seed, assignment.worker)) {}
+
+void SwarmState::enter(SwarmClient& client, State state) {
+    const auto index = [](State of) { return static_cast<std::size_t>(of); };
+    if (client.state != State::unborn) --counts_[index(client.state)];
+    client.state = state;
+    if (state != State::unborn) ++counts_[index(state)];
+}
+
+Duration SwarmState::limit_of(const SwarmClient& client) const {
+    if (scenario().limit > Duration::zero()) return scenario().limit;
+    const auto agreed = client.mqtt.keepalive();
+    return agreed > 0 ? Duration(std::chrono::seconds(agreed)) * 3 / 2
+                      : scenario().limit_of(group(client));
+}
+
+void SwarmState::note_sends(SwarmClient& client) {
+    const Time sent = client.mqtt.before_send();
+    if (sent == client.last_send) return;
+    client.oversleeping.sent(client.last_send, sent, limit_of(client));
+    client.last_send = sent;
+}
+
+SilenceAtClose SwarmState::silence_of(const SwarmClient& client, Time now) const {
+    return {now - client.mqtt.before_send(), now - client.mqtt.after_send(),
+            now - loop.seen_until()};
+}
+
+bool SwarmState::starved(const SwarmClient& client, Time now) const {
+    return was_starved(silence_of(client, now), limit_of(client)) ||
+           client.oversleeping.explains_close(loop.seen_until(), closes.tick);
+}
+
+void SwarmState::give_example(std::string text) {
+    if (examples.size() < most_examples) examples.push_back(std::move(text));
+}
+
+void SwarmState::mark(Time at, std::string text) {
+    marks.emplace_back(since_start(at), std::move(text));
+}
+
+std::string SwarmState::client_topic(std::uint32_t number) const {
+    return fmt::format("loadgen/{:x}/{}", assignment.run, number);
+}
+
+std::string SwarmState::room_topic(std::uint32_t room) const {
+    return fmt::format("loadgen/{:x}/room/{}", assignment.run, room);
+}
+
+std::string who(const SwarmClient& client) { return fmt::format("client {}", client.number()); }
+
+}  // namespace pulsegate::load

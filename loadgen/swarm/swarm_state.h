@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "loadgen/client/mqtt_client.h"
+#include "loadgen/lab/assignment.h"
+#include "loadgen/swarm/agenda.h"
+#include "loadgen/swarm/roster.h"
+#include "loadgen/swarm/swarm_client.h"
+#include "loadgen/truth/close_judge.h"
+#include "loadgen/truth/samples.h"
+
+namespace pulsegate::load {
+
+/// What the activities of a worker's clients share.
+class SwarmState {
+public:
+    enum class Phase : std::uint8_t { idle, arriving, measuring, draining, over };
+    using State = SwarmClient::State;
+
+    SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its_assignment);
+
+    // Clients.
+    bool owns(std::uint32_t number) const {
+        return number < roster.clients() && number % assignment.workers == assignment.worker;
+    }
+    SwarmClient& client(std::uint32_t number) { return clients[number / assignment.workers]; }
+    SwarmClient& client(const MqttClient& mqtt) { return client(mqtt.number); }
+    const Group& group(const SwarmClient& client) const { return scenario().groups[client.group]; }
+    void enter(SwarmClient& client, State state);
+    std::uint32_t count(State state) const { return counts_[static_cast<std::size_t>(state)]; }
+
+    /// Silence after which the server must close it.
+    Duration limit_of(const SwarmClient& client) const;
+    /// To be called before and after sends, so that too long a silence is noticed.
+    void note_sends(SwarmClient& client);
+    SilenceAtClose silence_of(const SwarmClient& client, Time now) const;
+    /// The server was right to close it, because the generator kept it from sending.
+    bool starved(const SwarmClient& client, Time now) const;
+
+    // What is measured.
+    Measurements& at(Time time) { return samples.at(time); }
+    void give_example(std::string text);
+    void mark(Time at, std::string text);
+
+    // Names and times.
+    const Scenario& scenario() const { return assignment.scenario; }
+    std::string client_topic(std::uint32_t number) const;
+    std::string room_topic(std::uint32_t room) const;
+    Time common(Time local) const { return local + assignment.clock_offset; }
+    Time local(Time common) const { return common - assignment.clock_offset; }
+    double since_start(Time at) const { return seconds(at - started); }
+
+    double dice(double from, double to) {
+        return std::uniform_real_distribution<double>(from, to)(random);
+    }
+    Duration dice(const Range<Duration>& range) {
+        return from_seconds(dice(seconds(range.least), seconds(range.most)));
+    }
+    std::size_t choose(std::size_t count) {
+        return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
+    }
+
+    static constexpr std::size_t most_examples = 10;
+
+    const Assignment assignment;
+    const Roster roster;
+    const CloseJudge closes;
+    Loop& loop;
+    ClientHost host;
+    std::deque<SwarmClient> clients;  ///< by number / workers
+    Agenda agenda;
+    Samples samples;
+    std::mt19937_64 random;
+    Phase phase = Phase::idle;
+    Time started{};
+    Time measured_since = Time::max();
+
+    std::vector<std::string> examples;
+    std::vector<std::string> notes;
+    std::vector<std::pair<double, std::string>> marks;
+
+private:
+    std::array<std::uint32_t, static_cast<std::size_t>(State::count_)> counts_{};
+};
+
+/// How examples name a client.
+std::string who(const SwarmClient& client);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "loadgen/swarm/profiles.h"
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/truth/presence.h"
+
+namespace pulsegate::load {
+
+/// Watches the presence of others, tells other workers' watchers the truth about this worker's
+/// clients, and compares both at the end.
+class Watchers {
+public:
+    Watchers(SwarmState& state, const Profiles& profiles);
+
+    /// Filters that a client has to subscribe to.
+    std::vector<std::string> filters_of(const SwarmClient& client) const;
+
+    /// False: the topic is not one of presence.
+    bool received(const SwarmClient& client, const Publish& message, Time now);
+
+    /// An observation, perhaps by other means: then `observer` is not a client's number.
+    void observed(const Presence::Observation& seen, Time now);
+
+    // What happens to clients; those that nobody watches are passed over.
+    void online(SwarmClient& client, Time at) { tell(client, Liveness::Kind::online, at); }
+    void gone(SwarmClient& client, Time at) { tell(client, Liveness::Kind::gone, at); }
+    void fell_silent(SwarmClient& client, Time at) { tell(client, Liveness::Kind::silent, at); }
+
+    /// The truth, for the workers whose clients watch it.
+    template <class Visit>
+    void for_each_fact(Visit visit) const {
+        for (const Liveness& fact : facts_)
+            for (const std::uint32_t worker : watching_[fact.client / state_.assignment.workers])
+                visit(worker, fact);
+    }
+    void learn(const Liveness& fact) { presence_.happened(fact); }
+
+    void judge(Time now);
+
+    /// Of a name that the server shows; nothing if it is nobody of this run whom this worker
+    /// watches.
+    std::optional<std::uint32_t> client_of(std::string_view name) const;
+
+private:
+    void watch(std::uint32_t worker, std::uint32_t watched);
+    void tell(SwarmClient& client, Liveness::Kind kind, Time at);
+
+    SwarmState& state_;
+    const Profiles& profiles_;
+    Presence presence_;
+    std::unordered_map<std::string, std::uint32_t> watched_;  ///< by this worker, by name
+    std::vector<std::vector<std::uint32_t>> watching_;  ///< by client of this worker: the workers
+    std::vector<Liveness> facts_;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pulsegate::load {
+
+/// When a client was there to receive messages: its stays are numbered from 1, and before stay n+1
+/// lies absence n. It remembers only who is to blame for an absence.
+class Attendance {
+public:
+    enum class Cause : std::uint8_t {
+        planned,  ///< by the scenario
+        closed,   ///< the server closed it wrongly
+        starved,  ///< the generator was too late to keep it alive
+    };
+
+    void comes() {
+        if (there_) return;
+        there_ = true;
+        ++stays_;
+    }
+    void goes(Cause cause) {
+        if (!there_) return;
+        there_ = false;
+        if (cause != Cause::planned) blamed_.emplace_back(stays_, cause);
+    }
+
+    /// From now on messages are sent to it.
+    void begin() { at_begin_ = stays_; }
+
+    bool there() const { return there_; }
+    std::uint32_t stay() const { return stays_; }  ///< this one or the last
+    std::uint32_t stay_at_begin() const { return at_begin_; }
+
+    /// The worst reason for the absences between two stays: the generator's own fault excuses all.
+    Cause cause_between(std::uint32_t from, std::uint32_t to) const {
+        Cause worst = Cause::planned;
+        for (const auto& [absence, cause] : blamed_)
+            if (absence >= from && absence < to && cause > worst) worst = cause;
+        return worst;
+    }
+
+private:
+    std::uint32_t stays_ = 0;
+    std::uint32_t at_begin_ = 0;
+    bool there_ = false;
+    std::vector<std::pair<std::uint32_t, Cause>> blamed_;  ///< few: each is a fault
+};
+
+static_assert(sizeof(Attendance) <= 40);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "loadgen/time.h"
+#include "protocol/bytes.h"
+
+namespace pulsegate::load {
+
+/// What really happened to a client whose presence others watch.
+struct Liveness {
+    enum class Kind : std::uint8_t {
+        online,  ///< it has sent the CONNECT of a login that succeeded
+        gone,    ///< its connection ended, and the server could know at once
+        silent,  ///< it sent its last packet
+    };
+    std::uint32_t client = 0;
+    Kind kind = Kind::online;
+    Time at{};  ///< of the run's common clock
+
+    bool operator==(const Liveness&) const = default;
+};
+
+void put(const Liveness& fact, Buffer& out);
+[[nodiscard]] std::optional<Liveness> take_liveness(Bytes& in);
+
+/// Compares what the server says of clients' presence with what really happened to them.
+///
+/// A presence server may skip changes of a client that comes and goes quickly, and may be a little
+/// late. So a fault is only what lasted: an offline that no end of the client explains, an online
+/// that stays beyond the client's limit, a login that is never shown.
+class Presence {
+public:
+    enum class Source : std::uint8_t { topic, http, events };
+
+    struct Observation {
+        std::uint32_t observer = 0;  ///< the watching client, or another number for each observer
+        std::uint32_t client = 0;
+        bool online = false;
+        std::uint64_t version = 0;
+        Time at{};              ///< of the run's common clock
+        bool snapshot = false;  ///< the state when asked, not the news of a change
+        Source source = Source::topic;
+    };
+
+    enum class Order : std::uint8_t { news, repeated, out_of_order };
+    Order observed(const Observation& seen);
+
+    void happened(const Liveness& fact);
+    bool nothing_observed() const { return changes_.empty(); }
+
+    struct Verdict {
+        struct Fault {
+            enum class Kind : std::uint8_t { false_offline, ghost, missing };
+            Kind kind;
+            std::uint32_t client;
+            Time at;  ///< false offline: when it was shown; else the truth that was not shown
+        };
+        std::vector<Fault> faults;
+        std::vector<Duration> detections;   ///< from a client's last packet to its offline
+        std::vector<Duration> appearances;  ///< from a client's login to its online
+    };
+
+    /// What counts for a client: it must be shown as offline `ghost_after` after its end, and as
+    /// online `missing_after` after its login.
+    struct Bounds {
+        Duration ghost_after{};
+        Duration missing_after{};
+    };
+
+    /// Of the clients that were observed. `until`: when the observation ended.
+    template <class BoundsOf>
+    Verdict judge(Time until, BoundsOf bounds_of) const {
+        Verdict verdict;
+        for (const auto& [client, changes] : changes_)
+            judge(client, changes, until, bounds_of(client), verdict);
+        return verdict;
+    }
+
+private:
+    /// Of all observers together: who was told first counts.
+    struct Change {
+        std::uint64_t version;
+        Time first;
+        bool online;
+        bool snapshot;
+    };
+    using Changes = std::vector<Change>;  ///< by version
+
+    /// From a login to the end.
+    struct Life {
+        Time from;
+        Time to = Time::max();
+        bool silent_end = false;
+        bool shown_offline = false;
+    };
+
+    struct Pair {
+        std::uint32_t observer;
+        std::uint32_t client;
+        bool operator==(const Pair&) const = default;
+    };
+    struct PairHash {
+        std::size_t operator()(const Pair& pair) const;
+    };
+
+    std::vector<Life> lives_of(std::uint32_t client) const;
+    void judge(std::uint32_t client, const Changes& changes, Time until, const Bounds& bounds,
+               Verdict& verdict) const;
+    static void judge_offline(std::uint32_t client, const Change& change, std::vector<Life>& lives,
+                              Verdict& verdict);
+    static void judge_life(std::uint32_t client, const Life& life, Time until,
+                           const Changes& changes, const Bounds& bounds, Verdict& verdict);
+    /// Was the client shown as online at that time?
+    static bool shown(const Changes& changes, Time at);
+    static bool watched_until_news(const Changes& changes, Time at);
+
+    std::unordered_map<Pair, std::uint64_t, PairHash> last_version_;
+    std::unordered_map<std::uint32_t, Changes> changes_;
+    std::unordered_map<std::uint32_t, std::vector<Liveness>> facts_;
+};
+
+/// "online" and a version from the JSON of a presence topic, or of an event. Nothing if it is none.
+struct PresenceText {
+    bool online = false;
+    std::uint64_t version = 0;
+};
+[[nodiscard]] std::optional<PresenceText> read_presence(std::string_view json);
+
+}  // namespace pulsegate::load

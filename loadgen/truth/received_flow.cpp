@@ -1,0 +1,85 @@
+#include "loadgen/truth/received_flow.h"
+
+#include <algorithm>
+
+namespace pulsegate::load {
+
+ReceivedFlow::Arrival ReceivedFlow::arrive(std::uint32_t number, QoS qos, bool dup,
+                                           std::uint32_t stay) {
+    if (number >= next_) {
+        if (number > next_) faults().gaps.push_back({next_, number, stay_, stay});
+        next_ = number + 1;
+        stay_ = stay;
+        return Arrival::first;
+    }
+    if (fill(number)) return Arrival::behind;
+
+    // MQTT-4.4.0-1: what was not acknowledged on a connection is sent again on the next, before
+    // anything new, with DUP.
+    const bool next_connection = stay != stay_;
+    return qos == QoS::at_least_once && dup && next_connection ? Arrival::again_allowed
+                                                               : Arrival::again;
+}
+
+bool ReceivedFlow::fill(std::uint32_t number) {
+    if (!faults_) return false;
+    auto& gaps = faults_->gaps;
+    const auto gap = std::ranges::upper_bound(gaps, number, {}, &Gap::to);
+    if (gap == gaps.end() || gap->from > number) return false;
+
+    Gap rest = *gap;
+    rest.from = number + 1;
+    gap->to = number;
+    const bool nothing_before = gap->from == gap->to;
+    if (rest.from < rest.to)
+        nothing_before ? void(*gap = rest) : void(gaps.insert(gap + 1, rest));
+    else if (nothing_before)
+        gaps.erase(gap);
+    return true;
+}
+
+ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendance& receiver,
+                                          bool kept) const {
+    Outcome outcome;
+    const std::uint32_t seen = std::min(next_, total.sent);
+    outcome.received = seen;
+    outcome.invented = next_ - seen;
+
+    const auto missing = [&](const Gap& gap, bool may_still_come) {
+        const std::uint32_t to = std::min(gap.to, total.sent);
+        if (gap.from >= to) return;
+        const std::uint32_t in_doubt = total.in_doubt.count_in(gap.from, to);
+        const std::uint32_t count = to - gap.from - in_doubt;
+        outcome.in_doubt += in_doubt;
+        if (count == 0) return;
+
+        // Nobody keeps anything for a client that has never been there.
+        const bool was_kept = kept && gap.before > 0 && !may_still_come;
+        if (gap.before == gap.after || was_kept) {
+            outcome.lost += count;
+            outcome.example = gap.from;
+            while (total.in_doubt.contains(outcome.example)) ++outcome.example;
+            return;
+        }
+        switch (receiver.cause_between(gap.before, gap.after)) {
+            case Attendance::Cause::planned: outcome.missed_away += count; return;
+            case Attendance::Cause::closed: outcome.missed_closed += count; return;
+            case Attendance::Cause::starved: outcome.excused += count; return;
+        }
+    };
+    if (faults_)
+        for (const Gap& gap : faults_->gaps) {
+            outcome.received -= std::min(gap.to, seen) - std::min(gap.from, seen);
+            outcome.invented -= std::max(gap.to, seen) - std::max(gap.from, seen);
+            missing(gap, false);
+        }
+    const std::uint32_t last_stay = receiver.stay() + (receiver.there() ? 0 : 1);
+    missing({next_, total.sent, stay_, last_stay}, !receiver.there());
+
+    if (faults_)
+        outcome.repeated = static_cast<std::uint32_t>(std::ranges::count_if(
+            faults_->again, [&](auto number) { return !total.sent_again.contains(number); }));
+    return outcome;
+}
+
+}  // namespace pulsegate::load

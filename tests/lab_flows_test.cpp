@@ -1,0 +1,283 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "loadgen/truth/flow_total.h"
+#include "loadgen/truth/message.h"
+#include "loadgen/truth/numbers.h"
+#include "loadgen/truth/received_flow.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+using Arrival = ReceivedFlow::Arrival;
+using Cause = Attendance::Cause;
+
+Message some_message() {
+    return {.run = 0x0123456789abcdef,
+            .planned = Time(Duration(1'234'567'890'123)),
+            .sender = 17,
+            .receiver = 4'000'000'000,
+            .slot = 3,
+            .sequence = 99};
+}
+
+FlowTotal total_of(std::uint32_t sent) { return {.sender = 1, .slot = 0, .sent = sent}; }
+
+Attendance always_there() {
+    Attendance receiver;
+    receiver.comes();
+    receiver.begin();
+    return receiver;
+}
+
+/// What a server may do to a message, and what must be said of it.
+struct Model {
+    explicit Model(std::uint32_t seed) : random(seed) {
+        receiver.comes();
+        receiver.begin();
+        flow = ReceivedFlow(receiver.stay_at_begin());
+    }
+
+    bool chance(int percent) { return static_cast<int>(random() % 100) < percent; }
+
+    std::mt19937 random;
+    Attendance receiver;
+    ReceivedFlow flow;
+    FlowTotal total = total_of(0);
+};
+
+}  // namespace
+
+TEST_CASE("a message of the load generator is read as it was written") {
+    for (const std::size_t size : {32, 33, 39, 40, 64, 1000}) {
+        Buffer payload;
+        write_message(some_message(), size, payload);
+        CHECK(payload.size() == size);
+        CHECK(read_message(as_bytes(payload)) == some_message());
+        CHECK(is_whole(some_message(), as_bytes(payload)));
+    }
+}
+
+TEST_CASE("a message with any bit changed is damaged") {
+    Buffer payload;
+    write_message(some_message(), 45, payload);
+    for (std::size_t bit = 0; bit < payload.size() * 8; ++bit) {
+        Buffer damaged = payload;
+        damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+        const auto read = read_message(as_bytes(damaged));
+        CAPTURE(bit);
+        if (bit < Message::size * 8)
+            CHECK(!read);
+        else
+            CHECK((read == some_message() && !is_whole(*read, as_bytes(damaged))));
+    }
+    CHECK(!read_message(as_bytes(payload.substr(0, 31))));
+}
+
+TEST_CASE("sets of numbers agree with a set of each number") {
+    std::mt19937 random(1);
+    for (int round = 0; round < 300; ++round) {
+        Numbers numbers;
+        std::set<std::uint32_t> model;
+        for (int count = 0; count < 30; ++count) {
+            const auto from = static_cast<std::uint32_t>(random() % 100);
+            const auto to = from + static_cast<std::uint32_t>(random() % 6);
+            numbers.add(from, to);
+            for (auto number = from; number < to; ++number) model.insert(number);
+        }
+        for (std::uint32_t from = 0; from < 110; from += 7) {
+            const auto expected = std::ranges::count_if(
+                model, [&](auto number) { return number >= from && number < from + 13; });
+            CHECK(numbers.count_in(from, from + 13) == expected);
+        }
+        const auto& ranges = numbers.ranges();
+        for (std::size_t at = 1; at < ranges.size(); ++at)
+            CHECK(ranges[at - 1].to < ranges[at].from);
+    }
+}
+
+TEST_CASE("totals of flows survive the way to another worker") {
+    FlowTotal total = total_of(1000);
+    total.in_doubt.add(7, 10);
+    total.in_doubt.add(20);
+    total.sent_again.add(500, 600);
+    Buffer bytes;
+    put(total, bytes);
+    put(total_of(5), bytes);
+
+    Bytes in = as_bytes(bytes);
+    const auto first = take_flow_total(in);
+    REQUIRE(first);
+    CHECK(first->sent == 1000);
+    CHECK(first->in_doubt.ranges() == total.in_doubt.ranges());
+    CHECK(first->sent_again.ranges() == total.sent_again.ranges());
+    CHECK(take_flow_total(in)->sent == 5);
+    CHECK(!take_flow_total(in));
+    for (std::size_t size = 0; size < bytes.size() - 18; ++size) {
+        Bytes cut = as_bytes(bytes).first(size);
+        CHECK(!take_flow_total(cut));
+    }
+}
+
+TEST_CASE("in-doubt numbers of QoS 0 are those behind the last answered ping") {
+    SentFlow flow;
+    for (int count = 0; count < 5; ++count) flow.take();
+    flow.ping_sent();
+    flow.take();
+    flow.ping_answered();
+    flow.take();
+    flow.connection_ended(QoS::at_most_once, false);
+    CHECK(flow.in_doubt().ranges() == std::vector<Numbers::Range>{{5, 7}});
+    flow.take();
+    flow.connection_ended(QoS::at_most_once, false);
+    CHECK(flow.in_doubt().ranges() == std::vector<Numbers::Range>{{5, 8}});
+}
+
+TEST_CASE("a kept session sends again what was not acknowledged") {
+    SentFlow flow;
+    for (int count = 0; count < 4; ++count) flow.take();
+    flow.acknowledged(1);
+    flow.connection_ended(QoS::at_least_once, true);
+    CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{2, 4}});
+    CHECK(flow.in_doubt().empty());
+}
+
+TEST_CASE("a client that is always there misses what is lost, and nothing else") {
+    for (std::uint32_t seed = 0; seed < 500; ++seed) {
+        Model model(seed);
+        std::deque<std::uint32_t> held_back;
+        std::uint32_t lost = 0;
+        std::uint32_t in_doubt = 0;
+        std::uint32_t behind = 0;
+        std::uint32_t again = 0;
+        std::uint32_t seen_behind = 0;
+        std::uint32_t seen_again = 0;
+        std::int64_t newest = -1;
+        const auto deliver = [&](std::uint32_t number) {
+            if (static_cast<std::int64_t>(number) < newest) ++behind;
+            newest = std::max(newest, static_cast<std::int64_t>(number));
+            const auto arrival = model.flow.arrive(number, QoS::at_least_once, false, 1);
+            seen_behind += arrival == Arrival::behind;
+            CHECK(arrival != Arrival::again);
+            if (model.chance(10)) {
+                ++again;
+                seen_again +=
+                    model.flow.arrive(number, QoS::at_least_once, true, 1) == Arrival::again;
+            }
+        };
+        const auto sent = static_cast<std::uint32_t>(model.random() % 60);
+        for (std::uint32_t number = 0; number < sent; ++number) {
+            if (model.chance(10)) {
+                const bool doubtful = model.chance(50);
+                if (doubtful) model.total.in_doubt.add(number);
+                ++(doubtful ? in_doubt : lost);
+            } else if (model.chance(20)) {
+                held_back.push_back(number);
+            } else {
+                deliver(number);
+            }
+            if (!held_back.empty() && model.chance(30)) {
+                deliver(held_back.front());
+                held_back.pop_front();
+            }
+        }
+        for (const auto number : held_back) deliver(number);
+        // In doubt, but delivered: it counts as received.
+        model.total.sent = sent;
+        const auto outcome = model.flow.judge(model.total, model.receiver, model.chance(50));
+        CAPTURE(seed);
+        CHECK(outcome.lost == lost);
+        CHECK(outcome.in_doubt == in_doubt);
+        CHECK(outcome.received == sent - lost - in_doubt);
+        CHECK(outcome.missed_away + outcome.missed_closed + outcome.excused == 0);
+        CHECK(outcome.invented == 0);
+        CHECK(seen_behind == behind);
+        CHECK(seen_again == again);
+    }
+}
+
+TEST_CASE("what a client misses is put down to the cause of its absence") {
+    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+        Model model(seed);
+        const bool kept = model.chance(50);
+        const Cause cause =
+            std::array{Cause::planned, Cause::closed, Cause::starved}[model.random() % 3];
+        std::uint32_t number = 0;
+        const auto deliver = [&](int count) {
+            for (; count > 0; --count)
+                (void)model.flow.arrive(number++, QoS::at_least_once, false, model.receiver.stay());
+        };
+        deliver(static_cast<int>(model.random() % 3));
+        const std::uint32_t missed = static_cast<std::uint32_t>(model.random() % 4);
+        model.receiver.goes(cause);
+        number += missed;
+        const bool comes_back = model.chance(70);
+        if (comes_back) {
+            model.receiver.comes();
+            deliver(static_cast<int>(model.random() % 3));
+        }
+        model.total.sent = number;
+        const auto outcome = model.flow.judge(model.total, model.receiver, kept);
+        const bool lost = kept && comes_back;
+        CAPTURE(seed);
+        CHECK(outcome.lost == (lost ? missed : 0));
+        CHECK(outcome.missed_away == (!lost && cause == Cause::planned ? missed : 0));
+        CHECK(outcome.missed_closed == (!lost && cause == Cause::closed ? missed : 0));
+        CHECK(outcome.excused == (!lost && cause == Cause::starved ? missed : 0));
+        CHECK(outcome.received == number - missed);
+    }
+}
+
+TEST_CASE("who has never been there misses nothing by the server's fault") {
+    Attendance late;
+    late.begin();
+    late.comes();
+    ReceivedFlow flow(late.stay_at_begin());
+    CHECK(flow.arrive(3, QoS::at_least_once, false, late.stay()) == Arrival::first);
+    const auto outcome = flow.judge(total_of(5), late, true);
+    CHECK(outcome.missed_away == 3);
+    CHECK(outcome.lost == 1);  // the last one
+}
+
+TEST_CASE("a repetition is allowed on another connection, marked, at QoS 1") {
+    ReceivedFlow flow(1);
+    CHECK(flow.arrive(0, QoS::at_least_once, false, 1) == Arrival::first);
+    CHECK(flow.arrive(1, QoS::at_least_once, false, 1) == Arrival::first);
+    CHECK(flow.arrive(1, QoS::at_least_once, true, 1) == Arrival::again);
+    CHECK(flow.arrive(0, QoS::at_least_once, true, 2) == Arrival::again_allowed);
+    CHECK(flow.arrive(1, QoS::at_least_once, false, 2) == Arrival::again);
+    CHECK(flow.arrive(1, QoS::exactly_once, true, 2) == Arrival::again);
+    CHECK(flow.arrive(2, QoS::at_least_once, false, 2) == Arrival::first);
+    CHECK(flow.arrive(1, QoS::at_least_once, true, 2) == Arrival::again);
+}
+
+TEST_CASE("what a sender repeats may come again, and only that") {
+    ReceivedFlow flow(1);
+    for (std::uint32_t number = 0; number < 10; ++number)
+        CHECK(flow.arrive(number, QoS::at_least_once, false, 1) == Arrival::first);
+    for (const std::uint32_t number : {3u, 4u, 7u}) {
+        CHECK(flow.arrive(number, QoS::at_least_once, false, 1) == Arrival::again);
+        flow.remember_again(number);
+    }
+    FlowTotal total = total_of(10);
+    total.sent_again.add(3, 5);
+    CHECK(flow.judge(total, always_there(), false).repeated == 1);
+}
+
+TEST_CASE("messages that nobody sent are told from those that were") {
+    ReceivedFlow flow(1);
+    CHECK(flow.arrive(0, QoS::at_most_once, false, 1) == Arrival::first);
+    CHECK(flow.arrive(7, QoS::at_most_once, false, 1) == Arrival::first);
+    const auto outcome = flow.judge(total_of(3), always_there(), false);
+    CHECK(outcome.received == 1);
+    CHECK(outcome.lost == 2);
+    CHECK(outcome.invented == 1);
+}
+
+}  // namespace pulsegate::load

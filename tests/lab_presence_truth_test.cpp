@@ -1,0 +1,236 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "loadgen/truth/presence.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Liveness::Kind;
+using Fault = Presence::Verdict::Fault;
+using Order = Presence::Order;
+
+constexpr Time start{1h};
+constexpr Time end = start + 300s;
+constexpr std::uint32_t client = 5;
+constexpr Presence::Bounds bounds{16'100ms, 1'100ms};  // a keepalive of 10 s
+
+struct Scene {
+    void happens(Kind kind, Duration at) { presence.happened({client, kind, start + at}); }
+    Order shows(bool online, Duration at, std::uint64_t version, bool snapshot = false) {
+        return presence.observed({.observer = 1,
+                                  .client = client,
+                                  .online = online,
+                                  .version = version,
+                                  .at = start + at,
+                                  .snapshot = snapshot});
+    }
+    Presence::Verdict verdict(Time until = end) const {
+        return presence.judge(until, [](std::uint32_t) { return bounds; });
+    }
+    std::vector<Fault::Kind> faults(Time until = end) const {
+        std::vector<Fault::Kind> kinds;
+        for (const Fault& fault : verdict(until).faults) kinds.push_back(fault.kind);
+        return kinds;
+    }
+
+    Presence presence;
+};
+
+using Faults = std::vector<Fault::Kind>;
+
+/// What a client does, and what an honest server shows of it.
+struct Life {
+    struct Event {
+        Kind kind;
+        Duration at;
+    };
+    struct Shown {
+        bool online;
+        Duration at;
+    };
+    std::vector<Event> events;
+    std::vector<Shown> shown;
+
+    explicit Life(std::mt19937_64& random) {
+        const auto between = [&](Duration least, Duration most) {
+            return least + Duration(static_cast<Duration::rep>(
+                               random() % static_cast<std::uint64_t>((most - least).count())));
+        };
+        Duration now = between(0s, 5s);
+        while (now < 250s) {
+            const Duration login = now;
+            events.push_back({Kind::online, login});
+            if (shown.empty() || !shown.back().online)
+                shown.push_back({true, login + between(0ms, 400ms)});
+            now += between(5s, 60s);
+            const bool silent = random() % 2 == 0;
+            events.push_back({silent ? Kind::silent : Kind::gone, now});
+            const Duration noticed = now + (silent ? between(15s, 16s) : between(0ms, 500ms));
+            Duration back = now + between(100ms, 40s);
+            if (back > 250s) back = 300s;  // never
+            // A takeover shows nothing.
+            if (noticed < back) shown.push_back({false, noticed + between(0ms, 50ms)});
+            now = std::max(back, noticed < back ? noticed + 60ms : back);
+        }
+    }
+
+    Scene play() const {
+        Scene scene;
+        for (const Event& event : events) scene.happens(event.kind, event.at);
+        for (std::size_t at = 0; at < shown.size(); ++at)
+            scene.shows(shown[at].online, shown[at].at, at + 1);
+        return scene;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an honest server's presence has no faults") {
+    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+        std::mt19937_64 random(seed);
+        CAPTURE(seed);
+        CHECK(Life(random).play().faults() == Faults{});
+    }
+}
+
+TEST_CASE("a live client that is shown as offline is found whenever it happens") {
+    std::uint32_t lies = 0;
+    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+        std::mt19937_64 random(seed);
+        Life life(random);
+        // In the middle of an online time, not within what a late watcher may be told of the end
+        // before it.
+        const std::size_t at = random() % (life.events.size() / 2) * 2;
+        const Duration from = life.events[at].at;
+        const Duration to = life.events[at + 1].at;
+        if (to - from < 30s) continue;
+        const Duration lie = from + 20s;
+        const auto behind = std::ranges::find_if(
+            life.shown, [&](const Life::Shown& shown) { return shown.at > lie; });
+        const auto place = life.shown.insert(behind, {false, lie});
+        life.shown.insert(place + 1, {true, lie + 1s});
+        CAPTURE(seed);
+        CHECK(life.play().faults() == Faults{Fault::Kind::false_offline});
+        ++lies;
+    }
+    CHECK(lies > 100);
+}
+
+TEST_CASE("an offline during a change of network is a false one") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1s, 1);
+    scene.shows(false, 30s, 2);
+    scene.shows(true, 30'010ms, 3);
+    CHECK(scene.faults() == Faults{Fault::Kind::false_offline});
+}
+
+TEST_CASE(
+    "a silent client that stays online is a ghost, and detection counts from its last packet") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1s, 1);
+    scene.happens(Kind::silent, 20s);
+
+    SUBCASE("in time") {
+        scene.shows(false, 36s, 2);
+        CHECK(scene.faults() == Faults{});
+        CHECK(scene.verdict().detections == std::vector<Duration>{16s});
+    }
+    SUBCASE("late") {
+        scene.shows(false, 37s, 2);
+        CHECK(scene.faults() == Faults{Fault::Kind::ghost});
+        CHECK(scene.verdict().detections == std::vector<Duration>{17s});
+    }
+    SUBCASE("never") { CHECK(scene.faults() == Faults{Fault::Kind::ghost}); }
+    SUBCASE("never, but nobody has looked long enough") {
+        CHECK(scene.faults(start + 36s) == Faults{});
+    }
+    SUBCASE("never, but it comes back within its limit") {
+        scene.happens(Kind::online, 34s);
+        CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("never, and it comes back later") {
+        scene.happens(Kind::online, 50s);
+        CHECK(scene.faults() == Faults{Fault::Kind::ghost});
+    }
+    SUBCASE("told to a watcher that has just come") {
+        scene.shows(false, 60s, 2, true);
+        CHECK(scene.faults() == Faults{});
+        CHECK(scene.verdict().detections.empty());
+    }
+}
+
+TEST_CASE("a login that is never shown is missing") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1'300ms, 1);
+    scene.happens(Kind::gone, 20s);
+    scene.shows(false, 20'200ms, 2);
+    scene.happens(Kind::online, 40s);
+
+    SUBCASE("shown") {
+        scene.shows(true, 40'500ms, 3);
+        CHECK(scene.faults() == Faults{});
+        CHECK(scene.verdict().appearances == std::vector<Duration>{300ms, 500ms});
+    }
+    SUBCASE("not shown") { CHECK(scene.faults() == Faults{Fault::Kind::missing}); }
+    SUBCASE("not shown, but too short") {
+        scene.happens(Kind::gone, 41s);
+        CHECK(scene.faults() == Faults{});
+    }
+}
+
+TEST_CASE(
+    "versions only grow for each observer, and several observers may be told at other times") {
+    Presence presence;
+    const auto observe = [&](std::uint32_t observer, std::uint64_t version) {
+        return presence.observed({.observer = observer,
+                                  .client = client,
+                                  .online = true,
+                                  .version = version,
+                                  .at = start});
+    };
+    CHECK(observe(1, 5) == Order::news);
+    CHECK(observe(1, 5) == Order::repeated);
+    CHECK(observe(1, 7) == Order::news);
+    CHECK(observe(2, 6) == Order::news);
+    CHECK(observe(1, 6) == Order::out_of_order);
+    CHECK(observe(2, 7) == Order::news);
+}
+
+TEST_CASE("facts of liveness survive the way to another worker") {
+    const Liveness fact{7, Kind::silent, start + 123ns};
+    Buffer bytes;
+    put(fact, bytes);
+    Bytes in = as_bytes(bytes);
+    CHECK(take_liveness(in) == fact);
+    CHECK(!take_liveness(in));
+    bytes[4] = 3;
+    in = as_bytes(bytes);
+    CHECK(!take_liveness(in));
+}
+
+TEST_CASE("presence is read from the topic and from the events file") {
+    const auto topic = read_presence(
+        R"({"user":"bob","state":"online","since":"2026-11-20T14:12:45.135Z","version":1795183965135,"cause":"login"})");
+    REQUIRE(topic);
+    CHECK(topic->online);
+    CHECK(topic->version == 1'795'183'965'135);
+    const auto event =
+        read_presence(R"({"user":"eve","state":"offline","cause":"timeout","version":17})");
+    REQUIRE(event);
+    CHECK(!event->online);
+    CHECK(!read_presence(R"({"state":"away","version":1})"));
+    CHECK(!read_presence(R"({"state":"online"})"));
+    CHECK(!read_presence(R"({"state":"online","version":"x"})"));
+    CHECK(!read_presence(""));
+}
+
+}  // namespace pulsegate::load
