@@ -1,0 +1,57 @@
+#include "loadgen/observe/description.h"
+
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include "loadgen/observe/proc.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr std::uint64_t kilobyte = 1024;  // of /proc/meminfo
+
+std::uint64_t memory_of_machine() {
+    const auto total = std::string(field_of(text_of_file("/proc/meminfo"), "MemTotal"));
+    return std::strtoull(total.c_str(), nullptr, 10) * kilobyte;
+}
+
+std::string system_name() {
+    utsname names{};
+    if (uname(&names) != 0) return {};
+    return std::string(names.sysname) + " " + names.release;
+}
+
+std::uint32_t local_ports() {
+    std::istringstream range(text_of_file("/proc/sys/net/ipv4/ip_local_port_range"));
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    return range >> low >> high && low <= high ? high - low + 1 : 0;
+}
+
+/// As far as the soft limit can be raised.
+std::uint64_t file_limit() {
+    rlimit limit{};
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 0;
+}
+
+}  // namespace
+
+MachineDescription describe_machine() {
+    MachineDescription machine;
+    machine.cpu = field_of(text_of_file("/proc/cpuinfo"), "model name");
+    machine.cores = std::thread::hardware_concurrency();
+    machine.memory = memory_of_machine();
+    machine.system = system_name();
+    machine.files = file_limit();
+    machine.ports = local_ports();
+    machine.backlog = static_cast<std::uint32_t>(
+        std::strtoul(text_of_file("/proc/sys/net/core/somaxconn").c_str(), nullptr, 10));
+    return machine;
+}
+
+}  // namespace pulsegate::load

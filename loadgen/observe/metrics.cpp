@@ -1,0 +1,63 @@
+#include "loadgen/observe/metrics.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr std::string_view blanks = " \t\r";
+
+/// Where the labels end that begin at the front: a quoted value may hold braces and escaped quotes.
+std::size_t end_of_labels(std::string_view text) {
+    bool quoted = false;
+    for (std::size_t at = 1; at < text.size(); ++at) {
+        if (quoted && text[at] == '\\') {
+            ++at;
+            continue;
+        }
+        if (text[at] == '"') quoted = !quoted;
+        if (text[at] == '}' && !quoted) return at + 1;
+    }
+    return text.size();
+}
+
+bool sample_in(std::string_view line, MetricSample& sample) {
+    line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
+    if (line.empty() || line.front() == '#') return false;
+    sample.name = line.substr(0, line.find_first_of(" \t{"));
+    line.remove_prefix(sample.name.size());
+    if (line.starts_with('{')) line.remove_prefix(end_of_labels(line));
+    line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), sample.value);
+    return error == std::errc() && !sample.name.empty() && std::isfinite(sample.value);
+}
+
+}  // namespace
+
+std::vector<MetricSample> metric_samples(std::string_view text) {
+    std::vector<MetricSample> samples;
+    while (!text.empty()) {
+        const auto end = std::min(text.find('\n'), text.size());
+        MetricSample sample;
+        if (sample_in(text.substr(0, end), sample)) samples.push_back(sample);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return samples;
+}
+
+bool take_metrics(std::string_view text, Measurements& into) {
+    double connections = -1;
+    double lag = -1;
+    for (const auto& [name, value] : metric_samples(text)) {
+        if (name == "pulsegate_connections") connections = std::max(connections, 0.0) + value;
+        if (name == "pulsegate_loop_lag_last_seconds") lag = std::max(lag, value);
+    }
+    into.set(Gauge::server_connections, connections);
+    into.set(Gauge::server_loop_lag, lag);
+    return connections >= 0 || lag >= 0;
+}
+
+}  // namespace pulsegate::load

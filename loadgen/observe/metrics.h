@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loadgen/measure/measurements.h"
+#include "loadgen/time.h"
+
+namespace pulsegate::load {
+
+/// A line of a server's metrics, without its labels.
+struct MetricSample {
+    std::string_view name;
+    double value = 0;
+};
+
+/// The lines of Prometheus's text format 0.0.4; those that are none are passed over. The names
+/// point into `text`.
+std::vector<MetricSample> metric_samples(std::string_view text);
+
+/// Sets what Pulsegate tells of itself: `server_connections`, all of its shards' together, and
+/// `server_loop_lag`, the worst. Returns false if neither is there.
+bool take_metrics(std::string_view text, Measurements& into);
+
+/// The body of an HTTP resource. Throws `std::runtime_error`, which says why there is none: also if
+/// it takes longer than `within` or is larger than 8 MiB.
+std::string http_body(const std::string& url, Duration within);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadgen/report/record.h"
+#include "loadgen/scenario/scenario.h"
+
+namespace pulsegate::load {
+
+/// Judges a run by what was measured: `record.totals`, `series`, `marks`, `clients`, `interrupted`
+/// and `server`. The server's promises come first, then the generator's own. When the generator was
+/// the bottleneck, what it found about the server is `refused`; only faults that no slowness of its
+/// own can feign, such as a message that came twice, still fail.
+std::vector<CheckResult> judge_run(const Scenario& scenario, const RunRecord& record);
+
+/// Why this run says nothing about the server: the generator itself, or its machine, was the
+/// bottleneck. Nothing if it was not.
+std::optional<std::string> bottleneck(const RunRecord& record);
+
+/// Of all checks: failed if one failed, else refused if one was refused, else passed.
+CheckResult::Outcome overall(const std::vector<CheckResult>& checks);
+
+/// "Passed: 16 checks ...": one sentence for the top of a report.
+std::string verdict_sentence(const RunRecord& record);
+
+}  // namespace pulsegate::load

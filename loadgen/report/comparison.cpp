@@ -1,0 +1,184 @@
+#include "loadgen/report/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "loadgen/report/figures.h"
+#include "loadgen/report/labels.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr double worth_telling = 0.005;
+
+using Better = ComparedFigure::Better;
+using Value = std::optional<double>;
+
+/// What of a run's figures is the same work for all rows.
+struct Condensed {
+    const RunRecord& record;
+    Measurements part;
+    std::vector<Stretch> stretches;
+
+    Value count(Count count) const { return static_cast<double>(record.totals[count]); }
+    Value rate(Count count) const { return mean_rate(record, count); }
+    Value percentile(Timing timing, double fraction) const {
+        // Logins are mostly over when the measured part begins.
+        const auto& times = part[timing].empty() ? record.totals[timing] : part[timing];
+        if (times.empty()) return {};
+        return seconds(times.percentile(fraction));
+    }
+    Value mean(Gauge gauge) const {
+        const auto level = level_of(stretches, gauge);
+        return level ? Value(level->mean) : Value();
+    }
+    Value most(Gauge gauge) const {
+        const auto level = level_of(stretches, gauge);
+        return level ? Value(level->most) : Value();
+    }
+    /// Of the server, for a packet in either direction.
+    Value cpu_per_packet() const {
+        const auto cpu = mean(Gauge::server_cpu);
+        const double packets = *rate(Count::packets_sent) + *rate(Count::packets_received);
+        if (!cpu || packets <= 0) return {};
+        return *cpu / packets;
+    }
+};
+
+struct Row {
+    const char* label;
+    Unit unit;
+    Better better;
+    Value (*of)(const Condensed&);
+};
+
+constexpr std::array rows{
+    Row{"clients", Unit::count, Better::neither,
+        [](const Condensed& run) { return run.count(Count::entered); }},
+    Row{"packets sent", Unit::per_second, Better::neither,
+        [](const Condensed& run) { return run.rate(Count::packets_sent); }},
+    Row{"packets received", Unit::per_second, Better::neither,
+        [](const Condensed& run) { return run.rate(Count::packets_received); }},
+    Row{"messages sent", Unit::per_second, Better::neither,
+        [](const Condensed& run) { return run.rate(Count::messages_sent); }},
+    Row{"message p50", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::message, 0.5); }},
+    Row{"message p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::message, 0.99); }},
+    Row{"message p99.9", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::message, 0.999); }},
+    Row{"message max", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::message, 1); }},
+    Row{"acknowledgement p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::acknowledgement, 0.99); }},
+    Row{"ping p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::ping, 0.99); }},
+    Row{"login p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::login, 0.99); }},
+    Row{"expiry, latest", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::expiry, 1); }},
+    Row{"offline shown p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::detection, 0.99); }},
+    Row{"back again p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::back_again, 0.99); }},
+    Row{"false offline", Unit::count, Better::lower,
+        [](const Condensed& run) { return run.count(Count::false_offline); }},
+    Row{"messages lost", Unit::count, Better::lower,
+        [](const Condensed& run) { return run.count(Count::messages_lost); }},
+    Row{"server CPU", Unit::cores, Better::lower,
+        [](const Condensed& run) { return run.mean(Gauge::server_cpu); }},
+    Row{"server CPU a packet", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.cpu_per_packet(); }},
+    Row{"server memory", Unit::bytes, Better::lower,
+        [](const Condensed& run) { return run.most(Gauge::server_memory); }},
+    Row{"server loop lag", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.most(Gauge::server_loop_lag); }},
+    Row{"generator CPU", Unit::cores, Better::lower,
+        [](const Condensed& run) { return run.mean(Gauge::worker_cpu); }},
+    Row{"generator lag p99", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.percentile(Timing::send_lag, 0.99); }},
+};
+
+std::string show_small_time(double value) {
+    return std::abs(value) < 1e-4 ? fmt::format("{:.1f} µs", value * 1e6)
+                                  : show(from_seconds(value));
+}
+
+std::optional<CheckResult::Outcome> outcome_in(const RunRecord& record, const std::string& name) {
+    const auto found = std::ranges::find(record.checks, name, &CheckResult::name);
+    if (found == record.checks.end()) return {};
+    return found->outcome;
+}
+
+}  // namespace
+
+std::string show_figure(double value, Unit unit) {
+    switch (unit) {
+        case Unit::per_second: return show_rate(value);
+        case Unit::time: return show_small_time(value);
+        case Unit::cores: return fmt::format("{:.2f} cores", value);
+        case Unit::bytes: return show_bytes(value);
+        case Unit::count: break;
+    }
+    return show_count(static_cast<std::uint64_t>(std::llround(value)));
+}
+
+std::optional<double> ComparedFigure::difference(std::size_t at) const {
+    if (at == 0 || !values[at] || !values[0] || *values[0] == 0) return {};
+    const double difference = *values[at] / *values[0] - 1;
+    if (std::abs(difference) < worth_telling) return {};
+    return difference;
+}
+
+std::vector<ComparedFigure> compared_figures(std::span<const RunRecord> records) {
+    std::vector<Condensed> runs;
+    for (const auto& record : records)
+        runs.push_back({record, measured_part(record), measured_stretches(record)});
+    std::vector<ComparedFigure> figures;
+    for (const auto& row : rows) {
+        ComparedFigure figure{row.label, row.unit, row.better, {}};
+        for (const auto& run : runs) figure.values.push_back(row.of(run));
+        const bool any = std::ranges::any_of(figure.values, &Value::has_value);
+        if (any) figures.push_back(std::move(figure));
+    }
+    return figures;
+}
+
+std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records) {
+    std::vector<ComparedCheck> checks;
+    std::vector<std::string> names;
+    for (const auto& record : records) {
+        for (const auto& check : record.checks) {
+            if (std::ranges::find(names, check.name) != names.end()) continue;
+            names.push_back(check.name);
+            ComparedCheck compared{check.promise, {}};
+            for (const auto& each : records)
+                compared.outcomes.push_back(outcome_in(each, check.name));
+            const auto is_first = [&](const auto& o) { return o == compared.outcomes.front(); };
+            const bool alike = std::ranges::all_of(compared.outcomes, is_first);
+            const bool harmless = check.outcome == CheckResult::Outcome::passed ||
+                                  check.outcome == CheckResult::Outcome::skipped;
+            if (!alike || !harmless) checks.push_back(std::move(compared));
+        }
+    }
+    return checks;
+}
+
+std::vector<std::string> names_of(std::span<const RunRecord> records) {
+    std::vector<std::string> names;
+    for (const auto& record : records) {
+        const std::string base = record.name.empty() ? "run" : record.name;
+        std::string name = base;
+        for (int copy = 2; std::ranges::find(names, name) != names.end(); ++copy)
+            name = fmt::format("{} ({})", base, copy);
+        names.push_back(std::move(name));
+    }
+    return names;
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "loadgen/report/record.h"
+
+namespace pulsegate::load {
+
+/// The stretches of the measured part; of a run that did not get there, all.
+std::vector<Stretch> measured_stretches(const RunRecord& record);
+
+/// The sum of `measured_stretches`.
+Measurements measured_part(const RunRecord& record);
+
+/// A second, in the measured part.
+double mean_rate(const RunRecord& record, Count count);
+
+/// Of a level in the measured part, as far as it could be seen.
+struct Level {
+    double mean = 0;
+    double most = 0;
+};
+std::optional<Level> level_of(const std::vector<Stretch>& stretches, Gauge gauge);
+
+/// The part of the time in which `holds(measured)`; 0 if there was none.
+template <class Holds>
+double share_of_time(const std::vector<Stretch>& stretches, Holds holds) {
+    double all = 0;
+    double held = 0;
+    for (const auto& stretch : stretches) {
+        all += stretch.length;
+        if (holds(stretch.measured)) held += stretch.length;
+    }
+    return all > 0 ? held / all : 0;
+}
+
+/// The cores that were used by programs other than the server and the generator. Nothing if that
+/// can't be seen: the server is on this machine, but its process is hidden.
+std::optional<double> cores_of_others(const RunRecord& record, const Measurements& measured);
+
+}  // namespace pulsegate::load

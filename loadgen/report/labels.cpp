@@ -1,0 +1,85 @@
+#include "loadgen/report/labels.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr std::array<std::string_view, timings_size> timing_labels{
+    "login",           "TCP connect",  "message latency", "after return",  "generator lag",
+    "acknowledgement", "ping answer",  "expiry",          "offline shown", "online shown",
+    "back again",      "last attempt", "event loop lag",
+};
+static_assert(!timing_labels.back().empty());
+
+std::string several(std::uint64_t count, const char* one, const char* more) {
+    return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", show_count(count), more);
+}
+
+void append(std::string& text, const std::string& part) {
+    if (part.empty()) return;
+    if (!text.empty()) text += ", ";
+    text += part;
+}
+
+}  // namespace
+
+std::string_view label_of(Timing timing) { return timing_labels[static_cast<std::size_t>(timing)]; }
+
+std::string show_bytes(double bytes) {
+    constexpr std::array units{"bytes", "kB", "MB", "GB", "TB"};
+    std::size_t unit = 0;
+    while (std::abs(bytes) >= 999.5 && unit + 1 < units.size()) {
+        bytes /= 1000;
+        ++unit;
+    }
+    const int digits = unit == 0 || std::abs(bytes) >= 99.95 ? 0 : std::abs(bytes) >= 9.995 ? 1 : 2;
+    return fmt::format("{:.{}f} {}", bytes, digits, units[unit]);
+}
+
+std::string show_moment(std::int64_t unix_seconds) {
+    return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
+                       fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+std::string show_cores(double cores) {
+    if (cores < 0.995) return fmt::format("{:.0f} % of a core", cores * 100);
+    return fmt::format("{:.2g} cores", cores);
+}
+
+std::string about_run(const RunRecord& record) {
+    std::string text = record.target;
+    append(text, several(record.clients, "client", "clients"));
+    if (record.workers > 0)
+        append(text, several(record.workers, "process", "processes") + " of the generator");
+    if (record.sources > 1) append(text, fmt::format("from {} addresses", record.sources));
+    if (record.started != 0) append(text, show_moment(record.started));
+    return text;
+}
+
+std::string about_machine(const MachineDescription& machine) {
+    std::string text = machine.cpu;
+    if (machine.cores > 0) append(text, several(machine.cores, "core", "cores"));
+    if (machine.memory > 0)
+        append(text, show_bytes(static_cast<double>(machine.memory)) + " of memory");
+    append(text, machine.system);
+    if (machine.files > 0) append(text, show_count(machine.files) + " open files a process");
+    return text;
+}
+
+std::string about_server(const ServerDescription& server) {
+    std::string text = server.on_this_machine ? "on the generator's machine" : "on another machine";
+    if (server.pid != 0) append(text, fmt::format("process {}", server.pid));
+    append(text, server.command);
+    if (!server.metrics.empty()) append(text, "metrics from " + server.metrics);
+    return text;
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "loadgen/report/plan_on_paper.h"
+
+namespace pulsegate::load {
+
+struct Point {
+    double x = 0;
+    double y = 0;
+};
+
+/// The straight line with the least squares through some points, and how sure it is of itself.
+class LineFit {
+public:
+    /// Nothing unless there are points at two different x at least.
+    static std::optional<LineFit> through(std::span<const Point> points);
+
+    Estimate slope() const;
+    Estimate at_zero() const;
+    double at(double x) const { return intercept_ + slope_ * x; }
+
+private:
+    double intercept_ = 0;
+    double slope_ = 0;
+    double mean_x_ = 0;
+    double spread_x_ = 0;  ///< sum of squares around the mean
+    std::size_t points_ = 0;
+    double residual_ = 0;  ///< sum of squares
+
+    std::optional<double> error(double variance_factor) const;
+};
+
+/// The mean of some figures; its error needs two of them.
+Estimate mean_of(std::span<const double> values);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "loadgen/report/judging.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+bool sends_at(const Scenario& scenario, std::size_t qos) {
+    return std::ranges::any_of(scenario.groups, [&](const Group& group) {
+        return group.messages > 0 && group.qos[qos] > 0;
+    });
+}
+
+/// One fault a column: what was counted, of all deliveries.
+CheckResult message_fault(const Evidence& seen, const char* name, const char* promise, Count fault,
+                          const char* what) {
+    if (seen[Count::messages_sent] == 0) return skipped(name, promise, "no messages were sent");
+    const auto all = std::max(seen[Count::messages_expected], seen[Count::messages_received]);
+    return none_of(name, promise, seen[fault],
+                   fmt::format("{} {} of {}", show_count(seen[fault]), what, show_count(all)));
+}
+
+CheckResult check_lost(const Evidence& seen) {
+    auto check = message_fault(seen, "lost", "every message arrived", Count::messages_lost, "lost");
+    const auto others =
+        Enumeration()
+            .add(seen[Count::messages_missed_closed],
+                 "missed by clients that the server closed wrongly")
+            .add(seen[Count::messages_missed_away], "for clients that were away without a session")
+            .add(seen[Count::messages_in_doubt], "in doubt")
+            .add(seen[Count::messages_excused], "missing through the generator's own fault")
+            .add(seen[Count::messages_unsent], "could not be sent")
+            .text();
+    if (!others.empty()) check.detail += "; " + others;
+    return check;
+}
+
+CheckResult check_repeated(const Evidence& seen) {
+    const char* promise = "no QoS 1 message came again without need";
+    if (!sends_at(seen.scenario, 1))
+        return skipped("repeated", promise, "no messages were sent at QoS 1");
+    return message_fault(seen, "repeated", promise, Count::messages_repeated, "repeated");
+}
+
+CheckResult check_acknowledged(const Evidence& seen) {
+    const char* promise = "every message of QoS 1 and 2 was acknowledged";
+    if (!sends_at(seen.scenario, 1) && !sends_at(seen.scenario, 2))
+        return skipped("acknowledged", promise, "all messages were sent at QoS 0");
+    const auto missing = seen[Count::unacknowledged] + seen[Count::publishes_refused];
+    if (seen[Count::acknowledged] + missing == 0)
+        return skipped("acknowledged", promise, "no such messages were sent");
+    auto check = none_of("acknowledged", promise, missing,
+                         fmt::format("{} acknowledged", show_count(seen[Count::acknowledged])));
+    const auto faults = Enumeration()
+                            .add(seen[Count::unacknowledged], "never acknowledged")
+                            .add(seen[Count::publishes_refused], "refused")
+                            .text();
+    if (!faults.empty()) check.detail += ", " + faults;
+    return check;
+}
+
+}  // namespace
+
+std::vector<CheckResult> message_checks(const Evidence& seen) {
+    return {check_lost(seen),
+            check_repeated(seen),
+            message_fault(seen, "repeated_qos2", "no message of QoS 0 or 2 came twice",
+                          Count::messages_repeated_qos2, "repeated"),
+            message_fault(seen, "reordered",
+                          "messages came in the order in which their sender sent them",
+                          Count::messages_reordered, "behind a later one"),
+            message_fault(seen, "misdirected", "messages came to nobody else",
+                          Count::messages_misdirected, "misdirected"),
+            message_fault(seen, "damaged", "messages came as they were sent",
+                          Count::messages_damaged, "damaged"),
+            check_acknowledged(seen)};
+}
+
+}  // namespace pulsegate::load

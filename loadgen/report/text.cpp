@@ -1,0 +1,242 @@
+#include "loadgen/report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "loadgen/report/comparison.h"
+#include "loadgen/report/figures.h"
+#include "loadgen/report/judging.h"
+#include "loadgen/report/labels.h"
+#include "loadgen/report/table.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+using Outcome = CheckResult::Outcome;
+
+/// The rows with counts, and what they are made of.
+class CountRows {
+public:
+    CountRows(const RunRecord& record, TextTable& out)
+        : record_(record),
+          totals_(record.totals),
+          stretches_(measured_stretches(record)),
+          out_(out) {}
+
+    void add() {
+        connections();
+        packets();
+        messages();
+        pings();
+        out_.row("false offline", show_count(totals_[Count::false_offline]));
+        comings_and_goings();
+        presence();
+        hostile();
+        server();
+        generator();
+    }
+
+private:
+    std::string count(Count count) const { return show_count(totals_[count]); }
+    std::string rate(Count count) const { return show_rate(mean_rate(record_, count)); }
+
+    void connections() {
+        std::string text = fmt::format("{} of {}, {} failed", count(Count::entered),
+                                       show_count(record_.clients), count(Count::connect_failed));
+        if (totals_[Count::refused_busy] > 0)
+            text += fmt::format(", {} refused as busy", count(Count::refused_busy));
+        if (record_.sources > 0)
+            text += fmt::format(", from {} address{}", record_.sources,
+                                record_.sources == 1 ? "" : "es");
+        out_.row("connections", text);
+    }
+
+    void packets() {
+        const auto part = record_.measured();
+        out_.row(
+            "packets",
+            fmt::format(
+                "{} sent, {} received{}", rate(Count::packets_sent), rate(Count::packets_received),
+                part.length() > 0 ? ", for " + show(from_seconds(part.length())) : std::string()));
+    }
+
+    void messages() {
+        if (totals_[Count::messages_planned] + totals_[Count::messages_sent] == 0) return;
+        out_.row("messages",
+                 fmt::format("{}: {} sent, {} received, {} lost, {} repeated",
+                             rate(Count::messages_sent), count(Count::messages_sent),
+                             count(Count::messages_received), count(Count::messages_lost),
+                             show_count(totals_[Count::messages_repeated] +
+                                        totals_[Count::messages_repeated_qos2])));
+    }
+
+    void pings() {
+        if (totals_[Count::pings_sent] == 0) return;
+        out_.row("pings", fmt::format("{}: {} sent, {} answered, {} late", rate(Count::pings_sent),
+                                      count(Count::pings_sent), count(Count::pings_answered),
+                                      count(Count::pings_late)));
+    }
+
+    void comings_and_goings() {
+        const auto text = Enumeration()
+                              .add(totals_[Count::naps], "naps")
+                              .add(totals_[Count::network_changes], "changes of network")
+                              .add(totals_[Count::vanished], "vanished in the storm")
+                              .add(totals_[Count::resumed], "sessions found again")
+                              .add(totals_[Count::session_lost], "sessions lost")
+                              .text();
+        if (!text.empty()) out_.row("came and went", text);
+    }
+
+    void presence() {
+        if (totals_[Count::presence_changes] == 0) return;
+        out_.row("presence",
+                 fmt::format("{} changes seen, {} false offline, {} ghosts, {} missing",
+                             count(Count::presence_changes), count(Count::presence_false_offline),
+                             count(Count::presence_ghosts), count(Count::presence_missing)));
+    }
+
+    void hostile() {
+        if (totals_[Count::hostile_started] == 0) return;
+        out_.row("hostile",
+                 fmt::format("{} connections, {} closed by the server",
+                             count(Count::hostile_started), count(Count::hostile_closed)));
+    }
+
+    void server() {
+        std::string text;
+        const auto part = [&](Gauge gauge, auto show_level) {
+            const auto level = level_of(stretches_, gauge);
+            if (level) text += (text.empty() ? "" : ", ") + show_level(*level);
+        };
+        part(Gauge::server_cpu, [](const Level& level) {
+            return fmt::format("{} (at most {:.0f} %)", show_cores(level.mean), level.most * 100);
+        });
+        part(Gauge::server_memory, [](const Level& level) { return show_bytes(level.most); });
+        part(Gauge::server_loop_lag, [](const Level& level) {
+            return "loop lag at most " + show(from_seconds(level.most));
+        });
+        if (!text.empty()) out_.row("server", text);
+    }
+
+    void generator() {
+        const auto all = level_of(stretches_, Gauge::worker_cpu);
+        const auto busiest = level_of(stretches_, Gauge::worker_cpu_max);
+        if (!all || !busiest) return;
+        std::string text = show_cores(all->mean);
+        if (record_.workers > 1)
+            text += fmt::format(", its busiest process {:.0f} %", busiest->mean * 100);
+        if (totals_[Count::stalls] > 0)
+            text += fmt::format(", stalls: {}, the longest {}", count(Count::stalls),
+                                show(totals_[Timing::loop_lag].max()));
+        out_.row("generator", text);
+    }
+
+    const RunRecord& record_;
+    const Measurements& totals_;
+    const std::vector<Stretch> stretches_;
+    TextTable& out_;
+};
+
+void add_percentiles(TextTable& out, const Measurements& totals) {
+    constexpr std::array order{Timing::message,    Timing::message_return, Timing::acknowledgement,
+                               Timing::send_lag,   Timing::ping,           Timing::login,
+                               Timing::back_again, Timing::last_attempt,   Timing::appearance,
+                               Timing::detection};
+    out.line();
+    out.cells("", {"p50", "p99", "p99.9", "max"});
+    for (const auto timing : order) {
+        const auto& times = totals[timing];
+        if (times.empty()) continue;
+        out.cells(std::string(label_of(timing)),
+                  {show(times.percentile(0.5)), show(times.percentile(0.99)),
+                   show(times.percentile(0.999)), show(times.max())});
+    }
+    const auto& expiry = totals[Timing::expiry];
+    if (expiry.empty()) return;
+    out.line();
+    out.cells("", {"min", "mean", "max", "closed"});
+    out.cells("expiry", {show(expiry.min()), show(expiry.mean()), show(expiry.max()),
+                         show_count(expiry.count())});
+}
+
+const char* short_word(Outcome outcome) {
+    switch (outcome) {
+        case Outcome::passed: return "pass";
+        case Outcome::failed: return "FAIL";
+        case Outcome::refused: return "void";
+        case Outcome::skipped: break;
+    }
+    return "none";
+}
+
+/// Those that had nothing to judge come last, in a line: the others are what one reads.
+void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
+    std::string not_made;
+    out.line();
+    for (const auto& check : checks) {
+        if (check.outcome == Outcome::skipped)
+            not_made += (not_made.empty() ? "" : ", ") + check.name;
+        else
+            out.line(
+                fmt::format("{}  {}: {}", short_word(check.outcome), check.promise, check.detail));
+    }
+    if (!not_made.empty()) out.line("none  not judged: " + not_made);
+}
+
+std::string with_difference(const ComparedFigure& figure, std::size_t at) {
+    if (!figure.values[at]) return "-";
+    auto text = show_figure(*figure.values[at], figure.unit);
+    if (const auto difference = figure.difference(at))
+        text += fmt::format(" ({:+.0f} %)", *difference * 100);
+    return text;
+}
+
+}  // namespace
+
+std::string text_report(const RunRecord& record) {
+    TextTable out(16, 12);
+    out.line();
+    CountRows(record, out).add();
+    add_percentiles(out, record.totals);
+    add_checks(out, record.checks);
+    if (!record.examples.empty()) out.line("\nthe first failures:");
+    for (const auto& example : record.examples) out.line("  " + example);
+    for (const auto& note : record.notes) out.line("note: " + note);
+    if (record.interrupted) out.line("note: interrupted");
+    if (!record.verdict.empty()) out.line("\n" + record.verdict);
+    return std::move(out).take();
+}
+
+std::string text_comparison(std::span<const RunRecord> records) {
+    const auto names = names_of(records);
+    std::size_t widest = 22;
+    for (const auto& name : names) widest = std::max(widest, columns_of(name) + 2);
+    TextTable out(22, widest);
+    for (std::size_t at = 0; at < records.size(); ++at) out.row(names[at], about_run(records[at]));
+    out.line();
+    out.cells("", names);
+    for (const auto& figure : compared_figures(records)) {
+        std::vector<std::string> cells;
+        for (std::size_t at = 0; at < records.size(); ++at)
+            cells.push_back(with_difference(figure, at));
+        out.cells(figure.label, cells);
+    }
+    const auto checks = compared_checks(records);
+    if (!checks.empty()) out.line();
+    for (const auto& [promise, outcomes] : checks) {
+        std::string words;
+        for (const auto& outcome : outcomes)
+            words += std::string(outcome ? short_word(*outcome) : "   -") + "  ";
+        out.line(words + promise);
+    }
+    out.line();
+    for (std::size_t at = 0; at < records.size(); ++at) out.row(names[at], records[at].verdict);
+    return std::move(out).take();
+}
+
+}  // namespace pulsegate::load

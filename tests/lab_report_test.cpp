@@ -1,0 +1,133 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "loadgen/report/comparison.h"
+#include "loadgen/report/html.h"
+#include "loadgen/report/labels.h"
+#include "loadgen/report/table.h"
+#include "loadgen/report/text.h"
+
+using namespace pulsegate::load;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Ten seconds in which 1,000 messages a second took so long each.
+RunRecord reported_run(const std::string& name, Duration latency) {
+    RunRecord record;
+    record.name = name;
+    record.clients = 500;
+    record.marks = {{0, std::string(marks::go)}};
+    for (std::uint32_t second = 0; second < 10; ++second) {
+        Measurements measured;
+        measured.add(Count::messages_planned, 1000);
+        measured.add(Count::messages_sent, 1000);
+        measured.add(Timing::message, latency);
+        measured.set(Gauge::server_memory, 20e6);
+        record.series.push_back({second, 1, measured});
+        record.totals.merge(measured);
+    }
+    record.totals.add(Count::entered, 500);
+    record.checks = {{"lost", "every message arrived", CheckResult::Outcome::passed, 0, "all"},
+                     {"delay", "nothing delays", CheckResult::Outcome::skipped, 0, "no pings"}};
+    record.verdict = "All is well.";
+    return record;
+}
+
+std::size_t widest_line(const std::string& text) {
+    std::size_t widest = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) widest = std::max(widest, columns_of(line));
+    return widest;
+}
+
+bool has(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the table at the end counts, times and judges") {
+    const auto text = text_report(reported_run("chat", 300us));
+    CHECK(has(text, "connections     500 of 500, 0 failed\n"));
+    CHECK(has(text, "messages        1,000/s: 10,000 sent"));
+    CHECK(has(text, "                         p50         p99       p99.9         max\n"));
+    CHECK(has(text, "message latency       300 µs      300 µs      300 µs      300 µs\n"));
+    CHECK(has(text, "server          20.0 MB\n"));
+    CHECK(has(text, "pass  every message arrived: all\n"));
+    CHECK(has(text, "none  not judged: delay\n"));
+    CHECK(text.ends_with("\nAll is well.\n"));
+    CHECK_FALSE(has(text, "pings "));  // there were none
+}
+
+TEST_CASE("a check that failed or was refused can't be overlooked") {
+    auto record = reported_run("chat", 300us);
+    record.checks[0].outcome = CheckResult::Outcome::failed;
+    record.checks[1].outcome = CheckResult::Outcome::refused;
+    const auto text = text_report(record);
+    CHECK(has(text, "FAIL  every message arrived"));
+    CHECK(has(text, "void  nothing delays"));
+}
+
+TEST_CASE("runs stand side by side, with what they differ in") {
+    std::vector runs{reported_run("chat", 1ms), reported_run("chat", 3ms)};
+    runs[1].checks[0].outcome = CheckResult::Outcome::failed;
+    const auto text = text_comparison(runs);
+    CHECK(has(text, "chat (2)"));  // a name of its own
+    CHECK(has(text, "3.0 ms (+200 %)"));
+    CHECK(has(text, "pass  FAIL  every message arrived"));
+    CHECK_FALSE(has(text, "nothing delays"));  // alike, and no fault
+    CHECK(widest_line(text) < 100);
+
+    const auto figures = compared_figures(runs);
+    const auto memory = std::ranges::find(figures, "server memory", &ComparedFigure::label);
+    REQUIRE(memory != figures.end());
+    CHECK(memory->values[1] == 20e6);
+    CHECK_FALSE(memory->difference(1));
+    CHECK_FALSE(memory->difference(0));
+    CHECK(std::ranges::find(figures, "ping p99", &ComparedFigure::label) == figures.end());
+}
+
+TEST_CASE("what only one run has is compared with nothing") {
+    std::vector runs{reported_run("a", 1ms), RunRecord()};
+    const auto figures = compared_figures(runs);
+    const auto latency = std::ranges::find(figures, "message p99", &ComparedFigure::label);
+    REQUIRE(latency != figures.end());
+    CHECK_FALSE(latency->values[1]);
+    CHECK_FALSE(latency->difference(1));
+    CHECK(has(text_comparison(runs), "-"));
+}
+
+TEST_CASE("quantities are shown in units that fit them") {
+    CHECK(show_bytes(0) == "0 bytes");
+    CHECK(show_bytes(999) == "999 bytes");
+    CHECK(show_bytes(999.6) == "1.00 kB");
+    CHECK(show_bytes(35.2e6) == "35.2 MB");
+    CHECK(show_bytes(99.96e6) == "100 MB");
+    CHECK(show_bytes(1.5e12) == "1.50 TB");
+    CHECK(show_cores(0.284) == "28 % of a core");
+    CHECK(show_cores(3.21) == "3.2 cores");
+    CHECK(show_figure(50e-6, Unit::time) == "50.0 µs");
+    CHECK(show_figure(15'000, Unit::count) == "15,000");
+    CHECK(show_moment(0) == "1970-01-01 00:00:00 UTC");
+    CHECK(columns_of("5 µs") == 4);
+    CHECK(padded_left("µ", 3) == "  µ");
+    CHECK(padded_right("µ", 3) == "µ  ");
+}
+
+TEST_CASE("the page holds all that it needs, and no text of a run gets out of its place") {
+    auto record = reported_run("</script><script>alert(1)</script>", 300us);
+    record.notes = {"{{script}}"};
+    const std::vector runs{record};
+    const auto page = html_report(runs);
+    CHECK(has(page, "Chart.js v3"));
+    CHECK(has(page, "\\u003c/script>"));
+    CHECK_FALSE(has(page, "<script>alert"));
+    CHECK(has(page, "\"{{script}}\""));  // as it was written
+    for (const char* elsewhere : {"src=\"http", "href=\"http", "url(http", "@import"}) {
+        CAPTURE(elsewhere);
+        CHECK_FALSE(has(page, elsewhere));
+    }
+}
