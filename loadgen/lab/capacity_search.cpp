@@ -1,0 +1,104 @@
+#include "loadgen/lab/capacity_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace pulsegate::load {
+
+TrialOutcome CapacitySearch::Level::opinion() const {
+    if (refused > held + broke) return TrialOutcome::refused;
+    return held > broke ? TrialOutcome::held : TrialOutcome::broke;
+}
+
+CapacitySearch::Levels::const_iterator CapacitySearch::upper() const {
+    return std::ranges::find_if(
+        levels_, [](const auto& level) { return level.second.opinion() != TrialOutcome::held; });
+}
+
+CapacitySearch::Levels::const_iterator CapacitySearch::lower() const {
+    const auto high = upper();
+    return high == levels_.begin() ? levels_.end() : std::prev(high);
+}
+
+void CapacitySearch::tell(double scale, TrialOutcome outcome) {
+    ++trials_;
+    Level& level = levels_[scale];
+    switch (outcome) {
+        case TrialOutcome::held: ++level.held; break;
+        case TrialOutcome::broke: ++level.broke; break;
+        case TrialOutcome::refused: ++level.refused; break;
+    }
+}
+
+std::optional<double> CapacitySearch::next() const {
+    if (trials_ >= settings_.most_trials || hopeless()) return {};
+    if (levels_.empty()) return settings_.first;
+    const auto high = upper(), low = lower();
+    if (high == levels_.end()) {
+        if (low->first < settings_.most)
+            return std::min(low->first * settings_.factor, settings_.most);
+    } else if (low == levels_.end()) {
+        if (high->first > settings_.least)
+            return std::max(high->first / settings_.factor, settings_.least);
+    } else if (high->first / low->first > 1 + settings_.resolution) {
+        return std::sqrt(high->first * low->first);
+    }
+    return repeat();
+}
+
+/// Lower loads are refused as well: something else is in the generator's way.
+bool CapacitySearch::hopeless() const {
+    const auto refused = [](const auto& level) {
+        return level.second.opinion() == TrialOutcome::refused;
+    };
+    return trials_ >= settings_.repeats && std::ranges::all_of(levels_, refused);
+}
+
+/// The edge of which less is known. Most of all it matters that the lower one holds.
+std::optional<double> CapacitySearch::repeat() const {
+    const auto high = upper(), low = lower();
+    const auto trials = [&](Levels::const_iterator level) {
+        return level == levels_.end() ? settings_.repeats : level->second.trials();
+    };
+    const auto fewer = trials(high) < trials(low) ? high : low;
+    if (trials(fewer) >= settings_.repeats) return {};
+    return fewer->first;
+}
+
+CapacitySearch::Verdict CapacitySearch::verdict() const {
+    using Kind = Verdict::Kind;
+    Verdict verdict;
+    verdict.trials = trials_;
+    if (levels_.empty()) return verdict;
+    const auto high = upper(), low = lower();
+    verdict.confidence = 1;
+    if (low != levels_.end()) {
+        verdict.holds = low->first;
+        verdict.confidence *= probability_of_majority(low->second.held, low->second.broke);
+    }
+    if (high == levels_.end()) {
+        verdict.kind = Kind::unlimited;
+    } else if (high->second.opinion() == TrialOutcome::refused) {
+        verdict.kind = Kind::refused;
+    } else {
+        verdict.kind = low == levels_.end() ? Kind::nothing : Kind::found;
+        verdict.breaks = high->first;
+        verdict.confidence *= probability_of_majority(high->second.broke, high->second.held);
+    }
+    return verdict;
+}
+
+// With every rate equally likely before the first trial, the rate has a beta distribution, and the
+// part of it above one half is a sum of binomial coefficients.
+double probability_of_majority(unsigned yes, unsigned no) {
+    const unsigned all = yes + no + 1;
+    double coefficient = 1, sum = 0;
+    for (unsigned k = 0; k <= yes; ++k) {
+        sum += coefficient;
+        coefficient = coefficient * (all - k) / (k + 1);
+    }
+    return sum / std::pow(2.0, all);
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,480 @@
+#include "loadgen/lab/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <deque>
+#include <functional>
+#include <stdexcept>
+#include <string_view>
+
+#include "loadgen/scenario/builtin.h"
+#include "loadgen/scenario/values.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr const char* description =
+    "Loads MQTT servers with clients that chat, nap, vanish, fall silent or misbehave, and checks\n"
+    "what the server did with them. Works with any MQTT server.";
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  pulsegate-loadgen\n"
+    "      15,000 clients (fewer if the file limit is lower) with 3,000 packets a second\n"
+    "  pulsegate-loadgen chat --clients 5000 --set phones.online=5s..10s --html chat.html\n"
+    "      another scenario (--scenarios lists them), changed in one place, with a page of plots\n"
+    "  pulsegate-loadgen --clients 16000 --storm 15000\n"
+    "      1,000 clients keep talking while 15,000 vanish and reconnect\n"
+    "  pulsegate-loadgen --clients 200000 --connect mqtt://127.0.0.1:1883,mqtt://127.0.0.1:1884\n"
+    "      as many worker processes as the file limit demands\n"
+    "  pulsegate-loadgen capacity chat\n"
+    "      how much of it the server holds\n"
+    "\n"
+    "Exit status: 0 every check passed, 1 a check failed or the run could not be carried out,\n"
+    "2 no verdict because the generator was the bottleneck, 130 interrupted.";
+
+/// Shortcuts of --set for what is set most often.
+struct Shortcut {
+    const char* option;
+    const char* type;
+    const char* key;
+    const char* standard;  ///< of the scenario `keepalive`
+    const char* help;
+    const char* group;
+};
+
+constexpr std::array shortcuts{
+    Shortcut{"--clients", "N", "clients", "15000",
+             "number of clients; the default is lower if the file limit is", "Load"},
+    Shortcut{"--ramp", "RATE", "ramp", "2000/s", "new connections a second", "Load"},
+    Shortcut{"--keepalive", "TIME", "keepalive", "20s",
+             "keepalive of the clients; who talks pings after 0.75 to 1.0 of it", "Load"},
+    Shortcut{"--messages", "RATE|fill", "messages", "fill",
+             "messages a second; fill: --packets, less the pings", "Load"},
+    Shortcut{"--packets", "RATE", "packets", "3000/s",
+             "packets a second that all clients send, to be filled up with messages", "Load"},
+    Shortcut{"--silent", "PERCENT", "silent", "5%", "clients that stop sending without closing",
+             "Load"},
+    Shortcut{"--duration", "TIME", "duration", "45s",
+             "from the end of the ramp; extended until the silent clients\ncan be judged", "Load"},
+    Shortcut{"--qos", "0|1|2|SHARES", "qos", "0", "QoS of messages, or shares: 0:80% 1:20%",
+             "Messages"},
+    Shortcut{"--mqtt-version", "3.1.1|5", "version", "3.1.1", "protocol version", "Messages"},
+    Shortcut{"--size", "BYTES", "size", "64", "payload of a message, or a range: 64..1024",
+             "Messages"},
+    Shortcut{"--drain", "TIME", "drain", "5s", "how long to wait at the end for messages under way",
+             "Messages"},
+    Shortcut{"--limit", "TIME", "limit", "1.5 keepalives",
+             "silence after which the server must close; an MQTT 5 Server\nKeep Alive overrides "
+             "the default",
+             "Checks"},
+    Shortcut{"--tolerance", "TIME", "tolerance", "100ms",
+             "allowance for delays of the machine, beyond limit and tick", "Checks"},
+    Shortcut{"--silent-after", "TIME", "silent-after", "0s",
+             "when the first clients fall silent, from the end of the ramp", "Checks"},
+    Shortcut{"--silent-over", "TIME", "silent-over", "keepalive/2",
+             "time within which clients fall silent, each at a random moment", "Checks"},
+    Shortcut{"--storm", "N|PERCENT", "storm", "0",
+             "how many clients vanish at once and reconnect at once; the\nothers' latency is "
+             "compared with that before",
+             "Storm"},
+    Shortcut{"--storm-after", "TIME", "storm-after", "10s",
+             "quiet time before the storm, from the end of the ramp", "Storm"},
+    Shortcut{"--storm-within", "TIME", "storm-within", "60s", "time within which all must be back",
+             "Storm"},
+    Shortcut{"--storm-factor", "N", "storm-factor", "5",
+             "the others' p99 in the storm may be this many times the one\nbefore", "Storm"},
+};
+
+std::vector<ServerAddress> parse_servers(std::string_view text) {
+    std::vector<ServerAddress> servers;
+    while (true) {
+        const auto comma = text.find(',');
+        servers.push_back(parse_server(text.substr(0, comma)));
+        if (comma == std::string_view::npos) return servers;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+void parse_presence(Target& target, std::string_view text) {
+    if (text == "topic")
+        target.presence_topic = true;
+    else if (text.starts_with("http://"))
+        target.presence_url = text;
+    else if (text.starts_with("events=") && text.size() > 7)
+        target.events_file = text.substr(7);
+    else
+        throw std::invalid_argument(
+            "write topic, http://HOST:PORT of the HTTP API, or events=FILE");
+}
+
+std::string parse_output(std::string_view text) {
+    if (text.empty()) throw std::invalid_argument("write a file name");
+    return std::string(text);
+}
+
+double parse_scale(std::string_view text) {
+    const double scale = parse_factor_from(text, 0);
+    if (scale <= 0) throw std::invalid_argument("write a factor above 0, such as 2 or 0.5");
+    return scale;
+}
+
+/// "HOST:PORT", ":PORT" or "PORT".
+Address parse_listen(std::string_view text) {
+    const bool bare = text.find(':') == std::string_view::npos || text.starts_with(':');
+    const auto port = text.substr(text.starts_with(':') ? 1 : 0);
+    auto address =
+        parse_address("mqtt://" + (bare ? "any:" + std::string(port) : std::string(text)));
+    if (bare) address.host.clear();
+    return address;
+}
+
+std::string scenario_list() {
+    std::string text;
+    for (const auto& scenario : builtin_scenarios()) {
+        const auto about = parse_scenario(find_scenario(std::string(scenario.name))).about;
+        text += fmt::format("{:<12} {}\n", scenario.name, about);
+    }
+    return text;
+}
+
+/// What the options of the command line are read into.
+class CommandLine {
+public:
+    CommandLine() : app_(description, "pulsegate-loadgen") {
+        app_.get_formatter()->column_width(30);
+        app_.footer(examples);
+        app_.set_version_flag("--version", "pulsegate-loadgen " PULSEGATE_VERSION);
+        app_.require_subcommand(0, 1);
+        scenario_options();
+        server_options();
+        machine_options();
+        output_options();
+        worker_options();
+        capacity_options();
+        compare_options();
+        plan_options();
+    }
+
+    Command parse(int argc, const char* const* argv) {
+        try {
+            app_.parse(argc, argv);
+        } catch (const CLI::CallForHelp&) {
+            const auto chosen = app_.get_subcommands();
+            return Printout{chosen.empty() ? app_.help() : chosen.front()->help()};
+        } catch (const CLI::CallForVersion& version) {
+            return Printout{std::string(version.what()) + "\n"};
+        } catch (const CLI::ParseError& error) {
+            throw std::runtime_error(std::string(error.what()) + "; --help lists the options");
+        }
+        for (int at = 0; at < argc; ++at)
+            run_.request.command += (at == 0 ? "" : " ") + std::string(argv[at]);
+        return command();
+    }
+
+private:
+    Command command() {
+        if (list_) return Printout{scenario_list()};
+        if (!show_.empty()) return Printout{find_scenario(show_).text};
+        if (worker_.fd >= 0) return worker_;
+        if (is_worker_) return remote_worker();
+        if (compare_->parsed()) return CompareCommand{compare_files_, run_.html};
+        if (plan_->parsed()) return paper_;
+        return run();
+    }
+
+    RunCommand run() {
+        auto& request = run_.request;
+        request.text = find_scenario(scenario_);
+        request.overrides.insert(request.overrides.end(), sets_.begin(), sets_.end());
+        add_hostile();
+        if (request.target.servers.empty())
+            request.target.servers.push_back(parse_server("mqtt://127.0.0.1:1883"));
+        auto& target = request.target;
+        if (target.presence_url.empty() && target.events_file.empty()) target.presence_topic = true;
+        if (run_.remote) {
+            if (run_.token_file.empty())
+                throw std::runtime_error(
+                    "--coordinator-listen: name the file of the token with --token-file");
+            run_.remote->count = request.layout.workers.value_or(1);
+            request.layout.elsewhere = true;
+        }
+        // A mistake in the scenario is told before the server is looked for.
+        (void)parse_scenario(request.text, request.overrides, request.scale);
+        if (capacity_->parsed()) {
+            search_.run = request;
+            run_.capacity = search_;
+        }
+        return run_;
+    }
+
+    /// A group of its own for each kind.
+    void add_hostile() {
+        std::string& text = run_.request.text.text;
+        if (hostile_.empty()) return;
+        if (read_settings(text, "").groups.empty()) text += "\n[group clients]\n";
+        for (const auto& [kind, count] : hostile_)
+            text += fmt::format("\n[group {}]\nclients = {}\nhostile = {}\n", kind, count, kind);
+    }
+
+    WorkerCommand remote_worker() {
+        if (coordinator_.host.empty() || run_.token_file.empty())
+            throw std::runtime_error(
+                "--worker: name the coordinator and the token: --coordinator HOST:PORT "
+                "--token-file FILE");
+        return {-1, coordinator_.host, coordinator_.port, run_.token_file};
+    }
+
+    // -- binding --
+
+    using Take = std::function<void(std::string_view)>;
+
+    CLI::Option* add(CLI::App& app, const char* name, const char* type, Take take,
+                     const char* standard, const char* help, const char* group) {
+        // Each value of an option that may be repeated is taken by itself.
+        const auto set = [name, take](const std::vector<std::string>& values) {
+            for (const auto& value : values) try {
+                    take(value);
+                } catch (const std::invalid_argument& remedy) {
+                    throw std::runtime_error(
+                        fmt::format("{} '{}': {}", name, value, remedy.what()));
+                }
+        };
+        auto* option = app.add_option_function<std::vector<std::string>>(name, set, help);
+        option->type_name(type)->default_str(standard)->group(group);
+        return option->allow_extra_args(false);
+    }
+
+    CLI::Option* add(const char* name, const char* type, Take take, const char* standard,
+                     const char* help, const char* group) {
+        return add(app_, name, type, std::move(take), standard, help, group);
+    }
+
+    void scenario_options() {
+        app_.add_option("SCENARIO", scenario_,
+                        "a built-in scenario (--scenarios lists them) or a file")
+            ->default_str("keepalive");
+        app_.add_flag("--scenarios", list_, "list the built-in scenarios")->group("Scenario");
+        add(
+            "--show", "NAME", [this](auto text) { show_ = text; }, "",
+            "print a built-in scenario, to begin one of your own with", "Scenario");
+        add(
+            "--scale", "N", [this](auto text) { run_.request.scale = parse_scale(text); }, "1",
+            "multiply clients and rates", "Scenario");
+        add(
+            "--set", "[GROUP.]KEY=VALUE",
+            [this](auto text) { sets_.push_back(read_override(text)); }, "",
+            "set a key of the scenario, or of one of its groups; may be\nrepeated, and holds over "
+            "the options below",
+            "Scenario");
+        add(
+            "--hostile", "KIND=N", [this](auto text) { take_hostile(text); }, "",
+            "mix in clients that misbehave; may be repeated", "Scenario");
+        for (const Shortcut& shortcut : shortcuts)
+            add(
+                shortcut.option, shortcut.type,
+                [this, &shortcut](auto text) {
+                    run_.request.overrides.push_back({fmt::format("{} '{}'", shortcut.option, text),
+                                                      0,
+                                                      {},
+                                                      shortcut.key,
+                                                      std::string(text)});
+                },
+                shortcut.standard, shortcut.help, shortcut.group);
+    }
+
+    void take_hostile(std::string_view text) {
+        const auto equals = text.find('=');
+        const auto kind = text.substr(0, equals);
+        if (parse_hostile(kind) == Hostile::none || equals == std::string_view::npos)
+            throw std::invalid_argument("write a kind and a number, such as half-open=50");
+        hostile_.emplace_back(kind, parse_count_between(text.substr(equals + 1), 1, 10'000'000));
+    }
+
+    void server_options() {
+        constexpr const char* group = "Server";
+        Target& target = run_.request.target;
+        add(
+            "--connect", "URL[,URL...]",
+            [&](auto text) {
+                for (auto& server : parse_servers(text)) target.servers.push_back(server);
+            },
+            "mqtt://127.0.0.1:1883",
+            "the servers: mqtt://, mqtts://, ws:// or wss://; clients are\nspread over them",
+            group);
+        add(
+            "--user", "PATTERN", [&](auto text) { target.user = text; }, "",
+            "user names; {n} is the client's number", group);
+        add(
+            "--password", "PATTERN", [&](auto text) { target.password = text; }, "",
+            "passwords, likewise", group);
+        add(
+            "--users", "FILE", [&](auto text) { target.users_file = text; }, "",
+            "users and passwords from lines NAME:PASSWORD", group);
+        add(
+            "--jwt-secret-file", "FILE", [&](auto text) { target.jwt_secret_file = text; }, "",
+            "passwords are tokens signed with HS256", group);
+        add(
+            "--jwt-key-file", "FILE", [&](auto text) { target.jwt_key_file = text; }, "",
+            "passwords are tokens signed with this private key (PEM)", group);
+        add(
+            "--jwt-life", "TIME",
+            [&](auto text) {
+                target.jwt_life =
+                    std::chrono::duration_cast<std::chrono::seconds>(parse_time_above_zero(text));
+            },
+            "1h", "how long tokens are valid", group);
+        add(
+            "--ca", "FILE", [&](auto text) { target.ca_file = text; }, "the system's",
+            "certificates that the server's must come from", group);
+        app_.add_flag("--insecure", target.insecure, "don't check the server's certificate")
+            ->group(group);
+        add(
+            "--presence", "WHERE", [&](auto text) { parse_presence(target, text); }, "topic",
+            "where watchers look: topic, http://HOST:PORT, events=FILE", group);
+        add(
+            "--metrics", "URL", [this](auto text) { run_.request.metrics = text; }, "",
+            "of the server, such as http://127.0.0.1:8080/metrics", group);
+        add(
+            "--server-pid", "N",
+            [this](auto text) { run_.request.server_pid = parse_count_between(text, 1, 1u << 30); },
+            "found by its port", "process of the server, to see its CPU and memory", group);
+    }
+
+    void machine_options() {
+        constexpr const char* group = "Machine";
+        auto& layout = run_.request.layout;
+        add(
+            "--workers", "N",
+            [&](auto text) { layout.workers = parse_count_between(text, 1, 1'000); }, "as needed",
+            "processes that the clients are divided among", group);
+        add(
+            "--in-progress", "N",
+            [&](auto text) { layout.in_progress = parse_count_between(text, 1, 100'000); }, "200",
+            "logins in progress at once, at most", group);
+        add(
+            "--sources", "N",
+            [&](auto text) { layout.sources = parse_count_between(text, 1, 1'000'000); }, "auto",
+            "loopback source addresses to spread the clients over", group);
+    }
+
+    void output_options() {
+        constexpr const char* group = "Results";
+        add(
+            "--json", "FILE", [this](auto text) { run_.json = parse_output(text); }, "",
+            "write all that was measured; - is standard output", group);
+        add(
+            "--html", "FILE", [this](auto text) { run_.html = parse_output(text); }, "",
+            "write a page with plots", group);
+    }
+
+    void worker_options() {
+        constexpr const char* group = "Several machines";
+        add(
+            "--coordinator-listen", "[HOST:]PORT",
+            [this](auto text) {
+                const auto address = parse_listen(text);
+                run_.remote = RemoteWorkers{address.host, address.port, {}, 0};
+            },
+            "", "wait here for --workers N on other machines", group);
+        app_.add_flag("--worker", is_worker_, "be a worker of a coordinator elsewhere")
+            ->group(group);
+        add(
+            "--coordinator", "HOST:PORT",
+            [this](auto text) { coordinator_ = parse_address("mqtt://" + std::string(text)); }, "",
+            "of this worker", group);
+        add(
+            "--token-file", "FILE", [this](auto text) { run_.token_file = text; }, "",
+            "file with the secret that coordinator and workers share", group);
+        app_.add_option("--worker-fd", worker_.fd)->group("");  // for processes of our own
+    }
+
+    void capacity_options() {
+        capacity_ = app_.add_subcommand(
+            "capacity", "raise the load until the server breaks, and say what it holds");
+        capacity_->fallthrough()->footer("");
+        auto& search = search_.search;
+        const auto factor = [](double& value) {
+            return [&value](std::string_view text) { value = parse_scale(text); };
+        };
+        add(
+            *capacity_, "--objective", "LIST",
+            [this](auto text) { search_.objectives = parse_objectives(text); },
+            "p99=100ms,false-offline=0,losses=0,server-cpu=90%", "what the server must keep to",
+            "Search");
+        add(*capacity_, "--from", "SCALE", factor(search.first), "1", "where to begin", "Search");
+        add(*capacity_, "--most", "SCALE", factor(search.most), "4096", "where to stop", "Search");
+        add(
+            *capacity_, "--resolution", "PERCENT",
+            [&](auto text) { search.resolution = std::max(0.01, parse_percent(text)); }, "10%",
+            "how near to the edge to go", "Search");
+        add(
+            *capacity_, "--repeats", "N",
+            [&](auto text) { search.repeats = parse_count_between(text, 1, 100); }, "3",
+            "trials on each side of the edge", "Search");
+        add(
+            *capacity_, "--trials", "N",
+            [&](auto text) { search.most_trials = parse_count_between(text, 1, 1'000); }, "30",
+            "trials at most", "Search");
+    }
+
+    void compare_options() {
+        compare_ = app_.add_subcommand("compare", "put runs side by side (--html FILE: as a page)");
+        compare_->fallthrough()->footer("");
+        compare_->add_option("FILES", compare_files_, "written by --json")->required();
+    }
+
+    void plan_options() {
+        plan_ = app_.add_subcommand("plan", "say on paper what a larger number of clients needs");
+        plan_->footer("");
+        add(
+            *plan_, "--per-node", "N",
+            [this](auto text) {
+                paper_.clients_per_node = parse_count_between(text, 1, 1'000'000'000);
+            },
+            "100000", "clients that one server shall hold", "Plan");
+        plan_
+            ->add_option_function<std::string>(
+                "CLIENTS",
+                [this](const std::string& text) {
+                    try {
+                        paper_.clients = parse_count_between(text, 1, 4'000'000'000);
+                    } catch (const std::invalid_argument& remedy) {
+                        throw std::runtime_error(fmt::format("plan '{}': {}", text, remedy.what()));
+                    }
+                },
+                "how many")
+            ->required();
+        plan_->add_option("FILES", paper_.files, "of runs, written by --json")->required();
+    }
+
+    CLI::App app_;
+    CLI::App* capacity_ = nullptr;
+    CLI::App* compare_ = nullptr;
+    CLI::App* plan_ = nullptr;
+
+    std::string scenario_ = "keepalive";
+    bool list_ = false;
+    std::string show_;
+    std::vector<Setting> sets_;
+    std::vector<std::pair<std::string, std::uint32_t>> hostile_;
+    RunCommand run_;
+    CapacityRequest search_;
+    bool is_worker_ = false;
+    Address coordinator_;
+    WorkerCommand worker_;
+    std::vector<std::string> compare_files_;
+    PaperCommand paper_;
+};
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+    return CommandLine().parse(argc, argv);
+}
+
+}  // namespace pulsegate::load

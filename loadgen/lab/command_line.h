@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "loadgen/lab/capacity.h"
+#include "loadgen/lab/run_request.h"
+#include "loadgen/lab/worker_pool.h"
+
+namespace pulsegate::load {
+
+/// Runs a scenario, or several of them to find out what the server holds.
+struct RunCommand {
+    RunRequest request;
+    std::string json;  ///< "-": standard output
+    std::string html;
+    std::optional<RemoteWorkers> remote;  ///< the token is not read yet
+    std::string token_file;
+    std::optional<CapacityRequest> capacity;  ///< its run is `request`
+};
+
+/// A worker, started by a coordinator.
+struct WorkerCommand {
+    int fd = -1;  ///< of our own machine
+    std::string host;
+    std::uint16_t port = 0;
+    std::string token_file;
+};
+
+struct CompareCommand {
+    std::vector<std::string> files;
+    std::string html;
+};
+
+struct PaperCommand {
+    double clients = 0;
+    double clients_per_node = 100'000;
+    std::vector<std::string> files;
+};
+
+/// The text to print for `--help`, `--scenarios` and the like.
+struct Printout {
+    std::string text;
+};
+
+using Command = std::variant<Printout, RunCommand, WorkerCommand, CompareCommand, PaperCommand>;
+
+/// Throws `std::runtime_error`, one line that names the option and the remedy.
+Command parse_command_line(int argc, const char* const* argv);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "loadgen/lab/command_line.h"
+
+namespace pulsegate::load {
+
+/// Each returns the exit status; `std::exception` says why there is nothing to report.
+int run(const RunCommand& command);
+int run(const CompareCommand& command);
+int run(const PaperCommand& command);
+int run(const WorkerCommand& command);
+int run(const Printout& printout);
+
+}  // namespace pulsegate::load

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <signal.h>
+
+#include <stdexcept>
+
+#include "loadgen/net/descriptor.h"
+
+namespace pulsegate::load {
+
+/// The user had enough before there was anything to report.
+struct Interrupted : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// SIGINT and SIGTERM as events of a descriptor. To be made before any thread is.
+class Interruption {
+public:
+    Interruption();
+    ~Interruption();
+    Interruption(const Interruption&) = delete;
+
+    int fd() const { return signals_.get(); }
+
+    /// Has one come? The second one ends the process at once.
+    bool take();
+
+    static constexpr int exit_status = 130;
+
+private:
+    sigset_t others_{};  ///< that were blocked before
+    Descriptor signals_;
+    bool taken_ = false;
+};
+
+}  // namespace pulsegate::load

@@ -1,0 +1,141 @@
+#include "loadgen/lab/remote_door.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "loadgen/lab/token.h"
+#include "loadgen/lab/worker_pool.h"
+#include "loadgen/net/address.h"
+#include "loadgen/units.h"
+
+namespace pulsegate::load {
+
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration patience_of_all = 600s;
+constexpr Duration patience_of_stranger = 10s;
+constexpr std::size_t most_strangers = 64;
+constexpr std::uint32_t largest_of_stranger = 256;
+constexpr int exchanges_of_clocks = 20;
+
+Descriptor listening(const SocketAddress& address) {
+    Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (!socket || ::bind(socket.get(), address.get(), address.size()) != 0 ||
+        ::listen(socket.get(), 64) != 0)
+        throw std::runtime_error(
+            fmt::format("--coordinator-listen: {}; choose another port", std::strerror(errno)));
+    return socket;
+}
+
+std::uint16_t port_of(const Descriptor& listener) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    return ntohs(address.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                     : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+}  // namespace
+
+RemoteDoor::RemoteDoor(const RemoteWorkers& remote) : token_(remote.token) {
+    const auto host = remote.host.empty() ? std::string("0.0.0.0") : remote.host;
+    listener_ = listening(resolve(host, remote.port).at(0));
+    port_ = port_of(listener_);
+}
+
+RemoteDoor::Arrival RemoteDoor::next(Interruption& interruption) {
+    const Time enough = Clock::now() + patience_of_all;
+    while (Clock::now() < enough) {
+        std::vector<pollfd> polled{{interruption.fd(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        for (const Stranger& stranger : strangers_)
+            polled.push_back({stranger.link.fd(), POLLIN, 0});
+        ::poll(polled.data(), polled.size(), 100);
+        if (interruption.take()) throw Interrupted("interrupted before all workers had come");
+        for (auto each = strangers_.begin(); each != strangers_.end();) {
+            if (!hear(*each)) {
+                each = strangers_.erase(each);
+            } else if (each->asked > exchanges_of_clocks) {
+                Arrival arrival{std::move(each->link), each->address, each->clock};
+                arrival.link.allow(largest_frame);
+                strangers_.erase(each);
+                return arrival;
+            } else {
+                ++each;
+            }
+        }
+        let_in_strangers();
+    }
+    throw std::runtime_error(
+        fmt::format("--coordinator-listen: no worker came within {}", show(patience_of_all)));
+}
+
+void RemoteDoor::let_in_strangers() {
+    while (strangers_.size() < most_strangers) {
+        sockaddr_storage address{};
+        socklen_t size = sizeof(address);
+        Descriptor socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size,
+                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket) return;
+        const int on = 1;
+        ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+        const SocketAddress from(reinterpret_cast<const sockaddr*>(&address), size);
+        strangers_.push_back(
+            {ControlLink(std::move(socket), largest_of_stranger), from.text(), Clock::now()});
+    }
+}
+
+/// False: it goes.
+bool RemoteDoor::hear(Stranger& stranger) {
+    const bool alive = stranger.link.move();
+    while (const auto frame = stranger.link.next())
+        if (!hear_frame(stranger, *frame)) return false;
+    return alive && Clock::now() - stranger.since < patience_of_stranger;
+}
+
+bool RemoteDoor::hear_frame(Stranger& stranger, const Frame& frame) try {
+    if (!stranger.known) {
+        stranger.known = frame.kind == FrameKind::token && same_token(frame.body, token_);
+        if (stranger.known)
+            ask_time(stranger);
+        else
+            stranger.link.send(FrameKind::json,
+                               json::serialize(json::object{{"type", "refused"},
+                                                            {"text",
+                                                             "the token is not the same as "
+                                                             "the coordinator's"}}));
+        return stranger.known;
+    }
+    const auto message = json::parse(frame.body).as_object();
+    if (message.at("type").as_string() != "time") return false;
+    const Time theirs{Duration(message.at("now").to_number<std::int64_t>())};
+    stranger.clock.add(stranger.asked_at, theirs, Clock::now());
+    ask_time(stranger);
+    return true;
+} catch (const std::exception&) {
+    return false;
+}
+
+void RemoteDoor::ask_time(Stranger& stranger) {
+    if (++stranger.asked > exchanges_of_clocks) return;
+    stranger.asked_at = Clock::now();
+    stranger.link.send(FrameKind::json, R"({"type":"time"})");
+}
+
+}  // namespace pulsegate::load

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadgen/lab/control_link.h"
+#include "loadgen/lab/interruption.h"
+#include "loadgen/lab/worker_process.h"
+#include "loadgen/time.h"
+
+namespace pulsegate::load {
+
+/// Where workers of other machines are awaited.
+struct RemoteWorkers {
+    std::string host;  ///< to listen at; empty: all addresses
+    std::uint16_t port = 0;
+    std::string token;
+    std::uint32_t count = 0;
+};
+
+/// The workers of runs, with their control connections.
+class WorkerPool {
+public:
+    struct Member {
+        std::optional<WorkerProcess> process;
+        ControlLink link;  // ends before the process, which then ends as well
+        std::string name;
+        Duration clock_offset{};  ///< to be added to its times
+        Duration clock_error{};
+    };
+
+    /// Starts processes of our own for one run.
+    static WorkerPool of_processes(std::uint32_t count);
+
+    /// Waits for workers of other machines, and measures how far their clocks are off. `say` tells
+    /// the user what is waited for. Throws `std::runtime_error`, also when interrupted.
+    static WorkerPool of_remote(const RemoteWorkers& remote, Interruption& interruption,
+                                const std::function<void(const std::string&)>& say);
+
+    std::deque<Member>& members() { return members_; }
+    bool remote() const { return remote_; }
+
+private:
+    std::deque<Member> members_;
+    bool remote_ = false;
+};
+
+}  // namespace pulsegate::load

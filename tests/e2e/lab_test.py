@@ -1,0 +1,149 @@
+"""The load generator against a real gateway: its processes, its results and its exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from gateway import Gateway, SANITIZED, binary, free_port, wait_until
+
+GENERATOR = binary().parent / "pulsegate-loadgen"
+REFUSED = 2  # no verdict: the machine that runs the tests may be busy with others
+INTERRUPTED = 130
+
+
+def children(process):
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(child) for child in path.read_text().split()]
+
+
+class Lab(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="lab-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return str(Path(self.folder.name) / name)
+
+    def start(self, gateway, *arguments):
+        process = subprocess.Popen(
+            [GENERATOR, "--connect", f"mqtt://127.0.0.1:{gateway.port}", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def finish(self, process, timeout=120):
+        out, err = process.communicate(timeout=timeout)
+        return process.returncode, out, err
+
+    def record(self, name):
+        return json.loads(Path(self.path(name)).read_text())
+
+    def outcomes(self, record):
+        return {check["name"]: check["outcome"] for check in record["checks"]}
+
+    def test_a_run_of_several_workers_adds_up(self):
+        with Gateway() as gateway:
+            status, out, err = self.finish(self.start(
+                gateway, "--clients", "120", "--workers", "3", "--messages", "200/s", "--duration",
+                "3s", "--silent", "0%", "--qos", "0:40% 1:40% 2:20%", "--json", self.path("run.json"),
+                "--html", self.path("run.html")))
+            self.assertIn(status, (0, REFUSED), out + err)
+            self.assertEqual(int(gateway.metric("pulsegate_logins_total")), 120)
+        run = self.record("run.json")
+        counts = run["totals"]["counts"]
+        self.assertEqual(run["workers"], 3)
+        self.assertEqual(counts["connected"], 120)
+        self.assertEqual(counts["entered"], 120)
+        self.assertAlmostEqual(counts["messages_sent"], 600, delta=60)
+        self.assertEqual(counts["messages_received"], counts["messages_sent"])
+        self.assertEqual(counts.get("messages_lost", 0), 0)
+        self.assertEqual(sum(stretch.get("counts", {}).get("messages_sent", 0)
+                             for stretch in run["series"]), counts["messages_sent"])
+        self.assertNotIn("failed", self.outcomes(run).values())
+        self.assertIn("</html>", Path(self.path("run.html")).read_text())
+
+        status, out, err = self.finish(subprocess.Popen(
+            [GENERATOR, "compare", self.path("run.json"), self.path("run.json")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        self.assertEqual(status, 0, err)
+        self.assertIn("keepalive", out)
+
+    def test_a_worker_that_dies_ends_the_run_by_name(self):
+        with Gateway() as gateway:
+            run = self.start(gateway, "--clients", "60", "--workers", "3", "--duration", "60s")
+            workers = wait_until(lambda: len(children(run)) == 3 and children(run))
+            os.kill(workers[1], signal.SIGKILL)
+            status, out, err = self.finish(run, timeout=20)
+            self.assertEqual(status, 1)
+            self.assertIn("worker 1 was killed by signal 9", err)
+            wait_until(lambda: int(gateway.metric("pulsegate_connections")) == 0)
+
+    def test_an_interrupted_run_reports_what_it_has(self):
+        with Gateway() as gateway:
+            run = self.start(gateway, "--clients", "50", "--workers", "2", "--duration", "60s",
+                             "--json", self.path("run.json"))
+            wait_until(lambda: int(gateway.metric("pulsegate_connections")) == 50)
+            run.send_signal(signal.SIGINT)
+            status, out, err = self.finish(run, timeout=30)
+            self.assertEqual(status, INTERRUPTED, err)
+        self.assertTrue(self.record("run.json")["interrupted"])
+
+    def test_workers_of_other_machines_show_a_token(self):
+        Path(self.path("token")).write_text("a secret of the test\n".replace(" ", "-"))
+        Path(self.path("wrong")).write_text("a-secret-of-the-tent\n")
+        port = free_port()
+
+        def worker(token):
+            return subprocess.Popen(
+                [GENERATOR, "--worker", "--coordinator", f"127.0.0.1:{port}", "--token-file",
+                 self.path(token)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        with Gateway() as gateway:
+            run = self.start(gateway, "--clients", "40", "--duration", "2s", "--silent", "0%",
+                             "--coordinator-listen", f"127.0.0.1:{port}", "--workers", "2",
+                             "--token-file", self.path("token"), "--json", self.path("run.json"))
+            run.stderr.readline()  # waiting for 2 workers
+            status, out, err = self.finish(worker("wrong"), timeout=20)
+            self.assertEqual(status, 1)
+            self.assertIn("token is not the same", err)
+            workers = [worker("token"), worker("token")]
+            status, out, err = self.finish(run, timeout=60)
+            self.assertIn(status, (0, REFUSED), out + err)
+            for each in workers:
+                self.assertEqual(self.finish(each, timeout=20)[0], 0)
+        self.assertEqual(self.record("run.json")["totals"]["counts"]["entered"], 40)
+
+    def test_a_client_closed_without_need_is_false_offline(self):
+        with Gateway() as gateway:
+            run = self.start(gateway, "--clients", "20", "--duration", "5s", "--silent", "0%",
+                             "--user", "u{n}", "--json", self.path("run.json"))
+            wait_until(lambda: int(gateway.metric("pulsegate_connections")) == 20)
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/clients?user=u7")[0], 200)
+            status, out, err = self.finish(run)
+            self.assertIn(status, (1, REFUSED), out + err)
+        self.assertEqual(self.record("run.json")["totals"]["counts"]["false_offline"], 1)
+
+    @unittest.skipIf(SANITIZED, "a search takes its time")
+    def test_the_capacity_of_a_gateway_that_lets_few_in_is_found(self):
+        with Gateway("--max-connections", "150") as gateway:
+            run = self.start(gateway, "capacity", "--clients", "60", "--messages", "20/s",
+                             "--duration", "1s", "--repeats", "1", "--resolution", "50%", "--most",
+                             "8", "--json", self.path("search.json"))
+            status, out, err = self.finish(run)
+        found = self.record("search.json")
+        if status == REFUSED:
+            self.skipTest("the machine was too busy: " + found["sentence"])
+        self.assertEqual(status, 0, out + err)
+        self.assertLessEqual(found["holds"] * 60, 150)
+        self.assertGreater(found["breaks"] * 60, 150)
+        self.assertIn("logins", found["sentence"])
+
+
+if __name__ == "__main__":
+    unittest.main()

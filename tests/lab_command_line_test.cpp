@@ -1,0 +1,167 @@
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+#include "loadgen/lab/command_line.h"
+
+using namespace pulsegate;
+using namespace pulsegate::load;
+using namespace std::chrono_literals;
+
+namespace {
+
+Command command(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "pulsegate-loadgen");
+    return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+RunCommand run_command(std::vector<const char*> arguments) {
+    return std::get<RunCommand>(command(std::move(arguments)));
+}
+
+Scenario scenario_for(std::vector<const char*> arguments) {
+    const auto& request = run_command(std::move(arguments)).request;
+    return parse_scenario(request.text, request.overrides, request.scale);
+}
+
+/// The line that the user would read.
+std::string complaint_about(std::vector<const char*> arguments) {
+    try {
+        command(std::move(arguments));
+    } catch (const std::runtime_error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("options are shortcuts for settings of the scenario") {
+    const auto scenario = scenario_for(
+        {"--clients", "300", "--ramp",     "500/s", "--keepalive",    "4s", "--messages", "50/s",
+         "--silent",  "20%", "--duration", "1.5m",  "--mqtt-version", "5",  "--qos",      "1",
+         "--size",    "100", "--limit",    "7s",    "--storm-after",  "1s"});
+    REQUIRE(scenario.groups.size() == 1);
+    CHECK(scenario.groups[0].clients == 300);
+    CHECK(scenario.groups[0].ramp == 500);
+    CHECK(scenario.groups[0].keepalive == 4s);
+    CHECK(scenario.groups[0].messages == 50);
+    CHECK(scenario.groups[0].silent == doctest::Approx(0.2));
+    CHECK(scenario.groups[0].version == Version::v5_0);
+    CHECK(scenario.groups[0].qos[1] == 1);
+    CHECK(scenario.groups[0].size.least == 100);
+    CHECK(scenario.duration == 90s);
+    CHECK(scenario.limit == 7s);
+}
+
+TEST_CASE("without arguments it is the default scenario on this machine's usual port") {
+    const auto run = run_command({});
+    CHECK(run.request.text.name == "keepalive");
+    CHECK(run.request.overrides.empty());
+    REQUIRE(run.request.target.servers.size() == 1);
+    CHECK(url_of(run.request.target.servers[0]) == "mqtt://127.0.0.1:1883");
+    CHECK(run.request.target.presence_topic);
+    CHECK_FALSE(run.capacity);
+}
+
+TEST_CASE("--set holds over the other options, and the later one over the earlier") {
+    CHECK(scenario_for({"--clients", "5", "--set", "clients=6"}).clients() == 6);
+    CHECK(scenario_for({"--set", "clients=6", "--clients", "5"}).clients() == 6);
+    CHECK(scenario_for({"--set", "clients=6", "--set", "clients=7"}).clients() == 7);
+    CHECK(scenario_for({"chat", "--set", "phones.online=1s", "--set", "phones.away=1s"})
+              .groups[1]
+              .away.most == 1s);
+    CHECK(scenario_for({"chat", "--scale", "0.5"}).clients() == 1000);
+}
+
+TEST_CASE("several servers are named in one option or in several") {
+    const auto run = run_command({"--connect", "mqtt://a,ws://b/x", "--connect", "mqtts://c"});
+    CHECK(run.request.target.servers.size() == 3);
+    CHECK(run_command({"--connect", "mqtt://a", "chat"}).request.text.name == "chat");
+}
+
+TEST_CASE("hostile clients are mixed into any scenario") {
+    const auto scenario = scenario_for({"--hostile", "garbage=10", "--hostile", "duel=5"});
+    REQUIRE(scenario.groups.size() == 3);
+    CHECK(scenario.groups[1].hostile == Hostile::garbage);
+    CHECK(scenario.groups[1].clients == 10);
+    CHECK(scenario.groups[2].hostile == Hostile::duel);
+    CHECK(scenario.clients() == 15'015);
+    CHECK(scenario_for({"chat", "--hostile", "herd=10"}).groups.size() == 3);
+}
+
+TEST_CASE("a search for the capacity takes the options of a run") {
+    const auto run = run_command({"capacity", "chat", "--clients", "70", "--objective", "p99=20ms",
+                                  "--repeats", "5", "--from", "0.5"});
+    REQUIRE(run.capacity);
+    CHECK(run.capacity->run.text.name == "chat");
+    CHECK(run.capacity->run.overrides.size() == 1);
+    CHECK(run.capacity->objectives.p99 == 20ms);
+    CHECK(run.capacity->search.repeats == 5);
+    CHECK(run.capacity->search.first == 0.5);
+}
+
+TEST_CASE("results are compared and extrapolated") {
+    const auto compare =
+        std::get<CompareCommand>(command({"compare", "a.json", "b.json", "--html", "x.html"}));
+    CHECK(compare.files.size() == 2);
+    CHECK(compare.html == "x.html");
+    const auto paper = std::get<PaperCommand>(command({"plan", "1000000", "a.json", "b.json"}));
+    CHECK(paper.clients == 1e6);
+    CHECK(paper.files.size() == 2);
+}
+
+TEST_CASE("workers of several machines need each other and a token") {
+    const auto run =
+        run_command({"--coordinator-listen", "7000", "--workers", "3", "--token-file", "t"});
+    REQUIRE(run.remote);
+    CHECK(run.remote->port == 7000);
+    CHECK(run.remote->host.empty());
+    CHECK(run.remote->count == 3);
+    CHECK(
+        run_command({"--coordinator-listen", "10.0.0.1:7000", "--token-file", "t"}).remote->host ==
+        "10.0.0.1");
+    const auto worker = std::get<WorkerCommand>(
+        command({"--worker", "--coordinator", "a:7000", "--token-file", "t"}));
+    CHECK(worker.host == "a");
+    CHECK(worker.port == 7000);
+    CHECK(complaint_about({"--coordinator-listen", "7000"}).find("--token-file") !=
+          std::string::npos);
+    CHECK(complaint_about({"--worker"}).find("--coordinator HOST:PORT") != std::string::npos);
+}
+
+TEST_CASE("a bad value is an error of one line that names option, value and remedy") {
+    const struct {
+        std::vector<const char*> arguments;
+        const char* line;
+    } mistakes[]{
+        {{"--clients", "many"}, "--clients 'many': write a whole number"},
+        {{"--clients", "0"}, "--clients '0': write a number from 1"},
+        {{"--keepalive", "20"}, "--keepalive '20': write a time with its unit"},
+        {{"--qos", "3"}, "--qos '3': write 0, 1 or 2"},
+        {{"--mqtt-version", "4.1"}, "--mqtt-version '4.1': write 3.1.1 or 5"},
+        {{"--messages", "10", "--clients", "1"}, "--messages '10': messages need two talking"},
+        {{"--storm", "101", "--clients", "100"}, "--storm '101': the group has 100 clients"},
+        {{"--connect", "http://x"}, "--connect 'http://x': write the server's address as mqtt://"},
+        {{"--presence", "where"}, "--presence 'where': write topic, http://"},
+        {{"--set", "x"}, "--set 'x': write key=value"},
+        {{"--scale", "0"}, "--scale '0': write a factor above 0"},
+        {{"--hostile", "duel"}, "--hostile 'duel': write a kind and a number"},
+        {{"--workers", "0"}, "--workers '0': write a number from 1 to 1000"},
+        {{"capacity", "--objective", "p98=1s"}, "--objective 'p98=1s': write objectives such as"},
+        {{"plan", "many", "a.json"}, "plan 'many': write a whole number"},
+        {{"nonsense"}, "no scenario 'nonsense'"},
+    };
+    for (const auto& mistake : mistakes) {
+        const auto line = complaint_about(mistake.arguments);
+        CHECK_MESSAGE(line.starts_with(mistake.line), line);
+    }
+}
+
+TEST_CASE("scenarios are listed and shown, and what is shown can be run") {
+    CHECK(std::get<Printout>(command({"--scenarios"})).text.find("keepalive") != std::string::npos);
+    const auto text = std::get<Printout>(command({"--show", "chat"})).text;
+    CHECK(parse_scenario({"copy", "copy.scenario", text}).clients() == 2000);
+}
