@@ -145,7 +145,7 @@ TEST_CASE("a bad value is an error of one line that names option, value and reme
         {{"--messages", "10", "--clients", "1"}, "--messages '10': messages need two talking"},
         {{"--storm", "101", "--clients", "100"}, "--storm '101': the group has 100 clients"},
         {{"--connect", "http://x"}, "--connect 'http://x': write the server's address as mqtt://"},
-        {{"--presence", "where"}, "--presence 'where': write topic, http://"},
+        {{"--presence", "where"}, "--presence 'where': write topic, or"},
         {{"--set", "x"}, "--set 'x': write key=value"},
         {{"--scale", "0"}, "--scale '0': write a factor above 0"},
         {{"--hostile", "duel"}, "--hostile 'duel': write a kind and a number"},

@@ -103,13 +103,10 @@ std::vector<ServerAddress> parse_servers(std::string_view text) {
 void parse_presence(Target& target, std::string_view text) {
     if (text == "topic")
         target.presence_topic = true;
-    else if (text.starts_with("http://"))
-        target.presence_url = text;
     else if (text.starts_with("events=") && text.size() > 7)
         target.events_file = text.substr(7);
     else
-        throw std::invalid_argument(
-            "write topic, http://HOST:PORT of the HTTP API, or events=FILE");
+        throw std::invalid_argument("write topic, or events=FILE");
 }
 
 std::string parse_output(std::string_view text) {
@@ -195,7 +192,7 @@ private:
         if (request.target.servers.empty())
             request.target.servers.push_back(parse_server("mqtt://127.0.0.1:1883"));
         auto& target = request.target;
-        if (target.presence_url.empty() && target.events_file.empty()) target.presence_topic = true;
+        if (target.events_file.empty()) target.presence_topic = true;
         if (run_.remote) {
             if (run_.token_file.empty())
                 throw std::runtime_error(
@@ -335,7 +332,7 @@ private:
             ->group(group);
         add(
             "--presence", "WHERE", [&](auto text) { parse_presence(target, text); }, "topic",
-            "where watchers look: topic, http://HOST:PORT, events=FILE", group);
+            "where watchers look: topic, or events=FILE", group);
         add(
             "--metrics", "URL", [this](auto text) { run_.request.metrics = text; }, "",
             "of the server, such as http://127.0.0.1:8080/metrics", group);

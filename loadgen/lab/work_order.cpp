@@ -28,7 +28,6 @@ json::object target_json(const Target& target) {
             {"ca_file", target.ca_file},
             {"insecure", target.insecure},
             {"presence_topic", target.presence_topic},
-            {"presence_url", target.presence_url},
             {"events_file", target.events_file}};
 }
 
@@ -47,7 +46,6 @@ Target target_from(const json::object& from) {
     target.ca_file = text("ca_file");
     target.insecure = from.at("insecure").as_bool();
     target.presence_topic = from.at("presence_topic").as_bool();
-    target.presence_url = text("presence_url");
     target.events_file = text("events_file");
     return target;
 }

@@ -40,7 +40,6 @@ struct Target {
 
     // What watchers look at.
     bool presence_topic = false;
-    std::string presence_url;  ///< of the HTTP API, such as http://127.0.0.1:8080
     std::string events_file;
 
     /// Of a group's transport, never empty once the plan is made.
