@@ -1,0 +1,178 @@
+"""The load generator against servers that lie, each in one way: the lie is found, and no other one is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gateway import Gateway, binary, wait_until
+
+GENERATOR = binary().parent / "pulsegate-loadgen"
+LIAR = Path(__file__).with_name("lying_server.py")
+MOSQUITTO = Path("/usr/sbin/mosquitto")
+SMALL = {"--clients": "200", "--keepalive": "2s", "--duration": "5s", "--messages": "200/s", "--drain": "2s"}
+# What a machine that runs other tests meanwhile says of itself.
+OWN = {"generator_cpu", "generator_lag", "generator_stalls", "generator_starved", "machine_steal", "machine_others"}
+
+
+def command(port, *scenario, **options):
+    """A small run, but for these options: `mqtt_version="5"` is --mqtt-version 5."""
+    chosen = SMALL | {"--" + name.replace("_", "-"): value for name, value in options.items()}
+    words = [word for option in chosen.items() for word in option]
+    return [GENERATOR, *scenario, *words, "--connect", f"mqtt://127.0.0.1:{port}", "--json", "-"]
+
+
+def generate(port, *scenario, **options):
+    """What the load generator found: its exit status and its record."""
+    run = subprocess.run(command(port, *scenario, **options), capture_output=True, text=True, timeout=120, check=False)
+    try:
+        return run.returncode, json.loads(run.stdout)
+    except json.JSONDecodeError:
+        raise AssertionError(f"status {run.returncode}: {run.stderr}") from None
+
+
+def broken(record):
+    """The promises that were not kept, by the facts: on a busy machine the verdict may be refused."""
+    return {check["name"] for check in record["checks"]
+            if check["outcome"] == "failed" or check["outcome"] == "refused" and check["name"] in facts_against(record)}
+
+
+def facts_against(record):
+    counts = record["totals"]["counts"]
+    names = {"false_offline": "false_offline", "expiry_early": "closed_early", "expiry_late": "closed_late",
+             "expiry_never": "never_closed", "lost": "messages_lost", "repeated": "messages_repeated",
+             "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
+             "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
+             "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged"}
+    return {name for name, count in names.items() if counts.get(count)}
+
+
+class Liar:
+    def __init__(self, *lies):
+        self.process = subprocess.Popen([sys.executable, LIAR, *lies], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.port = int(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+class LiesTest(unittest.TestCase):
+    lies = {  # lie -> further arguments, the promises that it breaks
+        "": ({}, set()),
+        "drop=100": ({}, {"lost"}),
+        "repeat=100": ({}, {"repeated_qos2"}),
+        "repeat=50": ({"qos": "1"}, {"repeated"}),
+        "repeat-qos2=10": ({"qos": "2"}, {"repeated_qos2"}),
+        "swap=50": ({}, {"reordered"}),
+        "misdirect=100": ({}, {"misdirected", "lost"}),
+        "damage=100": ({}, {"damaged"}),
+        "close=50": ({"silent": "0%"}, {"false_offline"}),
+        "late-pings=1500": ({"set": "ping-within=1s"}, {"pings_late"}),
+        "never-close": ({}, {"expiry_never"}),
+        "close-early=2": ({"keepalive": "4s", "silent": "10%"}, {"expiry_early"}),
+        "delay=30": ({}, {"delay"}),
+    }
+    # What a lie may bring with it: a swapped message at the end waits for the next for ever, pings that
+    # are answered late are still to come at the end, and who pings after two seconds is closed as well.
+    besides = {"swap=50": {"lost"}, "late-pings=1500": {"pings_unanswered", "delay"}, "close-early=2": {"false_offline"}}
+
+    def test_each_is_found_and_no_other_one(self):
+        def told(lie):
+            with Liar(*[lie] if lie else []) as liar:
+                return generate(liar.port, **self.lies[lie][0])
+
+        with ThreadPoolExecutor(5) as pool:
+            found = dict(zip(self.lies, pool.map(told, self.lies)))
+        for lie, (status, record) in found.items():
+            with self.subTest(lie=lie or "none"):
+                expected = self.lies[lie][1]
+                seen = broken(record) | {check["name"] for check in record["checks"]
+                                         if check["outcome"] == "refused" and check["name"] == "delay" and check["value"] >= 0.02}
+                self.assertEqual(seen - self.besides.get(lie, set()), expected, (record["verdict"], record["examples"]))
+                refused = any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
+                self.assertIn(status, ([1, 2] if expected else [0, 2]) if refused else [1 if expected else 0])
+
+    def test_a_server_that_stands_still_is_found(self):
+        with Liar() as liar:
+            generator = subprocess.Popen(command(liar.port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for line in generator.stderr:
+                if line.startswith("running"):
+                    break
+            timer = subprocess.Popen(
+                ["/bin/sh", "-c", f"sleep 1; kill -STOP {liar.process.pid}; sleep 1.5; kill -CONT {liar.process.pid}"])
+            out, _ = generator.communicate(timeout=60)
+            timer.wait(10)
+        stalled = {check["name"]: check for check in json.loads(out)["checks"]}["server_stalled"]
+        self.assertIn(stalled["outcome"], ("failed", "refused"))
+        self.assertGreater(stalled["value"], 0)
+
+    def test_a_generator_that_is_too_slow_judges_nobody(self):
+        with Liar() as liar:
+            generator = subprocess.Popen(command(liar.port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for line in generator.stderr:
+                if line.startswith("running"):
+                    break
+            workers = subprocess.run(["pgrep", "-P", str(generator.pid)], capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(2):
+                for worker in map(int, workers):
+                    os.kill(worker, signal.SIGSTOP)
+                subprocess.run(["sleep", "1.5"], check=True)
+                for worker in map(int, workers):
+                    os.kill(worker, signal.SIGCONT)
+                subprocess.run(["sleep", "0.2"], check=True)
+            out, _ = generator.communicate(timeout=60)
+        record = json.loads(out)
+        self.assertEqual(generator.returncode, 2, record["verdict"])
+        self.assertEqual({check["name"] for check in record["checks"] if check["outcome"] == "failed"}, set())
+        self.assertIn("refused", {check["outcome"] for check in record["checks"] if check["name"] in OWN})
+
+
+class HonestTest(unittest.TestCase):
+    """Scenarios against the gateway, and against mosquitto where it is installed."""
+
+    def check(self, port, *scenario, besides=frozenset(), **options):
+        _, record = generate(port, *scenario, **options)
+        self.assertEqual(broken(record) - besides, set(), (record["verdict"], record["examples"]))
+        return record["totals"]["counts"]
+
+    def test_workers_share_the_clients(self):
+        with Gateway() as gateway:
+            counts = self.check(gateway.port, workers="3", clients="300")
+            self.assertEqual(counts["connected"], 300)
+            self.assertEqual(counts["messages_received"], counts["messages_sent"])
+            self.assertGreater(counts["closed_in_time"], 0)
+
+    def test_everybody_comes_back_after_a_storm(self):
+        with Gateway() as gateway:
+            counts = self.check(gateway.port, "storm", clients="500", duration="4s", storm="400", storm_after="1s",
+                                storm_factor="1000000", keepalive="10s", silent="0%")
+            self.assertEqual(counts["vanished"], 400)
+            self.assertEqual(int(gateway.metric("pulsegate_logins_total")), counts["connected"])
+
+    @unittest.skipUnless(MOSQUITTO.exists(), "mosquitto is not installed")
+    def test_mosquitto_is_judged_as_fairly(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with subprocess.Popen([MOSQUITTO, "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+            try:
+                wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+                for options in ({}, {"qos": "1", "mqtt_version": "5"}, {"qos": "2"}):
+                    with self.subTest(options=options):
+                        self.check(port, besides={"expiry_late"}, **options)  # it looks for silent clients now and then
+            finally:
+                server.terminate()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,228 @@
+"""A small MQTT 3.1.1 server that keeps every promise but the ones it is told to break, to see whether the
+load generator finds that out.
+
+    lying_server.py LIE...    prints its port; ends with its standard input
+
+Lies:
+    drop=N          every Nth message is acknowledged and delivered to nobody
+    repeat=N        every Nth message is delivered twice
+    repeat-qos2=N   every Nth delivery at QoS 2 comes again after its PUBCOMP
+    swap=N          every Nth message is delivered after the next one for the same receiver
+    misdirect=N     every Nth message goes to somebody else
+    damage=N        every Nth message is changed on its way
+    close=N         every Nth client is closed 2 s after its login, although it talks
+    late-pings=MS   pings are answered that much later
+    never-close     silent clients stay connected
+    close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
+    delay=MS        everything comes that much later, in both directions, as through a slow proxy
+"""
+
+import asyncio
+import itertools
+import random
+import struct
+import sys
+
+CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
+UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(10, 15)
+
+
+class Lies:
+    def __init__(self, arguments):
+        self.values = dict((argument.split("=") + ["1"])[:2] for argument in arguments)
+        self.counters = {name: itertools.count(1) for name in self.values}
+
+    def tells(self, name):
+        """Is this time, of all the times that it is asked, one of those to lie?"""
+        return name in self.values and next(self.counters[name]) % int(self.values[name]) == 0
+
+    def has(self, name):
+        return name in self.values
+
+    def number(self, name, otherwise=0.0):
+        return float(self.values.get(name, otherwise))
+
+
+class Server:
+    def __init__(self, lies):
+        self.lies = lies
+        self.by_topic = {}  # topic -> clients that subscribe to it
+        self.clients = set()
+
+    def publish(self, topic, payload, qos):
+        receivers = list(self.by_topic.get(topic, ()))
+        if self.lies.tells("drop"):
+            return
+        if self.lies.tells("damage"):
+            payload = payload[:-1] + b"!"
+        if self.lies.tells("misdirect") and len(self.clients) > 1:
+            receivers = [random.choice([one for one in self.clients if one not in receivers])]
+        times = 2 if self.lies.tells("repeat") else 1
+        for receiver in receivers:
+            for _ in range(times):
+                receiver.deliver(topic, payload, qos)
+
+
+class Client(asyncio.Protocol):
+    def __init__(self, server):
+        self.server, self.lies = server, server.lies
+        self.loop = asyncio.get_running_loop()
+        self.transport = None
+        self.input = b""
+        self.filters = {}
+        self.keepalive = 0
+        self.last_packet = self.loop.time()
+        self.timer = None
+        self.packet_ids = itertools.cycle(range(1, 65536))
+        self.received = set()  # QoS 2 packets that wait for their PUBREL
+        self.sent = {}  # QoS 2: packet identifier -> PUBLISH
+        self.held = None  # a message that is to come after the next one
+
+    # -- bytes
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def connection_lost(self, _error):
+        self.server.clients.discard(self)
+        for topic in self.filters:
+            self.server.by_topic.get(topic, set()).discard(self)
+        if self.timer:
+            self.timer.cancel()
+
+    def data_received(self, data):
+        self.later("delay", self.take, data)
+
+    def later(self, lie, function, *arguments):
+        if self.lies.has(lie):
+            self.loop.call_later(self.lies.number(lie) / 1000, function, *arguments)
+        else:
+            function(*arguments)
+
+    def take(self, data):
+        self.input += data
+        while (packet := self.next_packet()) is not None:
+            first, body = packet
+            self.last_packet = self.loop.time()
+            self.handle(first >> 4, first & 15, body)
+
+    def next_packet(self):
+        size = shift = 0
+        for at, byte in enumerate(self.input[1:5], start=1):
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                end = at + 1 + size
+                if len(self.input) < end:
+                    return None
+                first, body, self.input = self.input[0], self.input[at + 1:end], self.input[end:]
+                return first, body
+        return None
+
+    def send(self, first, body=b""):
+        size, length = len(body), b""
+        while True:
+            length += bytes([size % 128 | (128 if size >= 128 else 0)])
+            size //= 128
+            if size == 0:
+                break
+        packet = bytes([first]) + length + body
+        self.later("delay", self.write, packet)
+
+    def write(self, packet):
+        if not self.transport.is_closing():
+            self.transport.write(packet)
+
+    # -- packets
+
+    def handle(self, kind, flags, body):
+        if kind == CONNECT:
+            self.log_in(body)
+        elif kind == PUBLISH:
+            self.take_message(flags, body)
+        elif kind == PUBREL:
+            self.received.discard(body[:2])
+            self.send(PUBCOMP << 4, body[:2])
+        elif kind == PUBREC:
+            self.send(PUBREL << 4 | 2, body[:2])
+        elif kind == PUBCOMP:
+            again = self.sent.pop(body[:2], None)
+            if again and self.lies.tells("repeat-qos2"):
+                self.send(PUBLISH << 4 | 4, again)
+        elif kind == SUBSCRIBE:
+            self.subscribe(body)
+        elif kind == PINGREQ:
+            self.later("late-pings", self.send, PINGRESP << 4)
+        elif kind == DISCONNECT:
+            self.transport.close()
+
+    def log_in(self, body):
+        self.keepalive = struct.unpack(">H", body[8:10])[0]
+        self.server.clients.add(self)
+        self.send(CONNACK << 4, b"\0\0")
+        self.look_after()
+        if self.lies.tells("close"):
+            self.loop.call_later(2, self.transport.close)
+
+    def look_after(self):
+        """Closes the client when it has been silent for one and a half keepalives."""
+        limit = self.lies.number("close-early", self.keepalive * 1.5)
+        left = self.last_packet + limit - self.loop.time()
+        if left <= 0 and not self.lies.has("never-close"):
+            return self.transport.close()
+        self.timer = self.loop.call_later(max(left, 0.05), self.look_after)
+
+    def subscribe(self, body):
+        reasons, at = b"", 2
+        while at < len(body):
+            size = struct.unpack(">H", body[at:at + 2])[0]
+            topic, qos = body[at + 2:at + 2 + size], body[at + 2 + size]
+            self.filters[topic] = qos
+            self.server.by_topic.setdefault(topic, set()).add(self)
+            reasons += bytes([qos])
+            at += size + 3
+        self.send(SUBACK << 4, body[:2] + reasons)
+
+    def take_message(self, flags, body):
+        qos = flags >> 1 & 3
+        size = struct.unpack(">H", body[:2])[0]
+        topic, rest = body[2:2 + size], body[2 + size:]
+        if qos > 0:
+            packet_id, rest = rest[:2], rest[2:]
+            self.send((PUBACK if qos == 1 else PUBREC) << 4, packet_id)
+            if qos == 2:
+                if packet_id in self.received:
+                    return
+                self.received.add(packet_id)
+        self.server.publish(topic, rest, qos)
+
+    def deliver(self, topic, payload, qos):
+        if self.held is None and self.lies.tells("swap"):
+            self.held = (topic, payload, qos)
+            return
+        self.deliver_now(topic, payload, qos)
+        if self.held:
+            held, self.held = self.held, None
+            self.deliver_now(*held)
+
+    def deliver_now(self, topic, payload, qos):
+        qos = min(qos, self.filters.get(topic, qos))
+        body = struct.pack(">H", len(topic)) + topic
+        if qos > 0:
+            packet_id = struct.pack(">H", next(self.packet_ids))
+            body += packet_id
+            if qos == 2:
+                self.sent[packet_id] = body + payload
+        self.send(PUBLISH << 4 | qos << 1, body + payload)
+
+
+async def main(arguments):
+    server = Server(Lies(arguments))
+    listener = await asyncio.get_running_loop().create_server(lambda: Client(server), "127.0.0.1", 0, backlog=4096)
+    print(listener.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    listener.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
