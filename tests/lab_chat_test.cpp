@@ -57,6 +57,18 @@ TEST_CASE("clients of separate servers only write to those of their own") {
         const auto contact = roster.contact(number, 0);
         REQUIRE(contact);
         CHECK(contact->number % 3 == number % 3);
+        CHECK(roster.same_server(number, contact->number));
+    }
+}
+
+TEST_CASE("clients of separate servers only watch those of their own") {
+    auto scenario = scenario_of({100});
+    scenario.groups[0].watches = 20;
+    const Roster roster(scenario, 7, 3);
+    for (std::uint32_t number = 0; number < 100; ++number) {
+        const auto watched = roster.watched_by(number);
+        CHECK(watched.size() == 20);
+        for (const auto other : watched) CHECK(roster.same_server(number, other));
     }
 }
 

@@ -397,6 +397,16 @@ TEST_CASE("a kept session goes on where it was, within the new Receive Maximum")
     talk.expect_nothing();
 }
 
+TEST_CASE("a server that has completed a message before may not know it in recovery") {
+    Talk talk(Version::v5_0, true);
+    talk.log_in("20 r 00 00 [ ]");
+    talk.client.publish("a", "1", QoS::exactly_once, 1);
+    talk.send("50 r k1", {});
+    talk.vanish();
+    talk.log_in("20 r 01 00 [ ]");
+    talk.send("70 r k1 92", {"acknowledged 1 success"});
+}
+
 TEST_CASE("when a kept session is gone, what was sent is in doubt, and what waited is sent") {
     Talk talk(Version::v5_0, true);
     talk.log_in("20 r 00 00 [ 21 k1 ]");

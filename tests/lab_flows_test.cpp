@@ -139,6 +139,27 @@ TEST_CASE("in-doubt numbers of QoS 0 are those behind the last answered ping") {
     CHECK(flow.in_doubt().ranges() == std::vector<Numbers::Range>{{5, 8}});
 }
 
+TEST_CASE("who leaves with DISCONNECT has nothing in doubt at QoS 0, but sends QoS 1 again") {
+    SentFlow flow;
+    for (int count = 0; count < 4; ++count) flow.take();
+    SUBCASE("QoS 0") {
+        flow.left(QoS::at_most_once, true);
+        CHECK(flow.in_doubt().empty());
+        CHECK(flow.sent_again().empty());
+    }
+    SUBCASE("QoS 1") {
+        flow.acknowledged(1);
+        flow.left(QoS::at_least_once, true);
+        CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{2, 4}});
+    }
+    SUBCASE("QoS 1, and it never comes back") {
+        flow.acknowledged(1);
+        flow.left(QoS::at_least_once, true);
+        flow.doubt_unacknowledged();
+        CHECK(flow.in_doubt().ranges() == std::vector<Numbers::Range>{{2, 4}});
+    }
+}
+
 TEST_CASE("a kept session sends again what was not acknowledged") {
     SentFlow flow;
     for (int count = 0; count < 4; ++count) flow.take();

@@ -160,11 +160,39 @@ TEST_CASE(
         scene.happens(Kind::online, 50s);
         CHECK(scene.faults() == Faults{Fault::Kind::ghost});
     }
+    SUBCASE("never, but nobody watches any more, or only since later") {
+        const auto faults_since = [&](Time since) {
+            return scene.presence
+                .judge(end,
+                       [&](std::uint32_t) {
+                           return Presence::Bounds{bounds.ghost_after, bounds.missing_after, since};
+                       })
+                .faults.size();
+        };
+        CHECK(faults_since(Time::max()) == 0);
+        CHECK(faults_since(start + 60s) == 0);
+        CHECK(faults_since(start + 30s) == 1);
+    }
     SUBCASE("told to a watcher that has just come") {
         scene.shows(false, 60s, 2, true);
         CHECK(scene.faults() == Faults{});
         CHECK(scene.verdict().detections.empty());
     }
+}
+
+TEST_CASE("an offline between two lives is no fault, for the server may have seen a third") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1s, 1);
+    scene.happens(Kind::gone, 20s);
+    scene.shows(false, 20s, 2);
+    scene.shows(true, 25s, 3);  // a login of which the client never heard
+    scene.shows(false, 35s, 4);
+    CHECK(scene.faults() == Faults{});
+    scene.happens(Kind::online, 50s);
+    scene.shows(true, 50s, 5);
+    scene.shows(false, 80s, 6);
+    CHECK(scene.faults() == Faults{Fault::Kind::false_offline});
 }
 
 TEST_CASE("a login that is never shown is missing") {

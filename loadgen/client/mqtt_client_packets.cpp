@@ -171,9 +171,12 @@ void MqttClient::on(const Pubrec& packet, Time now) {
     if (answers()) send(Pubrel{id});
 }
 
+// MQTT 5.0, 3.7.2.1: during recovery, a server that has completed the message before may say that
+// it does not know the identifier any more.
 void MqttClient::on(const Pubcomp& packet, Time now) {
+    const bool is_known = packet.reason == Reason::packet_identifier_not_found;
     settled(session().outflow.complete(packet.packet_id), "PUBCOMP", packet.packet_id,
-            packet.reason, now);
+            is_known ? Reason::success : packet.reason, now);
 }
 
 void MqttClient::settled(std::optional<Outflow::Message> message, const char* packet,

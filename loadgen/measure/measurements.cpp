@@ -21,6 +21,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"refused_busy", "", "attempts refused as busy"},
     {"resumed", "", "logins that found their kept session"},
     {"session_lost", "", "kept sessions that the server no longer had"},
+    {"kept_out", "", "clients that the server did not let in again"},
     {"packets_sent", "", "MQTT packets sent"},
     {"packets_received", "", "MQTT packets received"},
     {"bytes_sent", "bytes", "sent, without TLS and WebSocket"},

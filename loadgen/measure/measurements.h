@@ -20,6 +20,7 @@ enum class Count : std::uint8_t {
     refused_busy,
     resumed,       ///< logins that found the kept session again
     session_lost,  ///< a kept session that the server no longer had
+    kept_out,  ///< clients that had been in, and were refused or lost again and again at the end
     // All packets.
     packets_sent,
     packets_received,

@@ -284,7 +284,7 @@ void Stream::unframe(std::size_t plain, std::size_t size, Time now) {
             case Unframed::Event::none: deliver(plain, frames, now); return;
             case Unframed::Event::pong: break;
             case Unframed::Event::ping: send_frame(Opcode::pong, as_text(part.body)); break;
-            case Unframed::Event::close: return end_websocket(plain, part, now);
+            case Unframed::Event::close:
             case Unframed::Event::bad: return end_websocket(plain, part, now);
         }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace pulsegate::load {
 
@@ -29,6 +30,19 @@ std::uint32_t Scenario::clients() const {
     std::uint32_t sum = 0;
     for (const Group& group : groups) sum += group.clients;
     return sum;
+}
+
+std::uint32_t Scenario::due_by(Duration elapsed) const {
+    constexpr Duration login = std::chrono::seconds(10);  // that it may take
+    double due = 0;
+    for (const Group& group : groups) {
+        if (group.hostile != Hostile::none) continue;
+        const double arrived = std::floor(group.ramp * seconds(elapsed - group.starts - login));
+        // Of groups that begin at once, the ramp is over before the rest begins.
+        due += group.starts == Duration::zero() ? group.clients
+                                                : std::clamp<double>(arrived, 0, group.clients);
+    }
+    return static_cast<std::uint32_t>(due);
 }
 
 double Scenario::packets() const {

@@ -119,6 +119,9 @@ struct Scenario {
     std::uint64_t seed = 0;  ///< of everything random; 0: another one in each run
 
     std::uint32_t clients() const;
+    /// Of those that behave, how many are planned to have logged in by then, from the start of the
+    /// run: the later ones of a group that arrives slowly may be too late for it.
+    std::uint32_t due_by(Duration elapsed) const;
     /// Packets that all clients are planned to send a second, in the steady state.
     double packets() const;
     /// Of that, what one message of a group costs: acknowledgements are packets too.

@@ -130,6 +130,19 @@ void Chat::connection_broke(SwarmClient& client) {
     for (auto& [contact, sent] : client.flows) sent.connection_ended(contact.qos, kept);
 }
 
+void Chat::disconnects(SwarmClient& client) {
+    const bool kept = state_.group(client).kept_session;
+    for (auto& [contact, sent] : client.flows) sent.left(contact.qos, kept);
+}
+
+void Chat::drain() {
+    for (SwarmClient& client : state_.clients) {
+        if (client.online()) continue;
+        for (auto& [contact, sent] : client.flows)
+            if (contact.qos > QoS::at_most_once) sent.doubt_unacknowledged();
+    }
+}
+
 void Chat::judge(Time now) {
     for (const SwarmClient& client : state_.clients)
         if (client.online())

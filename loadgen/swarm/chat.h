@@ -20,8 +20,12 @@ public:
 
     void acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, Time sent, Time now);
     void in_doubt(SwarmClient& client, std::uint64_t tag);
-    /// Not for an end by DISCONNECT: then the server has read everything.
     void connection_broke(SwarmClient& client);
+    /// It sends DISCONNECT.
+    void disconnects(SwarmClient& client);
+
+    /// Whoever is away now stays away.
+    void drain();
 
     /// At the end: what the server has not answered.
     void judge(Time now);

@@ -111,7 +111,9 @@ void Deliveries::judge(Time now) {
                 judge(state_.client(contact->number), *contact, total, now);
             continue;
         }
-        for (SwarmClient* member : members_[contact->number]) judge(*member, *contact, total, now);
+        for (SwarmClient* member : members_[contact->number])
+            if (state_.roster.same_server(member->number(), total.sender))
+                judge(*member, *contact, total, now);
     }
     totals_.clear();
 }

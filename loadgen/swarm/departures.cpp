@@ -44,6 +44,7 @@ void Departures::nap(SwarmClient& client, Time now) {
     switch (state_.group(client).leave) {
         case Leave::disconnect:
             watchers_.gone(client, now);
+            chat_.disconnects(client);
             client.mqtt.disconnect();
             break;
         case Leave::reset:
@@ -84,6 +85,7 @@ void Departures::turn(Time now) {
 // offline.
 void Departures::change_network(SwarmClient& client, Time now) {
     state_.at(now).add(Count::network_changes);
+    state_.note_sends(client);
     client.attendance.goes(Attendance::Cause::planned);
     chat_.connection_broke(client);
     client.mqtt.abandon();

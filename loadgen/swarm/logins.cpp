@@ -64,6 +64,7 @@ void Logins::turn(Time now) {
 Time Logins::next() const {
     Time next = Time::max();
     if (in_progress_ >= state_.assignment.in_progress) return next;
+    if (state_.phase == SwarmState::Phase::draining) return next;
     for (const Ramp& ramp : ramps_)
         if (ramp.waits()) next = std::min(next, ramp.times.next());
     return next;
@@ -104,6 +105,7 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
         topics.push_back(state_.room_topic(room));
     std::ranges::move(watchers_.filters_of(client), std::back_inserter(topics));
     std::vector<SubscribeFilter> filters;
+    filters.reserve(topics.size());
     for (const std::string& topic : topics) filters.push_back({topic, {.qos = QoS::exactly_once}});
     client.mqtt.subscribe(filters);
     return false;
@@ -114,6 +116,7 @@ bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Ti
     if (refused != reasons.end() && refused == reasons.begin()) {
         const Reason reason = *refused;
         client.mqtt.close();
+        client.attendance.goes(Attendance::Cause::planned);
         failed(client, reason, "subscription refused", now);
         return false;
     }
@@ -141,6 +144,13 @@ void Logins::failed(SwarmClient& client, Reason reason, std::string_view cause, 
     const bool busy = says_busy(reason);
     state_.at(now).add(busy ? Count::refused_busy : Count::connect_failed);
     if (!busy) state_.give_example(fmt::format("{} could not connect: {}", who(client), cause));
+    leave_ramp(client);
+    come_back_later(client, now);
+}
+
+void Logins::prevented(SwarmClient& client, std::string_view cause, Time now) {
+    state_.at(now).add(Count::starved);
+    state_.give_example(fmt::format("the generator could not connect {}: {}", who(client), cause));
     leave_ramp(client);
     come_back_later(client, now);
 }

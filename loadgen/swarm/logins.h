@@ -32,6 +32,8 @@ public:
 
     /// The attempt failed; the client tries again.
     void failed(SwarmClient& client, Reason reason, std::string_view cause, Time now);
+    /// It was this machine's fault: no port, no descriptor.
+    void prevented(SwarmClient& client, std::string_view cause, Time now);
     void timed_out(SwarmClient& client, Time now);
 
     /// A client that lost its connection comes back after a pause.

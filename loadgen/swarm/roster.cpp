@@ -90,8 +90,8 @@ std::optional<std::uint32_t> Roster::choose_client(std::uint32_t sender, std::si
     const auto start = static_cast<std::uint32_t>(dice % size);
     for (std::uint32_t step = 0; step < size; ++step) {
         const std::uint32_t candidate = first_[group] + (start + step) % size;
-        const bool same_server = candidate % servers_ == sender % servers_;
-        if (candidate != sender && same_server && talks(candidate)) return candidate;
+        if (candidate != sender && same_server(candidate, sender) && talks(candidate))
+            return candidate;
     }
     return {};
 }
@@ -129,8 +129,10 @@ std::vector<std::uint32_t> Roster::watched_by(std::uint32_t number) const {
     const std::uint32_t size = scenario_.groups[its.watched].clients;
     const auto start = static_cast<std::uint32_t>(mix(seed_, for_watched, number) % size);
     // Neighbours from a random one on: all different, and everybody is watched by as many.
-    for (std::uint32_t which = 0; which < std::min(its.watches, size); ++which)
-        watched.push_back(first_[its.watched] + (start + which) % size);
+    for (std::uint32_t step = 0; step < size && watched.size() < its.watches; ++step) {
+        const std::uint32_t candidate = first_[its.watched] + (start + step) % size;
+        if (same_server(candidate, number)) watched.push_back(candidate);
+    }
     return watched;
 }
 

@@ -28,6 +28,10 @@ public:
     /// It writes messages, if its group does, and others write to it.
     bool talks(std::uint32_t number) const;
 
+    bool same_server(std::uint32_t one, std::uint32_t other) const {
+        return one % servers_ == other % servers_;
+    }
+
     /// Whom a client writes to: its contacts are numbered from 0, and each is a flow.
     struct Contact {
         bool is_room = false;

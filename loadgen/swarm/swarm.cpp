@@ -72,6 +72,7 @@ public:
 
 private:
     bool enrol();
+    void count_kept_out(Time now);
     Time next_turn(Time now) const;
 
     // ClientOwner
@@ -121,8 +122,8 @@ void Swarm::Parts::start(Time at) {
 void Swarm::Parts::go(Time at) {
     state.phase = Phase::measuring;
     state.measured_since = at;
-    if (state.scenario().packets() / state.assignment.workers > many_packets)
-        state.loop.pace(round_length);
+    const bool many = state.scenario().packets() / state.assignment.workers > many_packets;
+    state.loop.pace(many ? round_length : Duration::zero());
     for (SwarmClient& client : state.clients) client.attendance.begin();
     chat.go(at);
     departures.go(at);
@@ -134,12 +135,25 @@ void Swarm::Parts::go(Time at) {
 }
 
 // Whoever is away stays away: nobody could tell whether what waits for them would still come.
-void Swarm::Parts::drain(Time) {
+void Swarm::Parts::drain(Time now) {
     if (state.phase == Phase::idle || state.phase >= Phase::draining) return;
     state.phase = Phase::draining;
     for (SwarmClient& client : state.clients)
         if (client.state == State::napping || client.state == State::waiting)
             state.agenda.cancel(client);
+    count_kept_out(now);
+    chat.drain();
+}
+
+/// Of the storm's clients the storm tells.
+void Swarm::Parts::count_kept_out(Time now) {
+    for (const SwarmClient& client : state.clients) {
+        const bool tries = client.state == State::waiting || client.state == State::joining;
+        if (!tries || !client.entered || client.in_storm || client.failed_attempts < 2) continue;
+        state.at(now).add(Count::kept_out);
+        state.give_example(fmt::format("client {} was not let in again: {} attempts failed",
+                                       client.number(), client.failed_attempts));
+    }
 }
 
 bool Swarm::Parts::drained() const {
@@ -198,6 +212,7 @@ void Swarm::Parts::attend(SwarmClient& client, Time now) {
     switch (client.state) {
         case State::joining:
             watchers.fell_silent(client, client.last_send);  // if its network had changed
+            client.attendance.goes(Attendance::Cause::planned);
             return logins.timed_out(client, now);
         case State::waiting:
         case State::napping:
@@ -294,6 +309,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
         case State::joining:
             client.attendance.goes(Attendance::Cause::planned);
             watchers.fell_silent(client, client.last_send);
+            if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
         case State::silent: return silences.closed(client, now);
         case State::online: return lost_talker(client, ending, now);

@@ -60,7 +60,11 @@ bool SwarmState::starved(const SwarmClient& client, Time now) const {
 }
 
 void SwarmState::give_example(std::string text) {
-    if (examples.size() < most_examples) examples.push_back(std::move(text));
+    if (examples.size() >= most_examples) return;
+    // A server's own words may be in it: they go to terminals, and into JSON.
+    std::ranges::replace_if(
+        text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    examples.push_back(std::move(text));
 }
 
 void SwarmState::mark(Time at, std::string text) {

@@ -86,6 +86,22 @@ void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at) {
     facts_.push_back({client.number(), kind, state_.common(at)});
 }
 
+/// Of each client that somebody here watches to the end. The events file tells of all.
+std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
+    std::unordered_map<std::uint32_t, Time> since;
+    if (!state_.assignment.target.events_file.empty())
+        for (const auto& [name, client] : watched_) since[client] = Time::min();
+    for (const SwarmClient& watcher : state_.clients) {
+        if (!watcher.online()) continue;
+        const Time begin = state_.common(watcher.online_since);
+        for (const std::uint32_t client : state_.roster.watched_by(watcher.number())) {
+            const auto known = since.emplace(client, begin).first;
+            known->second = std::min(known->second, begin);
+        }
+    }
+    return since;
+}
+
 void Watchers::judge(Time now) {
     if (presence_.nothing_observed()) {
         if (!watched_.empty())
@@ -93,9 +109,12 @@ void Watchers::judge(Time now) {
         return;
     }
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
+    const auto since = watched_since();
     const auto bounds_of = [&](std::uint32_t client) {
         const Group& group = state_.roster.group(client);
-        return Presence::Bounds{state_.scenario().limit_of(group) + slack, slack};
+        const auto found = since.find(client);
+        return Presence::Bounds{state_.scenario().limit_of(group) + slack, slack,
+                                found == since.end() ? Time::max() : found->second};
     };
     const auto verdict = presence_.judge(state_.common(now), bounds_of);
     Measurements& sum = state_.at(now);

@@ -48,6 +48,7 @@ public:
 
 private:
     void watch(std::uint32_t worker, std::uint32_t watched);
+    std::unordered_map<std::uint32_t, Time> watched_since() const;
     void tell(SwarmClient& client, Liveness::Kind kind, Time at);
 
     SwarmState& state_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
+#include <iterator>
 
 #include "loadgen/truth/mixing.h"
 #include "loadgen/truth/wire.h"
@@ -99,7 +99,8 @@ void Presence::judge_offline(std::uint32_t client, const Change& change, std::ve
                              Verdict& verdict) {
     if (lives.empty() || change.first < lives.front().from) return;
     Time back = Time::max();
-    for (Life& life : std::views::reverse(lives)) {
+    for (auto next = lives.rbegin(); next != lives.rend(); ++next) {
+        Life& life = *next;
         if (back != Time::max() && change.first - back > settling) break;
         back = life.from;
         if (life.to > change.first + clock_error || life.shown_offline) continue;
@@ -108,7 +109,11 @@ void Presence::judge_offline(std::uint32_t client, const Change& change, std::ve
             verdict.detections.push_back(std::max(change.first - life.to, Duration::zero()));
         return;
     }
-    if (!change.snapshot)
+    // Between two lives it is no fault: the server may have taken a login for good that failed.
+    const bool alive = std::ranges::any_of(lives, [&](const Life& life) {
+        return life.from <= change.first && change.first < life.to;
+    });
+    if (alive && !change.snapshot)
         verdict.faults.push_back({Verdict::Fault::Kind::false_offline, client, change.first});
 }
 
@@ -117,7 +122,8 @@ void Presence::judge_life(std::uint32_t client, const Life& life, Time until,
                           const Changes& changes, const Bounds& bounds, Verdict& verdict) {
     using Kind = Verdict::Fault::Kind;
     const Time limit = life.to < until - bounds.ghost_after ? life.to + bounds.ghost_after : until;
-    if (limit < until && shown(changes, limit) && watched_until_news(changes, limit))
+    if (limit < until && shown(changes, limit) &&
+        watched_until_news(changes, limit, bounds.watched_since))
         verdict.faults.push_back({Kind::ghost, client, life.to});
 
     if (shown(changes, life.from)) return;  // a takeover: there was nothing to tell
@@ -127,7 +133,8 @@ void Presence::judge_life(std::uint32_t client, const Life& life, Time until,
                change.first - settling <= to;
     });
     if (news == changes.end()) {
-        if (to - life.from > bounds.missing_after)
+        const bool shall_be_known = bounds.watched_since <= to - bounds.missing_after;
+        if (to - life.from > bounds.missing_after && shall_be_known)
             verdict.faults.push_back({Kind::missing, client, life.from});
     } else if (!news->snapshot) {
         verdict.appearances.push_back(std::max(news->first - life.from, Duration::zero()));
@@ -135,15 +142,15 @@ void Presence::judge_life(std::uint32_t client, const Life& life, Time until,
 }
 
 // News that came as a snapshot don't tell whether anybody was there to be told in time.
-bool Presence::watched_until_news(const Changes& changes, Time at) {
+bool Presence::watched_until_news(const Changes& changes, Time at, Time watched_since) {
     const auto next =
         std::ranges::find_if(changes, [at](const Change& change) { return change.first > at; });
-    return next == changes.end() || !next->snapshot;
+    return next == changes.end() ? watched_since <= at : !next->snapshot;
 }
 
 bool Presence::shown(const Changes& changes, Time at) {
-    const auto last = std::ranges::find_if(
-        std::views::reverse(changes), [at](const Change& change) { return change.first <= at; });
+    const auto last = std::find_if(changes.rbegin(), changes.rend(),
+                                   [at](const Change& change) { return change.first <= at; });
     return last != changes.rend() && last->online;
 }
 

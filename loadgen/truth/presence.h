@@ -69,6 +69,9 @@ public:
     struct Bounds {
         Duration ghost_after{};
         Duration missing_after{};
+        /// Since then somebody watched who still does: what was not shown in the end is only known
+        /// to be missing if there was somebody to show it to.
+        Time watched_since = Time::min();
     };
 
     /// Of the clients that were observed. `until`: when the observation ended.
@@ -116,7 +119,7 @@ private:
                            const Changes& changes, const Bounds& bounds, Verdict& verdict);
     /// Was the client shown as online at that time?
     static bool shown(const Changes& changes, Time at);
-    static bool watched_until_news(const Changes& changes, Time at);
+    static bool watched_until_news(const Changes& changes, Time at, Time watched_since);
 
     std::unordered_map<Pair, std::uint64_t, PairHash> last_version_;
     std::unordered_map<std::uint32_t, Changes> changes_;

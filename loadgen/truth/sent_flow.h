@@ -33,6 +33,18 @@ public:
     /// sends again what was not acknowledged; of a clean one `doubt` is told.
     void connection_ended(QoS qos, bool session_kept);
 
+    /// The client took its leave with DISCONNECT: the server reads all that came before, but what
+    /// it had not acknowledged is sent again all the same.
+    void left(QoS qos, bool session_kept) {
+        if (qos == QoS::at_most_once) read_ = next_;
+        connection_ended(qos, session_kept);
+    }
+
+    /// The client does not come back: nobody sends again what was not acknowledged.
+    void doubt_unacknowledged() {
+        if (acknowledged_ < next_) exceptions().in_doubt.add(acknowledged_, next_);
+    }
+
     const Numbers& in_doubt() const { return exceptions_ ? exceptions_->in_doubt : none; }
     const Numbers& sent_again() const { return exceptions_ ? exceptions_->sent_again : none; }
 
