@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include "loadgen/observe/command_text.h"
 #include "loadgen/observe/description.h"
 #include "loadgen/observe/metrics.h"
 #include "loadgen/observe/own_load.h"
@@ -160,4 +161,13 @@ TEST_CASE("what a worker uses counts from its last look") {
     CHECK(seen[Gauge::worker_cpu] >= 0);
     CHECK(seen[Gauge::worker_cpu] < 1);
     CHECK(seen[Gauge::worker_cpu_max] == seen[Gauge::worker_cpu]);
+}
+
+TEST_CASE("a command line is shown without its secrets") {
+    const std::vector<std::string_view> words{
+        "loadgen",      "--user", "u{n}",       "--password", "s3cret", "--jwt-secret-file=key",
+        "--token-file", "token",  "--password", "--clients",  "5"};
+    CHECK(command_text(words) ==
+          "loadgen --user u{n} --password *** --jwt-secret-file=*** --token-file *** --password "
+          "--clients 5");
 }

@@ -8,7 +8,9 @@
 #include <functional>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
+#include "loadgen/observe/command_text.h"
 #include "loadgen/scenario/builtin.h"
 #include "loadgen/scenario/values.h"
 #include "loadgen/units.h"
@@ -168,8 +170,7 @@ public:
         } catch (const CLI::ParseError& error) {
             throw std::runtime_error(std::string(error.what()) + "; --help lists the options");
         }
-        for (int at = 0; at < argc; ++at)
-            run_.request.command += (at == 0 ? "" : " ") + std::string(argv[at]);
+        run_.request.command = command_text(std::vector<std::string_view>(argv, argv + argc));
         return command();
     }
 
@@ -230,7 +231,7 @@ private:
 
     using Take = std::function<void(std::string_view)>;
 
-    CLI::Option* add(CLI::App& app, const char* name, const char* type, Take take,
+    CLI::Option* add(CLI::App& app, const char* name, const char* type, const Take& take,
                      const char* standard, const char* help, const char* group) {
         // Each value of an option that may be repeated is taken by itself.
         const auto set = [name, take](const std::vector<std::string>& values) {
@@ -246,9 +247,9 @@ private:
         return option->allow_extra_args(false);
     }
 
-    CLI::Option* add(const char* name, const char* type, Take take, const char* standard,
+    CLI::Option* add(const char* name, const char* type, const Take& take, const char* standard,
                      const char* help, const char* group) {
-        return add(app_, name, type, std::move(take), standard, help, group);
+        return add(app_, name, type, take, standard, help, group);
     }
 
     void scenario_options() {

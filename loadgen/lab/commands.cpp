@@ -122,6 +122,7 @@ int search_capacity(const RunCommand& command, WorkerPool* remote, Interruption&
 
 std::vector<RunRecord> read_records(const std::vector<std::string>& files) {
     std::vector<RunRecord> records;
+    records.reserve(files.size());
     for (const auto& file : files) records.push_back(read_record(file));
     return records;
 }

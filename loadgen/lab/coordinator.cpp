@@ -252,6 +252,7 @@ private:
         record.workers = order_.workers;
         record.sources = std::max(1u, order_.sources);
         record.interrupted = conductor_.interrupted();
+        record.remote = pool_.remote();
         record.machine = describe_machine();
         record.server = observed_.front().observer.server();
         record.series = conductor_.series().stretches();

@@ -23,8 +23,9 @@ constexpr auto time_to_end = std::chrono::milliseconds(2000);
 
 /// In the child: only what is safe between fork and exec.
 [[noreturn]] void become_worker(int socket, pid_t coordinator) {
-    // Ctrl-C is for the coordinator, which lets the workers finish.
+    // Ctrl-C, or timeout(1), is for the coordinator, which lets the workers finish.
     ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGTERM, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

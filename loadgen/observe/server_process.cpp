@@ -7,7 +7,10 @@
 #include <charconv>
 #include <filesystem>
 #include <set>
+#include <string_view>
+#include <vector>
 
+#include "loadgen/observe/command_text.h"
 #include "loadgen/observe/proc.h"
 
 namespace pulsegate::load {
@@ -74,10 +77,14 @@ std::optional<std::uint32_t> ServerProcess::listening_on(const std::string& addr
 }
 
 std::string ServerProcess::command() const {
-    auto text = text_of_file(folder_ + "/cmdline");
-    std::ranges::replace(text, '\0', ' ');
-    while (text.ends_with(' ')) text.pop_back();
-    return text;
+    const auto text = text_of_file(folder_ + "/cmdline");
+    std::vector<std::string_view> words;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find('\0', begin), text.size());
+        words.emplace_back(text.data() + begin, end - begin);
+        begin = end + 1;
+    }
+    return command_text(words);
 }
 
 bool ServerProcess::sample(Time now, Measurements& into) {

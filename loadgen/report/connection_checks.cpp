@@ -11,17 +11,10 @@ namespace {
 
 using Outcome = CheckResult::Outcome;
 
-std::uint64_t clients_that_log_in(const Scenario& scenario) {
-    std::uint64_t clients = 0;
-    for (const auto& group : scenario.groups)
-        if (group.hostile == Hostile::none) clients += group.clients;
-    return clients;
-}
-
 /// An interrupted run may not have come to all of them.
 CheckResult check_connected(const Evidence& seen) {
-    const auto planned = clients_that_log_in(seen.scenario);
-    const auto missing = planned - std::min(planned, seen[Count::entered]);
+    const auto planned = seen.scenario.due_by(from_seconds(seen.record.measured().to));
+    const auto missing = planned - std::min<std::uint64_t>(planned, seen[Count::entered]);
     const bool held = seen.record.interrupted ? seen[Count::connect_failed] == 0 : missing == 0;
     CheckResult check{
         "connected", "every client connected", held ? Outcome::passed : Outcome::failed,
@@ -49,6 +42,12 @@ CheckResult check_sessions(const Evidence& seen) {
         return skipped("session_lost", promise, "no client came back to a kept session");
     return none_of("session_lost", promise, lost,
                    fmt::format("{} lost of {}", show_count(lost), show_count(lost + resumed)));
+}
+
+CheckResult check_returned(const Evidence& seen) {
+    const auto kept_out = seen[Count::kept_out];
+    return none_of("returned", "who had to come back was let in again", kept_out,
+                   fmt::format("{} kept out", show_count(kept_out)));
 }
 
 /// "30 s", or of clients with several keepalives "their limit of 30 s to 90 s".
@@ -117,7 +116,7 @@ CheckResult check_pings_unanswered(const Evidence& seen) {
 
 std::vector<CheckResult> connection_checks(const Evidence& seen) {
     std::vector<CheckResult> checks{check_connected(seen), check_false_offline(seen),
-                                    check_sessions(seen)};
+                                    check_returned(seen), check_sessions(seen)};
     for (auto& check : expiry_checks(seen)) checks.push_back(std::move(check));
     checks.push_back(check_pings_late(seen));
     checks.push_back(check_pings_unanswered(seen));

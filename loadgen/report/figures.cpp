@@ -47,7 +47,7 @@ std::optional<Level> level_of(const std::vector<Stretch>& stretches, Gauge gauge
 std::optional<double> cores_of_others(const RunRecord& record, const Measurements& measured) {
     const double busy = measured[Gauge::machine_busy];
     const double server = measured[Gauge::server_cpu];
-    if (busy < 0 || record.machine.cores == 0) return {};
+    if (busy < 0 || record.machine.cores == 0 || record.remote) return {};
     if (record.server.on_this_machine && server < 0) return {};
     const double ours =
         std::max(0.0, measured[Gauge::worker_cpu]) + (record.server.on_this_machine ? server : 0.0);

@@ -57,6 +57,7 @@ void record_fields(Visit&& visit, Record& record) {
     visit("workers", record.workers);
     visit("sources", record.sources);
     visit("interrupted", record.interrupted);
+    visit("remote", record.remote);
     visit("machine", record.machine);
     visit("server", record.server);
     visit("checks", record.checks);

@@ -54,6 +54,7 @@ struct RunRecord {
     std::uint32_t workers = 0;
     std::uint32_t sources = 0;  ///< source addresses
     bool interrupted = false;
+    bool remote = false;  ///< the workers ran on other machines
     MachineDescription machine;
     ServerDescription server;
 
