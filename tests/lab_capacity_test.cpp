@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "loadgen/lab/capacity.h"
 #include "loadgen/lab/capacity_search.h"
 #include "loadgen/lab/objectives.h"
 
@@ -130,6 +131,39 @@ TEST_CASE("one bad trial at the first scale is repeated before it counts") {
     CHECK(search.verdict().holds == 4096);
 }
 
+TEST_CASE("a search that ends before it knows the edge is unfinished") {
+    CHECK(CapacitySearch({}).verdict().kind == Kind::unfinished);
+    CHECK(search({1e6, 0, 1}, {.most_trials = 3}).kind == Kind::unfinished);
+    CHECK(search({1e-6, 0, 1}, {.most_trials = 3}).kind == Kind::unfinished);
+    const auto far = search({1.5, 0, 1}, {.most_trials = 2});
+    CHECK(far.kind == Kind::unfinished);
+    CHECK(far.holds == 1);
+    CHECK(far.breaks == 2);
+}
+
+TEST_CASE("an edge that there were no trials left to repeat is known with less confidence") {
+    const auto verdict = search({1.5, 0, 1}, {.resolution = 1, .most_trials = 2});
+    CHECK(verdict.kind == Kind::found);
+    CHECK(verdict.confidence < 0.6);
+}
+
+TEST_CASE("a search that ended early says why, and what it has seen") {
+    CapacityResult result;
+    result.interrupted = true;
+    result.ended = "interrupted";
+    CHECK(result.sentence() == "no verdict: interrupted after 0 trials");
+
+    result.trials = {{1, TrialOutcome::held, 60, 20, ""},
+                     {2, TrialOutcome::broke, 120, 40, "losses (3 messages lost)"}};
+    result.verdict.holds = 1;
+    result.verdict.breaks = 2;
+    CHECK(result.sentence() ==
+          "no verdict: interrupted after 2 trials; this machine holds 60 clients at 20 packets a "
+          "second; broke at 120 clients at 40 packets a second: losses (3 messages lost)");
+    CHECK(result.json().find("\"interrupted\":true") != std::string::npos);
+    CHECK(result.json().find("\"verdict\":\"unfinished\"") != std::string::npos);
+}
+
 TEST_CASE("confidence grows with the trials that agree") {
     CHECK(probability_of_majority(0, 0) == 0.5);
     CHECK(probability_of_majority(1, 0) == 0.75);
@@ -171,6 +205,23 @@ TEST_CASE("what was missed is told in the order in which it happened") {
     CHECK(missed[2].name == "false offline");
     CHECK(missed[2].second == 17);
     CHECK(missed[3].name == "losses");
+}
+
+TEST_CASE("messages that were refused, never acknowledged or never sent count as well") {
+    auto record = steady_record();
+    record.totals.add(Count::messages_planned, 10'000);
+    record.totals.add(Count::messages_unsent, 10);
+    CHECK(misses({}, hundred_clients(), record).empty());
+
+    record.totals.add(Count::messages_unsent, 1);
+    record.totals.add(Count::publishes_refused, 2);
+    record.totals.add(Count::unacknowledged, 3);
+    const auto missed = misses({}, hundred_clients(), record);
+    REQUIRE(missed.size() == 2);
+    CHECK(missed[0].detail == "0 messages lost, 2 refused, 3 never acknowledged");
+    CHECK(missed[1].name == "messages that could not be sent");
+    CHECK(missed[1].detail == "11 of 10,000");
+    CHECK(misses({.losses = 5}, hundred_clients(), record).size() == 1);
 }
 
 TEST_CASE("a load at which not everybody came in was not held") {

@@ -41,6 +41,7 @@ std::string_view name_of(CapacitySearch::Verdict::Kind kind) {
         case Kind::refused: return "refused";
         case Kind::unlimited: return "unlimited";
         case Kind::nothing: return "nothing";
+        case Kind::unfinished: return "unfinished";
     }
     return {};
 }
@@ -52,22 +53,48 @@ double packets_a_second(const RunRecord& record) {
     return static_cast<double>(measured[Count::packets_sent]) / part.length();
 }
 
-/// A trial is to say how much, not how long: shorter than the scenario, and without silent clients,
-/// whose judgement takes its time. Whoever says otherwise is heard.
+/// A trial is to say how much, not how long: shorter than the scenario, with everybody there from
+/// the start, and without silent clients, whose judgement takes its time. What the user sets comes
+/// later and holds over this.
 void shorten(RunRequest& request) {
-    const auto unless_said = [&](const char* setting) {
-        const auto standard = read_override(setting);
-        const auto same = [&](const Setting& said) { return said.key == standard.key; };
-        if (std::ranges::none_of(request.overrides, same)) request.overrides.push_back(standard);
-    };
-    unless_said("duration=20s");
-    unless_said("silent=0%");
+    request.overrides.insert(
+        request.overrides.begin(),
+        {read_override("duration=20s"), read_override("starts=0s"), read_override("silent=0%")});
 }
 
-/// A scenario may be scaled down until nobody is left to write to.
-bool makes_sense(const RunRequest& request) {
+bool makes_sense(RunRequest request, double scale) {
+    request.scale *= scale;
     try {
         (void)parse_scenario(request.text, request.overrides, request.scale);
+        return true;
+    } catch (const std::runtime_error&) {
+        return false;
+    }
+}
+
+/// A scenario may be scaled down, step by step, until nobody is left to write to.
+double least_scale(const RunRequest& request, const CapacitySearch::Settings& search) {
+    double least = search.first;
+    while (least > search.least) {
+        const double lower = std::max(least / search.factor, search.least);
+        if (!makes_sense(request, lower)) break;
+        least = lower;
+    }
+    return least;
+}
+
+/// Makes the trials comparable: each is a multiple of the same load.
+CapacityRequest settled(CapacityRequest request, const MachineLimits& limits) {
+    if (const auto note = lower_clients(request.run, limits); !note.empty())
+        fmt::print(stderr, "note: {}\n", note);
+    shorten(request.run);
+    request.search.least = least_scale(request.run, request.search);
+    return request;
+}
+
+bool accepts_connections(const Target& target) {
+    try {
+        for (const ServerAddress& server : target.servers) (void)find_server(server);
         return true;
     } catch (const std::runtime_error&) {
         return false;
@@ -93,6 +120,27 @@ void judge(Trial& trial, const Objectives& objectives, const Scenario& scenario,
 std::string load_of(const Trial& trial) {
     return fmt::format("{} clients at {} packets a second", show_count(trial.clients),
                        show_count(static_cast<std::uint64_t>(std::llround(trial.packets))));
+}
+
+void carry_out_trial(Trial& trial, const CapacityRequest& request, WorkerPool* remote,
+                     const MachineLimits& limits, Interruption& interruption) {
+    auto wanted = request.run;
+    wanted.scale *= trial.scale;
+    try {
+        const PreparedRun run = prepare(std::move(wanted), limits);
+        auto own = remote ? WorkerPool() : WorkerPool::of_processes(run.layout.workers);
+        const auto record = carry_out(run, remote ? *remote : own, interruption);
+        if (record.interrupted) throw Interrupted("interrupted");
+        judge(trial, request.objectives, run.scenario, record);
+    } catch (const LimitError& limit) {
+        trial.reason = limit.what();
+    }
+}
+
+void tell_user(const Trial& trial) {
+    fmt::print(stderr, "scale {:.3g}: {} {}{}{}\n", trial.scale,
+               trial.clients > 0 ? load_of(trial) : "not run", name_of(trial.outcome),
+               trial.reason.empty() ? "" : ": ", trial.reason);
 }
 
 const Trial* last_at(const std::vector<Trial>& trials, double scale, TrialOutcome outcome) {
@@ -139,6 +187,13 @@ std::string CapacityResult::sentence() const {
                 "bottleneck: {}",
                 holds, limit ? limit->reason : "unknown");
         }
+        case Kind::unfinished: {
+            auto text = fmt::format("no verdict: {} after {} trial{}", ended, trials.size(),
+                                    trials.size() == 1 ? "" : "s");
+            if (held) text += "; " + holds;
+            if (broke) text += fmt::format("; broke at {}: {}", load_of(*broke), broke->reason);
+            return text;
+        }
     }
     return {};
 }
@@ -151,41 +206,47 @@ std::string CapacityResult::json() const {
                                             {"clients", trial.clients},
                                             {"packets", trial.packets},
                                             {"reason", trial.reason}});
-    const boost::json::object all{{"verdict", name_of(verdict.kind)}, {"sentence", sentence()},
-                                  {"holds", verdict.holds},           {"breaks", verdict.breaks},
-                                  {"confidence", verdict.confidence}, {"trials", std::move(tried)}};
+    const boost::json::object all{
+        {"verdict", name_of(verdict.kind)}, {"sentence", sentence()},
+        {"interrupted", interrupted},       {"holds", verdict.holds},
+        {"breaks", verdict.breaks},         {"confidence", verdict.confidence},
+        {"trials", std::move(tried)}};
     return boost::json::serialize(all) + "\n";
 }
 
-CapacityResult measure_capacity(const CapacityRequest& request, WorkerPool* remote,
+CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote,
                                 const MachineLimits& limits, Interruption& interruption) {
     CapacityResult result;
+    const auto request = settled(asked, limits);
     CapacitySearch search(request.search);
-    while (const auto scale = search.next()) {
+    while (const auto scale = result.ended.empty() ? search.next() : std::nullopt) {
         if (!result.trials.empty()) std::this_thread::sleep_for(rest);
         Trial trial;
         trial.scale = *scale;
-        auto wanted = request.run;
-        wanted.scale *= *scale;
-        shorten(wanted);
-        if (!makes_sense(wanted) && !result.trials.empty()) break;
         try {
-            const PreparedRun run = prepare(std::move(wanted), limits);
-            auto own = remote ? WorkerPool() : WorkerPool::of_processes(run.layout.workers);
-            const auto record = carry_out(run, remote ? *remote : own, interruption);
-            result.interrupted = record.interrupted;
-            if (record.interrupted) break;
-            judge(trial, request.objectives, run.scenario, record);
-        } catch (const LimitError& limit) {
-            trial.reason = limit.what();
+            carry_out_trial(trial, request, remote, limits, interruption);
+        } catch (const Interrupted&) {
+            result.interrupted = true;
+            result.ended = "interrupted";
+            break;
+        } catch (const std::runtime_error& failure) {
+            // What the trials before it have found is not lost.
+            if (result.trials.empty()) throw;
+            trial.reason = failure.what();
+            result.ended = "a run failed";
         }
-        fmt::print(stderr, "scale {:.3g}: {} {}{}{}\n", *scale,
-                   trial.clients > 0 ? load_of(trial) : "not run", name_of(trial.outcome),
-                   trial.reason.empty() ? "" : ": ", trial.reason);
+        if (!accepts_connections(request.run.target)) {
+            trial.outcome = TrialOutcome::broke;
+            trial.reason = "the server no longer accepts connections";
+            result.ended = "the server was gone";
+        }
+        tell_user(trial);
         search.tell(*scale, trial.outcome);
         result.trials.push_back(std::move(trial));
     }
     result.verdict = search.verdict();
+    if (result.interrupted) result.verdict.kind = CapacitySearch::Verdict::Kind::unfinished;
+    if (result.ended.empty()) result.ended = "--trials allowed no more";
     return result;
 }
 

@@ -30,6 +30,7 @@ struct CapacityResult {
     CapacitySearch::Verdict verdict;
     std::vector<Trial> trials;
     bool interrupted = false;
+    std::string ended;  ///< why there were no more trials, for a verdict that is unfinished
 
     /// "this machine holds 61,000 clients at 3,100 packets a second; the server's CPU broke first".
     std::string sentence() const;
@@ -37,7 +38,7 @@ struct CapacityResult {
 };
 
 /// Runs the scenario at one scale after the other. `remote` is null for workers of our own.
-CapacityResult measure_capacity(const CapacityRequest& request, WorkerPool* remote,
+CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote,
                                 const MachineLimits& limits, Interruption& interruption);
 
 }  // namespace pulsegate::load

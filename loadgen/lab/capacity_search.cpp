@@ -33,6 +33,12 @@ void CapacitySearch::tell(double scale, TrialOutcome outcome) {
 
 std::optional<double> CapacitySearch::next() const {
     if (trials_ >= settings_.most_trials || hopeless()) return {};
+    if (const auto scale = untried()) return scale;
+    return repeat();
+}
+
+/// Nothing: the edge is known as well as `resolution` asks.
+std::optional<double> CapacitySearch::untried() const {
     if (levels_.empty()) return settings_.first;
     const auto high = upper(), low = lower();
     if (high == levels_.end()) {
@@ -44,7 +50,7 @@ std::optional<double> CapacitySearch::next() const {
     } else if (high->first / low->first > 1 + settings_.resolution) {
         return std::sqrt(high->first * low->first);
     }
-    return repeat();
+    return {};
 }
 
 /// Lower loads are refused as well: something else is in the generator's way.
@@ -86,6 +92,7 @@ CapacitySearch::Verdict CapacitySearch::verdict() const {
         verdict.breaks = high->first;
         verdict.confidence *= probability_of_majority(high->second.broke, high->second.held);
     }
+    if (verdict.kind != Kind::refused && untried()) verdict.kind = Kind::unfinished;
     return verdict;
 }
 

@@ -37,11 +37,12 @@ public:
     struct Verdict {
         enum class Kind : std::uint8_t {
             found,
-            refused,    ///< beyond `holds` the generator was the bottleneck
-            unlimited,  ///< it held the most that was allowed
-            nothing,    ///< it broke at the least that was allowed
+            refused,     ///< beyond `holds` the generator was the bottleneck
+            unlimited,   ///< it held the most that was allowed
+            nothing,     ///< it broke at the least that was allowed
+            unfinished,  ///< the edge was not found in the trials there were
         };
-        Kind kind = Kind::nothing;
+        Kind kind = Kind::unfinished;
         double holds = 0;   ///< 0: nothing was held
         double breaks = 0;  ///< 0: nothing broke
         /// That it holds the one and not the other more often than not, by the repeats.
@@ -63,6 +64,7 @@ private:
     /// The lowest scale that was not held, and the highest below it that was.
     Levels::const_iterator upper() const;
     Levels::const_iterator lower() const;
+    std::optional<double> untried() const;
     std::optional<double> repeat() const;
     bool hopeless() const;
 

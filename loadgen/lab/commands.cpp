@@ -100,7 +100,10 @@ int run_once(const RunCommand& command, WorkerPool* remote, Interruption& interr
     std::fflush(stream);
 
     auto own = remote ? WorkerPool() : WorkerPool::of_processes(run.layout.workers);
-    const RunRecord record = carry_out(run, remote ? *remote : own, interruption);
+    RunRecord record = carry_out(run, remote ? *remote : own, interruption);
+    if (!command.request.metrics.empty() && record.server.metrics.empty())
+        record.notes.push_back(
+            fmt::format("no metrics could be read from {}", command.request.metrics));
     fmt::print(stream, "{}", text_report(record));
     if (json.wanted()) json.write(record_text(record));
     if (html.wanted()) html.write(html_report({&record, 1}));
@@ -110,12 +113,13 @@ int run_once(const RunCommand& command, WorkerPool* remote, Interruption& interr
 int search_capacity(const RunCommand& command, WorkerPool* remote, Interruption& interruption) {
     Output json("--json", command.json);
     const auto result = measure_capacity(*command.capacity, remote, survey_limits(), interruption);
-    if (!result.trials.empty()) fmt::print(report_stream(command), "{}\n", result.sentence());
+    fmt::print(report_stream(command), "{}\n", result.sentence());
     if (json.wanted()) json.write(result.json());
     if (result.interrupted) return Interruption::exit_status;
     switch (result.verdict.kind) {
         case CapacitySearch::Verdict::Kind::refused: return refused_status;
-        case CapacitySearch::Verdict::Kind::nothing: return EXIT_FAILURE;
+        case CapacitySearch::Verdict::Kind::nothing:
+        case CapacitySearch::Verdict::Kind::unfinished: return EXIT_FAILURE;
         default: return EXIT_SUCCESS;
     }
 }

@@ -11,6 +11,9 @@ namespace pulsegate::load {
 
 namespace {
 
+/// Share of the planned messages: now and then a sender has just lost its connection.
+constexpr double most_unsent = 0.001;
+
 void set_objective(Objectives& objectives, std::string_view key, std::string_view value) {
     if (key == "p99")
         objectives.p99 = parse_duration(value);
@@ -70,6 +73,7 @@ public:
         latency();
         false_offline();
         losses();
+        unsent();
         std::ranges::stable_sort(missed_, {}, &Miss::second);
         return std::move(missed_);
     }
@@ -119,10 +123,27 @@ private:
     }
 
     void losses() {
-        const auto count = record_.totals[Count::messages_lost];
+        const auto& totals = record_.totals;
+        const auto count = totals[Count::messages_lost] + totals[Count::publishes_refused] +
+                           totals[Count::unacknowledged];
         if (count <= objectives_.losses) return;
+        missed_.push_back({record_.measured().to, "losses",
+                           fmt::format("{} messages lost, {} refused, {} never acknowledged",
+                                       show_count(totals[Count::messages_lost]),
+                                       show_count(totals[Count::publishes_refused]),
+                                       show_count(totals[Count::unacknowledged]))});
+    }
+
+    // Otherwise a server that keeps its clients out would seem to hold what they never sent.
+    void unsent() {
+        const auto count = record_.totals[Count::messages_unsent];
+        const auto planned = record_.totals[Count::messages_planned];
+        if (static_cast<double>(count) <= most_unsent * static_cast<double>(planned)) return;
         missed_.push_back(
-            {record_.measured().to, "losses", fmt::format("{} messages", show_count(count))});
+            {first_second(record_,
+                          [](const Measurements& now) { return now[Count::messages_unsent] > 0; }),
+             "messages that could not be sent",
+             fmt::format("{} of {}", show_count(count), show_count(planned))});
     }
 
     const Objectives& objectives_;

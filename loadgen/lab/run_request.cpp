@@ -31,23 +31,21 @@ bool starts_default_clients(const RunRequest& request) {
     if (!request.text.built_in || request.scale != 1 || layout.workers || layout.elsewhere)
         return false;
     for (const Setting& setting : request.overrides)
-        if (setting.key == "clients") return false;
+        if (setting.key == "clients" && setting.group.empty()) return false;
     return true;
 }
 
-/// Without --clients there are as many as the machine allows.
-void lower_clients(PreparedRun& run, const MachineLimits& limits) {
-    const auto written = run.scenario.clients();
-    const auto fitting = usual_clients(written, limits);
-    if (fitting >= written || !starts_default_clients(run.request)) return;
-    run.request.overrides.push_back(read_override(fmt::format("clients={}", fitting)));
-    run.scenario = parse_scenario(run.request.text, run.request.overrides, run.request.scale);
-    run.layout.notes.push_back(
-        fmt::format("{} clients instead of {}: the file limit is {}; 'ulimit -n {}' raises it",
-                    show_count(fitting), show_count(written), limits.files, written + 1000));
-}
-
 }  // namespace
+
+std::string lower_clients(RunRequest& request, const MachineLimits& limits) {
+    if (!starts_default_clients(request)) return {};
+    const auto written = parse_scenario(request.text, request.overrides, request.scale).clients();
+    const auto fitting = usual_clients(written, limits);
+    if (fitting >= written) return {};
+    request.overrides.push_back(read_override(fmt::format("clients={}", fitting)));
+    return fmt::format("{} clients instead of {}: the file limit is {}; 'ulimit -n {}' raises it",
+                       show_count(fitting), show_count(written), limits.files, written + 1000);
+}
 
 bool find_server(const ServerAddress& server) {
     const auto addresses = resolve(server.host, server.port);
@@ -65,17 +63,16 @@ bool find_server(const ServerAddress& server) {
 }
 
 PreparedRun prepare(RunRequest request, const MachineLimits& limits) {
+    const auto note = lower_clients(request, limits);
     PreparedRun run{std::move(request), {}, {}};
     run.scenario = parse_scenario(run.request.text, run.request.overrides, run.request.scale);
-    lower_clients(run, limits);
     settle_transports(run.scenario, run.request.target);
 
     auto& options = run.request.layout;
     for (const auto& server : run.request.target.servers)
         options.loopback = find_server(server) && options.loopback;
-    auto notes = std::move(run.layout.notes);
     run.layout = lay_out(run.scenario, run.request.target, options, limits);
-    run.layout.notes.insert(run.layout.notes.begin(), notes.begin(), notes.end());
+    if (!note.empty()) run.layout.notes.insert(run.layout.notes.begin(), note);
     return run;
 }
 

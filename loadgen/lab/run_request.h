@@ -23,6 +23,10 @@ struct RunRequest {
     std::string command;  ///< as it was typed
 };
 
+/// Without --clients a built-in scenario starts as many as the machine allows: sets them, if they
+/// are fewer than the scenario's, and returns a note for the user.
+std::string lower_clients(RunRequest& request, const MachineLimits& limits);
+
 /// The same, checked and complete.
 struct PreparedRun {
     RunRequest request;

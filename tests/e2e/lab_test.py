@@ -144,6 +144,37 @@ class Lab(unittest.TestCase):
         self.assertGreater(found["breaks"] * 60, 150)
         self.assertIn("logins", found["sentence"])
 
+    def search(self, gateway):
+        """A search in its second trial."""
+        run = self.start(gateway, "capacity", "--clients", "60", "--messages", "20/s", "--duration",
+                         "3s", "--json", self.path("search.json"))
+        logins = lambda: int(gateway.metric("pulsegate_logins_total"))
+        wait_until(lambda: logins() >= 60 + 30, timeout=40)
+        return run
+
+    @unittest.skipIf(SANITIZED, "a search takes its time")
+    def test_a_search_whose_server_dies_tells_what_it_has_found(self):
+        with Gateway() as gateway:
+            run = self.search(gateway)
+            gateway.kill()
+            status, out, err = self.finish(run)
+        self.assertEqual(status, 1, out + err)
+        found = self.record("search.json")
+        self.assertEqual(found["verdict"], "unfinished")
+        self.assertIn("no verdict: the server was gone after 2 trials", out)
+        self.assertEqual(found["trials"][1]["outcome"], "broke")
+        self.assertIn("no longer accepts connections", found["trials"][1]["reason"])
+
+    @unittest.skipIf(SANITIZED, "a search takes its time")
+    def test_an_interrupted_search_gives_no_verdict(self):
+        with Gateway() as gateway:
+            run = self.search(gateway)
+            run.send_signal(signal.SIGINT)
+            status, out, err = self.finish(run)
+        self.assertEqual(status, INTERRUPTED, out + err)
+        self.assertIn("no verdict: interrupted after 1 trial", out)
+        self.assertTrue(self.record("search.json")["interrupted"])
+
 
 if __name__ == "__main__":
     unittest.main()
