@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,7 +19,11 @@ std::optional<double> take_number(std::string_view& text) {
     if (digits.find_first_of("0123456789") == std::string::npos) return {};
     if (digits.find('.') != digits.rfind('.')) return {};
     text.remove_prefix(digits.size());
-    return std::stod(digits);
+    double number = 0;
+    const auto [end_of_number, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc()) return {};
+    return number;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -92,6 +93,19 @@ TEST_CASE("hostile clients are mixed into any scenario") {
     CHECK(scenario_for({"chat", "--hostile", "herd=10"}).groups.size() == 3);
 }
 
+TEST_CASE("there are as many hostile clients as were asked for, whatever --clients says") {
+    CHECK(scenario_for({"--clients", "100", "--hostile", "half-open=10"}).clients() == 110);
+    CHECK(scenario_for({"chat", "--clients", "10", "--hostile", "herd=3"}).groups[2].clients == 3);
+    CHECK(scenario_for({"--scale", "0.5", "--hostile", "herd=10"}).groups[1].clients == 5);
+    CHECK(scenario_for({"--hostile", "herd=10", "--set", "herd.clients=7"}).groups[1].clients == 7);
+}
+
+TEST_CASE("results that a command does not write are refused") {
+    CHECK(complaint_about({"capacity", "--html", "x"}).starts_with("--html 'x': capacity writes"));
+    CHECK(complaint_about({"compare", "a", "--json", "x"}).starts_with("--json 'x': compare"));
+    CHECK(complaint_about({"--json", "x", "plan", "10", "a"}).starts_with("plan prints text only"));
+}
+
 TEST_CASE("a search for the capacity takes the options of a run") {
     const auto run = run_command({"capacity", "chat", "--clients", "70", "--objective", "p99=20ms",
                                   "--repeats", "5", "--from", "0.5"});
@@ -152,12 +166,36 @@ TEST_CASE("a bad value is an error of one line that names option, value and reme
         {{"--workers", "0"}, "--workers '0': write a number from 1 to 1000"},
         {{"capacity", "--objective", "p98=1s"}, "--objective 'p98=1s': write objectives such as"},
         {{"plan", "many", "a.json"}, "plan 'many': write a whole number"},
+        {{"--metrics", "127.0.0.1:8080/metrics"},
+         "--metrics '127.0.0.1:8080/metrics': write the metrics' address as http://HOST"},
+        {{"--metrics", "https://a/metrics"}, "--metrics 'https://a/metrics': write the metrics'"},
+        {{"--metrics", "http://a:0/metrics"}, "--metrics 'http://a:0/metrics': the port of"},
+        {{"--metrics", "http:///metrics"}, "--metrics 'http:///metrics': write the metrics'"},
+        {{"--scale", "1000"}, "15000 times 1000 is more than 10,000,000"},
+        {{"--hostile", "herd=9000000", "--hostile", "duel=9000000"},
+         "the scenario has more than 10,000,000 clients"},
         {{"nonsense"}, "no scenario 'nonsense'"},
     };
     for (const auto& mistake : mistakes) {
         const auto line = complaint_about(mistake.arguments);
         CHECK_MESSAGE(line.starts_with(mistake.line), line);
     }
+}
+
+TEST_CASE("a number too large for any type is a bad value as well") {
+    const std::string digits(400, '9');
+    CHECK(complaint_about({"--ramp", digits.c_str()}).find("write a rate") != std::string::npos);
+}
+
+TEST_CASE("a scenario of ours starts as many clients as fit, unless their number was said") {
+    MachineLimits limits;
+    limits.files = 1050;
+    auto request = run_command({"--hostile", "herd=10"}).request;
+    CHECK(lower_clients(request, limits).starts_with("1,000 clients instead of 15,010"));
+    CHECK(parse_scenario(request.text, request.overrides, 2).clients() == 2020);
+    CHECK(lower_clients(request, limits).empty());
+    request = run_command({"--clients", "3000"}).request;
+    CHECK(lower_clients(request, limits).empty());
 }
 
 TEST_CASE("scenarios are listed and shown, and what is shown can be run") {

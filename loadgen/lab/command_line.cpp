@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "loadgen/observe/command_text.h"
+#include "loadgen/observe/metrics.h"
 #include "loadgen/scenario/builtin.h"
 #include "loadgen/scenario/values.h"
 #include "loadgen/units.h"
@@ -180,16 +181,30 @@ private:
         if (!show_.empty()) return Printout{find_scenario(show_).text};
         if (worker_.fd >= 0) return worker_;
         if (is_worker_) return remote_worker();
+        refuse_useless_outputs();
         if (compare_->parsed()) return CompareCommand{compare_files_, run_.html};
         if (plan_->parsed()) return paper_;
         return run();
     }
 
+    void refuse_useless_outputs() const {
+        if (capacity_->parsed() && !run_.html.empty())
+            throw std::runtime_error(fmt::format(
+                "--html '{}': capacity writes no page; use --json FILE, or run the scenario with "
+                "--html at the load that was found",
+                run_.html));
+        if (compare_->parsed() && !run_.json.empty())
+            throw std::runtime_error(
+                fmt::format("--json '{}': compare writes no JSON; use --html FILE", run_.json));
+        if (plan_->parsed() && !(run_.json.empty() && run_.html.empty()))
+            throw std::runtime_error("plan prints text only; leave out --json and --html");
+    }
+
     RunCommand run() {
         auto& request = run_.request;
         request.text = find_scenario(scenario_);
-        request.overrides.insert(request.overrides.end(), sets_.begin(), sets_.end());
         add_hostile();
+        request.overrides.insert(request.overrides.end(), sets_.begin(), sets_.end());
         if (request.target.servers.empty())
             request.target.servers.push_back(parse_server("mqtt://127.0.0.1:1883"));
         auto& target = request.target;
@@ -210,13 +225,17 @@ private:
         return run_;
     }
 
-    /// A group of its own for each kind.
+    /// A group of its own for each kind. Their number is an override, because --clients fits the
+    /// groups of the scenario to it, and these are meant as they are.
     void add_hostile() {
         std::string& text = run_.request.text.text;
         if (hostile_.empty()) return;
         if (read_settings(text, "").groups.empty()) text += "\n[group clients]\n";
-        for (const auto& [kind, count] : hostile_)
-            text += fmt::format("\n[group {}]\nclients = {}\nhostile = {}\n", kind, count, kind);
+        for (const auto& [kind, count] : hostile_) {
+            text += fmt::format("\n[group {}]\nhostile = {}\n", kind, kind);
+            run_.request.overrides.push_back({fmt::format("--hostile '{}={}'", kind, count), 0,
+                                              kind, "clients", std::to_string(count)});
+        }
     }
 
     WorkerCommand remote_worker() {
@@ -335,8 +354,12 @@ private:
             "--presence", "WHERE", [&](auto text) { parse_presence(target, text); }, "topic",
             "where watchers look: topic, or events=FILE", group);
         add(
-            "--metrics", "URL", [this](auto text) { run_.request.metrics = text; }, "",
-            "of the server, such as http://127.0.0.1:8080/metrics", group);
+            "--metrics", "URL",
+            [this](auto text) {
+                run_.request.metrics = text;
+                check_metrics_url(run_.request.metrics);
+            },
+            "", "of the server, such as http://127.0.0.1:8080/metrics", group);
         add(
             "--server-pid", "N",
             [this](auto text) { run_.request.server_pid = parse_count_between(text, 1, 1u << 30); },

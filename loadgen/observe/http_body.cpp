@@ -28,7 +28,8 @@ struct HttpTarget {
 
 HttpTarget target_of(std::string_view url) {
     constexpr std::string_view scheme = "http://";
-    if (!url.starts_with(scheme)) fail("write the metrics' address as http://HOST:PORT/metrics");
+    const char* remedy = "write the metrics' address as http://HOST:PORT/metrics";
+    if (!url.starts_with(scheme)) fail(remedy);
     url.remove_prefix(scheme.size());
     const auto slash = std::min(url.find('/'), url.size());
     HttpTarget target;
@@ -42,11 +43,12 @@ HttpTarget target_of(std::string_view url) {
         const auto digits = host.substr(colon + 1);
         const auto [end, error] =
             std::from_chars(digits.data(), digits.data() + digits.size(), target.port);
-        if (error != std::errc() || end != digits.data() + digits.size())
+        if (error != std::errc() || end != digits.data() + digits.size() || target.port == 0)
             fail("the port of the metrics' address is no number from 1 to 65535");
         host = host.substr(0, colon);
     }
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    if (host.empty()) fail(remedy);
     target.host = host;
     return target;
 }
@@ -103,6 +105,14 @@ private:
 };
 
 }  // namespace
+
+void check_metrics_url(const std::string& url) {
+    try {
+        (void)target_of(url);
+    } catch (const std::runtime_error& remedy) {
+        throw std::invalid_argument(remedy.what());
+    }
+}
 
 // HTTP/1.0, so that the answer ends with the connection and comes in one piece.
 std::string http_body(const std::string& url, Duration within) {

@@ -27,4 +27,7 @@ bool take_metrics(std::string_view text, Measurements& into);
 /// it takes longer than `within` or is larger than 8 MiB.
 std::string http_body(const std::string& url, Duration within);
 
+/// Throws `std::invalid_argument` with the remedy for what can't be the address of metrics.
+void check_metrics_url(const std::string& url);
+
 }  // namespace pulsegate::load

@@ -17,8 +17,14 @@ std::string blame(const GroupDraft& draft, const char* key) {
                                       : fmt::format("group '{}': '{}'", draft.group.name, key);
 }
 
+constexpr double most_clients = 10'000'000;
+
 std::uint32_t times(std::uint64_t count, double scale) {
-    return static_cast<std::uint32_t>(std::llround(static_cast<double>(count) * scale));
+    const double product = static_cast<double>(count) * scale;
+    if (product > most_clients)
+        throw std::runtime_error(fmt::format(
+            "{} times {:.4g} is more than 10,000,000; lower 'clients' or --scale", count, scale));
+    return static_cast<std::uint32_t>(std::llround(product));
 }
 
 bool writes(const GroupDraft& draft) {
@@ -272,6 +278,9 @@ private:
             check_watching(draft);
             check_naps(draft);
         }
+        if (clients_of([](const GroupDraft&) { return true; }) > most_clients)
+            throw std::runtime_error(
+                "the scenario has more than 10,000,000 clients; lower 'clients' or --hostile");
         if (total_ == 0 || finished().clients() == 0)
             throw std::runtime_error("the scenario has no clients; raise 'clients'");
     }
