@@ -199,6 +199,28 @@ TEST_CASE("who shows the wrong token is told so and sent away, and the others ar
     CHECK(welcome == R"({"type":"time"})");
 }
 
+TEST_CASE("strangers who keep silent don't keep a worker out") {
+    Interruption interruption;
+    RemoteDoor door({"127.0.0.1", 0, "0123456789abcdef", 1});
+    const auto address = resolve("127.0.0.1", door.port()).at(0);
+    std::string welcome;
+    std::thread workers([&] {
+        std::vector<Descriptor> silent;
+        for (int count = 0; count < 100; ++count) {
+            silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+            if (::connect(silent.back().get(), address.get(), address.size()) != 0) return;
+        }
+        welcome = knock(door.port(), "0123456789abcdef");
+    });
+    const Time begun = Clock::now();
+    {
+        const auto arrival = door.next(interruption);
+        CHECK(Clock::now() - begun < 8s);  // their patience is 10 s
+    }
+    workers.join();
+    CHECK(welcome == R"({"type":"time"})");
+}
+
 TEST_CASE("of several exchanges the fastest says best how far another clock is off") {
     ClockOffset clock;
     const Time ours{100s};

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -28,6 +29,7 @@ namespace {
 constexpr Duration patience_of_all = 600s;
 constexpr Duration patience_of_stranger = 10s;
 constexpr std::size_t most_strangers = 64;
+constexpr std::size_t most_at_once = 16;
 constexpr std::uint32_t largest_of_stranger = 256;
 constexpr int exchanges_of_clocks = 20;
 
@@ -62,7 +64,8 @@ RemoteDoor::RemoteDoor(const RemoteWorkers& remote) : token_(remote.token) {
 RemoteDoor::Arrival RemoteDoor::next(Interruption& interruption) {
     const Time enough = Clock::now() + patience_of_all;
     while (Clock::now() < enough) {
-        std::vector<pollfd> polled{{interruption.fd(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        std::vector<pollfd> polled{{interruption.fd(), POLLIN, 0}};
+        if (has_room()) polled.push_back({listener_.get(), POLLIN, 0});
         for (const Stranger& stranger : strangers_)
             polled.push_back({stranger.link.fd(), POLLIN, 0});
         ::poll(polled.data(), polled.size(), 100);
@@ -85,8 +88,19 @@ RemoteDoor::Arrival RemoteDoor::next(Interruption& interruption) {
         fmt::format("--coordinator-listen: no worker came within {}", show(patience_of_all)));
 }
 
+bool RemoteDoor::has_room() const {
+    return strangers_.size() < most_strangers || !std::ranges::all_of(strangers_, &Stranger::known);
+}
+
+/// Who has been silent for longest goes first.
+void RemoteDoor::make_room() {
+    if (strangers_.size() < most_strangers) return;
+    strangers_.erase(std::ranges::find(strangers_, false, &Stranger::known));
+}
+
+// Few at once, so that each of them is heard before the next ones can push it out.
 void RemoteDoor::let_in_strangers() {
-    while (strangers_.size() < most_strangers) {
+    for (std::size_t count = 0; count < most_at_once && has_room(); ++count) {
         sockaddr_storage address{};
         socklen_t size = sizeof(address);
         Descriptor socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size,
@@ -96,6 +110,7 @@ void RemoteDoor::let_in_strangers() {
         ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         const SocketAddress from(reinterpret_cast<const sockaddr*>(&address), size);
+        make_room();
         strangers_.push_back(
             {ControlLink(std::move(socket), largest_of_stranger), from.text(), Clock::now()});
     }

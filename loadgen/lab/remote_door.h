@@ -42,6 +42,8 @@ private:
         ClockOffset clock{};
     };
 
+    bool has_room() const;
+    void make_room();
     void let_in_strangers();
     bool hear(Stranger& stranger);
     bool hear_frame(Stranger& stranger, const Frame& frame);
