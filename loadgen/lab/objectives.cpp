@@ -55,13 +55,6 @@ double busiest_server(const RunRecord& record) {
     return most;
 }
 
-std::uint32_t honest_clients(const Scenario& scenario) {
-    std::uint32_t clients = 0;
-    for (const Group& group : scenario.groups)
-        if (group.hostile == Hostile::none) clients += group.clients;
-    return clients;
-}
-
 class Misses {
 public:
     Misses(const Objectives& objectives, const Scenario& scenario, const RunRecord& record)
@@ -81,7 +74,7 @@ public:
 private:
     void arrivals() {
         const auto entered = record_.totals[Count::entered];
-        const auto clients = honest_clients(scenario_);
+        const auto clients = scenario_.due_by(from_seconds(record_.measured().to));
         if (entered >= clients) return;
         missed_.push_back(
             {0, "logins",
