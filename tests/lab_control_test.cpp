@@ -18,7 +18,6 @@
 #include "loadgen/lab/control_link.h"
 #include "loadgen/lab/frames.h"
 #include "loadgen/lab/interruption.h"
-#include "loadgen/lab/level_holder.h"
 #include "loadgen/lab/remote_door.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/work_order.h"
@@ -418,26 +417,4 @@ TEST_CASE("messages that can't be understood end the run instead of the program"
     REQUIRE(play.conductor.phase() == Phase::totalling);
     play.conductor.heard_flows(0, std::string("\0\0\0\7", 4));
     CHECK(play.conductor.failure() == "worker 0 sent totals for a worker that does not exist");
-}
-
-TEST_CASE("levels of a second are told once, when it is over, and counts at once") {
-    LevelHolder holder;
-    std::map<std::uint32_t, Measurements> seconds;
-    seconds[7].add(Count::messages_sent, 3);
-    seconds[7].set(Gauge::clients_open, 10);
-    holder.hold(seconds, 7);
-    CHECK(seconds[7][Count::messages_sent] == 3);
-    CHECK(seconds[7][Gauge::clients_open] < 0);
-
-    seconds.clear();
-    seconds[7].set(Gauge::clients_open, 20);
-    seconds[8].set(Gauge::clients_open, 30);
-    holder.hold(seconds, 8);
-    CHECK(seconds[7][Gauge::clients_open] == 20);
-    CHECK(seconds[8][Gauge::clients_open] < 0);
-
-    seconds.clear();
-    holder.hold(seconds, 9);
-    CHECK(seconds.size() == 1);
-    CHECK(seconds[8][Gauge::clients_open] == 30);
 }

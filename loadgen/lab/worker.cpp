@@ -21,7 +21,6 @@
 
 #include "loadgen/lab/control_link.h"
 #include "loadgen/lab/layout.h"
-#include "loadgen/lab/level_holder.h"
 #include "loadgen/lab/work_order.h"
 #include "loadgen/net/address.h"
 #include "loadgen/net/loop.h"
@@ -157,7 +156,6 @@ private:
         started_ = at;
         second_ = 0;
         load_.emplace(Clock::now());
-        levels_ = {};
         swarm_->start(at);
         enter(Stage::ramping);
     }
@@ -231,7 +229,6 @@ private:
         }
         second_ = std::max(second_, current);
         last_sample_ = now;
-        levels_.hold(seconds, current);
         json::array rows;
         for (const auto& [second, measurements] : seconds)
             rows.push_back(
@@ -251,7 +248,6 @@ private:
     std::unique_ptr<Swarm> swarm_;
     std::optional<OwnLoad> load_;
     std::optional<MachineLoad> machine_;
-    LevelHolder levels_;
     Stage stage_ = Stage::idle;
     bool told_ = false;  ///< what the coordinator waits for in this stage
     bool left_ = false;  ///< by the coordinator
