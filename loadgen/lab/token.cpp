@@ -1,6 +1,7 @@
 #include "loadgen/lab/token.h"
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 
 #include <fstream>
 #include <stdexcept>
@@ -24,12 +25,8 @@ std::string read_token(const std::string& file) {
 }
 
 bool same_token(std::string_view shown, std::string_view right) {
-    unsigned difference = shown.size() == right.size() ? 0 : 1;
-    for (std::size_t at = 0; at < right.size(); ++at) {
-        const char other = at < shown.size() ? shown[at] : '\0';
-        difference |= static_cast<unsigned char>(other ^ right[at]);
-    }
-    return difference == 0;
+    return shown.size() == right.size() &&
+           CRYPTO_memcmp(shown.data(), right.data(), right.size()) == 0;
 }
 
 }  // namespace pulsegate::load
