@@ -236,7 +236,7 @@ TEST_CASE("a plan reaches a worker as it was made") {
     order.overrides = {"clients=20", "a.keepalive=7s"};
     order.scale = 2;
     order.target.servers = {parse_server("mqtt://127.0.0.1:1"), parse_server("ws://[::1]:2/x")};
-    order.target.user = "u{n}";
+    order.target.identity.user = "u{n}";
     order.target.insecure = true;
     order.worker = 1;
     order.workers = 3;
@@ -247,7 +247,7 @@ TEST_CASE("a plan reaches a worker as it was made") {
     CHECK(assignment.scenario.clients() == 40);
     CHECK(assignment.scenario.groups[0].keepalive == 7s);
     CHECK(assignment.target.servers[1].path == "/x");
-    CHECK(assignment.target.user == "u{n}");
+    CHECK(assignment.target.identity.user == "u{n}");
     CHECK(assignment.target.insecure);
     CHECK(assignment.worker == 1);
     CHECK(assignment.run == order.run);

@@ -271,24 +271,24 @@ private:
             "the servers: mqtt://, mqtts://, ws:// or wss://; clients are\nspread over them",
             group);
         add(
-            "--user", "PATTERN", [&](auto text) { target.user = text; }, "",
+            "--user", "PATTERN", [&](auto text) { target.identity.user = text; }, "",
             "user names; {n} is the client's number", group);
         add(
-            "--password", "PATTERN", [&](auto text) { target.password = text; }, "",
+            "--password", "PATTERN", [&](auto text) { target.identity.password = text; }, "",
             "passwords, likewise", group);
         add(
-            "--users", "FILE", [&](auto text) { target.users_file = text; }, "",
+            "--users", "FILE", [&](auto text) { target.identity.users_file = text; }, "",
             "users and passwords from lines NAME:PASSWORD", group);
         add(
-            "--jwt-secret-file", "FILE", [&](auto text) { target.jwt_secret_file = text; }, "",
-            "passwords are tokens signed with HS256", group);
+            "--jwt-secret-file", "FILE", [&](auto text) { target.identity.jwt_secret_file = text; },
+            "", "passwords are tokens signed with HS256", group);
         add(
-            "--jwt-key-file", "FILE", [&](auto text) { target.jwt_key_file = text; }, "",
+            "--jwt-key-file", "FILE", [&](auto text) { target.identity.jwt_key_file = text; }, "",
             "passwords are tokens signed with this private key (PEM)", group);
         add(
             "--jwt-life", "TIME",
             [&](auto text) {
-                target.jwt_life =
+                target.identity.jwt_life =
                     std::chrono::duration_cast<std::chrono::seconds>(parse_time_above_zero(text));
             },
             "1h", "how long tokens are valid", group);

@@ -19,12 +19,12 @@ json::object target_json(const Target& target) {
     json::array servers;
     for (const auto& server : target.servers) servers.emplace_back(url_of(server));
     return {{"servers", std::move(servers)},
-            {"users_file", target.users_file},
-            {"user", target.user},
-            {"password", target.password},
-            {"jwt_secret_file", target.jwt_secret_file},
-            {"jwt_key_file", target.jwt_key_file},
-            {"jwt_life", target.jwt_life.count()},
+            {"users_file", target.identity.users_file},
+            {"user", target.identity.user},
+            {"password", target.identity.password},
+            {"jwt_secret_file", target.identity.jwt_secret_file},
+            {"jwt_key_file", target.identity.jwt_key_file},
+            {"jwt_life", target.identity.jwt_life.count()},
             {"ca_file", target.ca_file},
             {"insecure", target.insecure},
             {"presence_topic", target.presence_topic},
@@ -37,12 +37,12 @@ Target target_from(const json::object& from) {
     for (const auto& url : from.at("servers").as_array())
         target.servers.push_back(parse_server(url.as_string()));
     if (target.servers.empty()) throw std::runtime_error("a plan without a server");
-    target.users_file = text("users_file");
-    target.user = text("user");
-    target.password = text("password");
-    target.jwt_secret_file = text("jwt_secret_file");
-    target.jwt_key_file = text("jwt_key_file");
-    target.jwt_life = std::chrono::seconds(from.at("jwt_life").to_number<std::int64_t>());
+    target.identity.users_file = text("users_file");
+    target.identity.user = text("user");
+    target.identity.password = text("password");
+    target.identity.jwt_secret_file = text("jwt_secret_file");
+    target.identity.jwt_key_file = text("jwt_key_file");
+    target.identity.jwt_life = std::chrono::seconds(from.at("jwt_life").to_number<std::int64_t>());
     target.ca_file = text("ca_file");
     target.insecure = from.at("insecure").as_bool();
     target.presence_topic = from.at("presence_topic").as_bool();

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "loadgen/scenario/identity_settings.h"
 #include "loadgen/scenario/scenario.h"
 
 namespace pulsegate::load {
@@ -27,13 +27,7 @@ std::string url_of(const ServerAddress& server);
 struct Target {
     std::vector<ServerAddress> servers;  ///< clients are spread over those of their transport
 
-    // Users: a file of NAME:PASSWORD lines, or patterns in which {n} is the client's number.
-    std::string users_file;
-    std::string user;
-    std::string password;
-    std::string jwt_secret_file;  ///< the password is a JWT signed with HS256
-    std::string jwt_key_file;     ///< or with RS256, PEM
-    std::chrono::seconds jwt_life{3600};
+    IdentitySettings identity;
 
     std::string ca_file;  ///< empty: the system's
     bool insecure = false;

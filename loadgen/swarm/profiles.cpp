@@ -12,15 +12,8 @@ namespace {
 constexpr int slow_reader_buffer = 4096;
 
 IdentitySettings identity_settings(const Assignment& assignment) {
-    const Target& target = assignment.target;
-    IdentitySettings settings;
+    IdentitySettings settings = assignment.target.identity;
     settings.client_id = fmt::format("loadgen-{:x}-{{n}}", assignment.run);
-    settings.users_file = target.users_file;
-    settings.user = target.user;
-    settings.password = target.password;
-    settings.jwt_secret_file = target.jwt_secret_file;
-    settings.jwt_key_file = target.jwt_key_file;
-    settings.jwt_life = target.jwt_life;
     return settings;
 }
 
