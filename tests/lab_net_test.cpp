@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +12,7 @@ namespace pulsegate {
 
 using load::Clock;
 using load::EndedBy;
+using load::Loop;
 using load::Stream;
 using load::Time;
 
@@ -212,6 +215,29 @@ TEST_CASE("a socket that is left half open is closed when the server closes it")
     other.finish();
     CHECK(scene.run.until([&] { return scene.host.half_open.size() == 0; }));
     CHECK(scene.log.ended == 0);
+}
+
+TEST_CASE("of too many sockets that are left half open, the oldest is closed") {
+    struct Idle : Loop::Handler {
+        void ready(std::uint32_t) override {}
+    };
+    Loop loop;
+    load::HalfOpenSockets half_open(loop, 2);
+    std::array<Idle, 3> idle;
+    std::vector<load::Descriptor> others;
+    for (Idle& each : idle) {
+        int ends[2];
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+        load::Descriptor one(ends[0]);
+        others.emplace_back(ends[1]);
+        REQUIRE(loop.watch(one.get(), each));
+        half_open.take(std::move(one), each);
+    }
+    CHECK(half_open.size() == 2);
+    CHECK(half_open.given_up() == 1);
+    char byte = 0;
+    CHECK(::recv(others[0].get(), &byte, 1, 0) == 0);
+    CHECK(::recv(others[1].get(), &byte, 1, 0) == -1);
 }
 
 TEST_CASE("a stream that finishes sends everything first, and then waits for the server") {

@@ -9,6 +9,10 @@ HalfOpenSockets::~HalfOpenSockets() {
 }
 
 void HalfOpenSockets::take(Descriptor socket, Loop::Handler& from) {
+    if (!sockets_.empty() && sockets_.size() >= most_) {
+        drop(sockets_.front());
+        ++given_up_;
+    }
     Socket& taken = sockets_.emplace_back(*this, std::move(socket));
     taken.self = std::prev(sockets_.end());
     loop_.hand_over(taken.descriptor.get(), from, taken);
@@ -16,8 +20,12 @@ void HalfOpenSockets::take(Descriptor socket, Loop::Handler& from) {
 
 void HalfOpenSockets::Socket::ready(std::uint32_t events) {
     if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
-    all_.loop_.forget(*this);
-    all_.sockets_.erase(self);
+    all_.drop(*this);
+}
+
+void HalfOpenSockets::drop(Socket& socket) {
+    loop_.forget(socket);
+    sockets_.erase(socket.self);
 }
 
 }  // namespace pulsegate::load

@@ -10,10 +10,14 @@
 namespace pulsegate::load {
 
 /// Sockets that nobody reads or writes any more: of clients that are in a dead zone, or have
-/// changed their network. Each is closed when the server has closed it.
+/// changed their network. Each is closed when the server has closed it, or when there are `most`
+/// younger ones: those of a server that never notices would take all descriptors.
 class HalfOpenSockets {
 public:
-    explicit HalfOpenSockets(Loop& loop) : loop_(loop) {}
+    static constexpr std::size_t most = 10'000;
+
+    explicit HalfOpenSockets(Loop& loop, std::size_t at_most = most)
+        : loop_(loop), most_(at_most) {}
     HalfOpenSockets(const HalfOpenSockets&) = delete;
     HalfOpenSockets& operator=(const HalfOpenSockets&) = delete;
     ~HalfOpenSockets();
@@ -22,6 +26,8 @@ public:
     void take(Descriptor socket, Loop::Handler& from);
 
     std::size_t size() const { return sockets_.size(); }
+    /// Closed before the server had noticed.
+    std::uint64_t given_up() const { return given_up_; }
 
 private:
     class Socket final : public Loop::Handler {
@@ -36,8 +42,12 @@ private:
         HalfOpenSockets& all_;
     };
 
+    void drop(Socket& socket);
+
     Loop& loop_;
-    std::list<Socket> sockets_;
+    const std::size_t most_;
+    std::uint64_t given_up_ = 0;
+    std::list<Socket> sockets_;  ///< the oldest first
 };
 
 }  // namespace pulsegate::load

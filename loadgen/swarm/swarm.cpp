@@ -167,6 +167,11 @@ void Swarm::Parts::judge(Time now) {
     deliveries.judge(now);
     silences.judge(now);
     watchers.judge(now);
+    if (const auto many = state.host.half_open.given_up(); many > 0)
+        state.notes.push_back(
+            fmt::format("{} half-open connections were closed before the server had noticed: they "
+                        "were too many",
+                        show_count(many)));
     for (const SwarmClient& client : state.clients)
         if (client.online()) pings.give_up(client, now);
 }
