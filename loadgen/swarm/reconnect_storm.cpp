@@ -13,16 +13,17 @@ constexpr Duration turn_length = 1ms;
 
 }  // namespace
 
-ReconnectStorm::ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers)
-    : state_(state), logins_(logins), watchers_(watchers) {
+ReconnectStorm::ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers,
+                               std::uint16_t group)
+    : state_(state), logins_(logins), watchers_(watchers), group_(group) {
     for (SwarmClient& client : state.clients)
-        if (state.group(client).storm) clients_.push_back(&client);
+        if (client.group == group) clients_.push_back(&client);
 }
 
 void ReconnectStorm::go(Time at) {
     if (clients_.empty()) return;
     stage_ = Stage::planned;
-    at_ = at + state_.group(*clients_.front()).storm_after;
+    at_ = at + state_.scenario().groups[group_].storm_after;
 }
 
 Time ReconnectStorm::next() const {
@@ -97,6 +98,38 @@ void ReconnectStorm::end(Time now) {
     if (stage_ == Stage::over) return;
     stage_ = Stage::over;
     state_.mark(now, "storm is over");
+}
+
+// -- all of them --
+
+ReconnectStorms::ReconnectStorms(SwarmState& state, Logins& logins, Watchers& watchers) {
+    const auto& groups = state.scenario().groups;
+    for (std::size_t at = 0; at < groups.size(); ++at)
+        if (groups[at].storm)
+            storms_.emplace_back(state, logins, watchers, static_cast<std::uint16_t>(at));
+}
+
+void ReconnectStorms::go(Time at) {
+    for (ReconnectStorm& storm : storms_) storm.go(at);
+}
+
+void ReconnectStorms::turn(Time now) {
+    for (ReconnectStorm& storm : storms_) storm.turn(now);
+}
+
+Time ReconnectStorms::next() const {
+    Time next = Time::max();
+    for (const ReconnectStorm& storm : storms_) next = std::min(next, storm.next());
+    return next;
+}
+
+void ReconnectStorms::came_back(SwarmClient& client, Time now) {
+    const auto its = std::ranges::find(storms_, client.group, &ReconnectStorm::group);
+    if (its != storms_.end()) its->came_back(client, now);
+}
+
+bool ReconnectStorms::settled() const {
+    return std::ranges::all_of(storms_, &ReconnectStorm::settled);
 }
 
 }  // namespace pulsegate::load

@@ -16,12 +16,14 @@ namespace pulsegate::load {
 /// thousands of connections must not delay the reads that are measured.
 class ReconnectStorm {
 public:
-    ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers);
+    /// Of the group with this number.
+    ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers, std::uint16_t group);
 
     void go(Time at);
     void turn(Time now);
     Time next() const;
 
+    std::uint16_t group() const { return group_; }
     void came_back(SwarmClient& client, Time now);
     bool settled() const { return stage_ == Stage::none || stage_ == Stage::over; }
 
@@ -38,11 +40,28 @@ private:
     SwarmState& state_;
     Logins& logins_;
     Watchers& watchers_;
+    const std::uint16_t group_;
     Stage stage_ = Stage::none;
     Time at_ = Time::max();
     std::vector<SwarmClient*> clients_;
     std::size_t next_ = 0;
     std::uint32_t away_ = 0;
+};
+
+/// Each group that has one has its own, at its own time.
+class ReconnectStorms {
+public:
+    ReconnectStorms(SwarmState& state, Logins& logins, Watchers& watchers);
+
+    void go(Time at);
+    void turn(Time now);
+    Time next() const;
+
+    void came_back(SwarmClient& client, Time now);
+    bool settled() const;
+
+private:
+    std::vector<ReconnectStorm> storms_;
 };
 
 }  // namespace pulsegate::load

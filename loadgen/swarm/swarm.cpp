@@ -65,7 +65,7 @@ public:
     Deliveries deliveries{state};
     Departures departures{state, logins, chat, watchers};
     Silences silences{state, pings, watchers};
-    ReconnectStorm storm{state, logins, watchers};
+    ReconnectStorms storms{state, logins, watchers};
     Hostiles hostiles{state};
     EventsFile events{state, watchers};
     LoadGauges gauges{state};
@@ -128,7 +128,7 @@ void Swarm::Parts::go(Time at) {
     chat.go(at);
     departures.go(at);
     silences.go(at);
-    storm.go(at);
+    storms.go(at);
     for (SwarmClient& client : state.clients)
         if (client.online()) plan_next(client);
     state.loop.wake_at(at);
@@ -199,7 +199,7 @@ Time Swarm::Parts::turn(Time now, Duration late) {
     logins.turn(now);
     events.turn(now);
     if (now >= state.measured_since) {
-        storm.turn(now);
+        storms.turn(now);
         departures.turn(now);
         chat.turn(now);
     }
@@ -209,7 +209,7 @@ Time Swarm::Parts::turn(Time now, Duration late) {
 Time Swarm::Parts::next_turn(Time now) const {
     Time next = std::min({now + heartbeat, state.agenda.next(), logins.next()});
     if (state.measured_since != Time::max())
-        next = std::min({next, storm.next(), departures.next(), chat.next()});
+        next = std::min({next, storms.next(), departures.next(), chat.next()});
     return std::max(next, now);
 }
 
@@ -275,7 +275,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
         departures.plan(client, now);
         silences.plan(client, now);
     }
-    storm.came_back(client, now);
+    storms.came_back(client, now);
     plan_next(client);
 }
 
@@ -353,7 +353,7 @@ void Swarm::judge(Time now) { parts_->judge(now); }
 void Swarm::close_all() { parts_->close_all(); }
 
 bool Swarm::settled() const {
-    return parts_->silences.settled(Clock::now()) && parts_->storm.settled();
+    return parts_->silences.settled(Clock::now()) && parts_->storms.settled();
 }
 
 std::vector<Swarm::Frame> Swarm::flows() {
