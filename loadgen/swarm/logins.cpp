@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "loadgen/backoff.h"
 
@@ -13,6 +14,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration login_timeout = 10s;
+
+/// So that a client that watches many fits into the packets that servers take.
+constexpr std::size_t filters_per_packet = 500;
 
 bool says_busy(Reason reason) {
     switch (reason) {
@@ -104,27 +108,42 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
     for (const std::uint32_t room : state_.roster.rooms_of(client.number()))
         topics.push_back(state_.room_topic(room));
     std::ranges::move(watchers_.filters_of(client), std::back_inserter(topics));
-    std::vector<SubscribeFilter> filters;
-    filters.reserve(topics.size());
-    for (const std::string& topic : topics) filters.push_back({topic, {.qos = QoS::exactly_once}});
-    client.mqtt.subscribe(filters);
+    client.lacks_filters = false;
+    client.awaits_own_topic = true;
+    subscribe(client, topics);
     return false;
+}
+
+// The client's own topic is in the first packet, whose SUBACK comes first.
+void Logins::subscribe(SwarmClient& client, std::span<const std::string> topics) {
+    std::vector<SubscribeFilter> filters;
+    while (!topics.empty()) {
+        filters.clear();
+        const auto part = topics.first(std::min(topics.size(), filters_per_packet));
+        for (const std::string& topic : part)
+            filters.push_back({topic, {.qos = QoS::exactly_once}});
+        client.mqtt.subscribe(filters);
+        topics = topics.subspan(part.size());
+    }
 }
 
 bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Time now) {
     const auto refused = std::ranges::find_if(reasons, is_error);
-    if (refused != reasons.end() && refused == reasons.begin()) {
+    const bool own_topic = std::exchange(client.awaits_own_topic, false);
+    if (own_topic && refused != reasons.end() && refused == reasons.begin()) {
         const Reason reason = *refused;
         client.mqtt.close();
         client.attendance.goes(Attendance::Cause::planned);
         failed(client, reason, "subscription refused", now);
         return false;
     }
-    if (refused != reasons.end())
+    if (refused != reasons.end()) {
+        client.lacks_filters = true;
         state_.give_example(
             fmt::format("a subscription of {} was refused: {}", who(client), name(*refused)));
-    if (!reasons.empty()) client.granted = static_cast<QoS>(reasons.front());
-    return came_in(client, now);
+    }
+    if (own_topic && !reasons.empty()) client.granted = static_cast<QoS>(reasons.front());
+    return client.mqtt.stage() == Stage::online && came_in(client, now);
 }
 
 bool Logins::came_in(SwarmClient& client, Time now) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,7 @@ private:
         bool waits() const { return taken < clients.size(); }
     };
 
+    void subscribe(SwarmClient& client, std::span<const std::string> topics);
     bool came_in(SwarmClient& client, Time now);
     void leave_ramp(SwarmClient& client);
 

@@ -61,6 +61,8 @@ struct SwarmClient : AgendaEntry {
     bool falls_silent = false;
     bool talks = false;
     bool alive_for_watchers = false;  ///< the last fact told of it
+    bool awaits_own_topic = false;    ///< the SUBACK of its first SUBSCRIBE
+    bool lacks_filters = false;       ///< the server refused one of its subscriptions
 
     Time ping_at = Time::max();
     Time leave_at = Time::max();  ///< for a nap
