@@ -45,8 +45,7 @@ std::string from_base64url(std::string text) {
     EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                     reinterpret_cast<const unsigned char*>(text.data()),
                     static_cast<int>(text.size()));
-    bytes.resize(bytes.size() - padding);
-    return bytes;
+    return bytes.substr(0, bytes.size() - padding);
 }
 
 /// The three parts of a token; the signature is decoded, the others are read as JSON.
@@ -232,6 +231,18 @@ TEST_CASE("a client's token is for its user, and signed anew for each login") {
     const auto now = std::chrono::duration_cast<std::chrono::seconds>(
         std::chrono::system_clock::now().time_since_epoch());
     CHECK(std::abs(one.claims.at("iat").as_int64() - now.count()) <= 2);
+}
+
+TEST_CASE("it is known when a client's last token ends") {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("secret", "0123456789abcdef");
+    Identities identities({.user = "user{n}", .jwt_secret_file = file});
+    using Clock = std::chrono::steady_clock;
+    CHECK(identities.token_ends(7) == Clock::time_point::max());
+    (void)identities.of(7);
+    const auto left = identities.token_ends(7) - Clock::now();
+    CHECK(left > std::chrono::seconds(3590));
+    CHECK(left <= std::chrono::seconds(3600));
 }
 
 TEST_CASE("tokens that take long to sign are remembered for half of their life") {

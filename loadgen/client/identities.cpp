@@ -114,18 +114,25 @@ std::optional<std::string> Identities::password(std::uint32_t number, std::strin
 }
 
 std::string Identities::token(std::uint32_t number, std::string_view user) {
-    if (!signer_->slow()) return sign(user);
-    const auto now = std::chrono::steady_clock::now();
-    Token& token = remembered_[number];
-    if (token.good_until <= now) token = {sign(user), now + settings_.jwt_life / 2};
-    return token.text;
+    Token& last = given_[number];
+    if (!last.text.empty() && last.good_until > std::chrono::steady_clock::now()) return last.text;
+    last = sign(user);
+    return signer_->slow() ? last.text : std::exchange(last.text, {});
 }
 
-std::string Identities::sign(std::string_view user) {
-    using std::chrono::seconds;
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return signer_->sign(user, token_ids_ + std::to_string(++tokens_),
-                         std::chrono::duration_cast<seconds>(now).count(), settings_.jwt_life);
+Identities::Token Identities::sign(std::string_view user) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto today = std::chrono::system_clock::now().time_since_epoch();
+    const auto issued = std::chrono::floor<std::chrono::seconds>(today);
+    return {signer_->sign(user, token_ids_ + std::to_string(++tokens_), issued.count(),
+                          settings_.jwt_life),
+            now + settings_.jwt_life / 2, now + settings_.jwt_life - (today - issued)};
+}
+
+std::chrono::steady_clock::time_point Identities::token_ends(std::uint32_t number) const {
+    const auto found = given_.find(number);
+    return found == given_.end() ? std::chrono::steady_clock::time_point::max()
+                                 : found->second.ends;
 }
 
 }  // namespace pulsegate::load

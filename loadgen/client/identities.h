@@ -21,7 +21,7 @@ struct Identity {
 };
 
 /// Makes identities when clients log in. Only tokens that take long to sign (RS256, ES256) are
-/// remembered, as phones do, for half of their life.
+/// used again, as phones do, for half of their life.
 class Identities {
 public:
     /// Throws `std::runtime_error` that names the file and its line, or the settings that exclude
@@ -32,18 +32,21 @@ public:
     std::string client_id(std::uint32_t number) const;
     /// Empty if it has none. Presence is shown under this name.
     std::string user(std::uint32_t number) const;
+    /// When the token ends that it was given last; never, if it has none.
+    std::chrono::steady_clock::time_point token_ends(std::uint32_t number) const;
 
 private:
     struct Token {
-        std::string text;
+        std::string text;  ///< if it is worth remembering
         std::chrono::steady_clock::time_point good_until;
+        std::chrono::steady_clock::time_point ends;
     };
 
     void read_users();
     std::string_view line_of(std::uint32_t number) const;
     std::optional<std::string> password(std::uint32_t number, std::string_view user);
     std::string token(std::uint32_t number, std::string_view user);
-    std::string sign(std::string_view user);
+    Token sign(std::string_view user);
 
     IdentitySettings settings_;
     std::string users_;                 ///< the file
@@ -51,7 +54,7 @@ private:
     std::optional<JwtSigner> signer_;
     std::string token_ids_;     ///< random; `jti` begins with it, so that processes differ
     std::uint64_t tokens_ = 0;  ///< signed
-    std::unordered_map<std::uint32_t, Token> remembered_;
+    std::unordered_map<std::uint32_t, Token> given_;  ///< by client: the last one
 };
 
 }  // namespace pulsegate::load

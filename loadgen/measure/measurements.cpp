@@ -50,6 +50,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"publishes_refused", "", "publishes acknowledged with an error"},
     {"false_offline", "", "clients closed although they kept talking"},
     {"starved", "", "clients closed because the generator was too late"},
+    {"token_expired", "", "clients closed because their token had expired"},
     {"silent", "", "clients that fell silent"},
     {"closed_in_time", "", "silent clients closed in time"},
     {"closed_early", "", "silent clients closed too early"},

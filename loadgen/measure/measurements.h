@@ -52,6 +52,7 @@ enum class Count : std::uint8_t {
     // Who is alive.
     false_offline,  ///< closed although it kept talking
     starved,        ///< closed because the generator sent too late
+    token_expired,  ///< closed after the life of the token that it had shown
     silent,         ///< fell silent without closing
     closed_in_time,
     closed_early,

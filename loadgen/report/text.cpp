@@ -88,6 +88,7 @@ private:
                               .add(totals_[Count::vanished], "vanished in the storm")
                               .add(totals_[Count::resumed], "sessions found again")
                               .add(totals_[Count::session_lost], "sessions lost")
+                              .add(totals_[Count::token_expired], "closed with an expired token")
                               .text();
         if (!text.empty()) out_.row("came and went", text);
     }

@@ -11,6 +11,9 @@ namespace {
 /// So little that a slow reader's server soon has nowhere to put what it sends.
 constexpr int slow_reader_buffer = 4096;
 
+/// The server's clock may be ahead of ours by this.
+constexpr Duration clock_difference = std::chrono::milliseconds(500);
+
 IdentitySettings identity_settings(const Assignment& assignment) {
     IdentitySettings settings = assignment.target.identity;
     settings.client_id = fmt::format("loadgen-{:x}-{{n}}", assignment.run);
@@ -60,6 +63,11 @@ ClientProfile Profiles::make(const Group& group, const Assignment& assignment) {
 std::string Profiles::presence_name(std::uint32_t number) const {
     const std::string user = identities_.user(number);
     return user.empty() ? identities_.client_id(number) : user;
+}
+
+bool Profiles::token_expired(std::uint32_t number, Time now) const {
+    const Time ends = identities_.token_ends(number);
+    return ends != Time::max() && now >= ends - clock_difference;
 }
 
 }  // namespace pulsegate::load

@@ -7,6 +7,7 @@
 #include "loadgen/client/profile.h"
 #include "loadgen/lab/assignment.h"
 #include "loadgen/net/tls.h"
+#include "loadgen/time.h"
 
 namespace pulsegate::load {
 
@@ -20,6 +21,9 @@ public:
 
     /// Under which name the server shows the presence of a client.
     std::string presence_name(std::uint32_t number) const;
+
+    /// Its token has expired, so that the server may close it.
+    bool token_expired(std::uint32_t number, Time now) const;
 
 private:
     ClientProfile make(const Group& group, const Assignment& assignment);

@@ -91,6 +91,8 @@ private:
     void attend(SwarmClient& client, Time now);
     void attend_online(SwarmClient& client, Time now);
     void plan_next(SwarmClient& client);
+    bool token_expired(const SwarmClient& client, const Ending& ending, Time now) const;
+    Attendance::Cause blame(const SwarmClient& client, const Ending& ending, Time now);
     void lost_talker(SwarmClient& client, const Ending& ending, Time now);
 };
 
@@ -316,22 +318,40 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
             watchers.fell_silent(client, client.last_send);
             if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
-        case State::silent: return silences.closed(client, now);
+        case State::silent:
+            if (!token_expired(client, ending, now)) return silences.closed(client, now);
+            state.at(now).add(Count::token_expired);
+            return state.enter(client, State::gone);
         case State::online: return lost_talker(client, ending, now);
         default: return;  // half open, and closed before its client came back
     }
 }
 
+bool Swarm::Parts::token_expired(const SwarmClient& client, const Ending& ending, Time now) const {
+    const bool by_server = ending.by == EndedBy::disconnect || ending.by == EndedBy::close ||
+                           ending.by == EndedBy::failure;
+    return by_server && profiles.token_expired(client.number(), now);
+}
+
+Attendance::Cause Swarm::Parts::blame(const SwarmClient& client, const Ending& ending, Time now) {
+    if (token_expired(client, ending, now)) {
+        state.at(now).add(Count::token_expired);
+        return Attendance::Cause::planned;
+    }
+    if (ending.by == EndedBy::local || state.starved(client, now)) {
+        state.at(now).add(Count::starved);
+        return Attendance::Cause::starved;
+    }
+    state.at(now).add(Count::false_offline);
+    state.give_example(fmt::format(
+        "{} was false offline {} after its last packet: {}{}", who(client),
+        show(state.silence_of(client, now).since_before_send), ending.cause,
+        ending.reason == Reason::success ? "" : fmt::format(" ({})", name(ending.reason))));
+    return Attendance::Cause::closed;
+}
+
 void Swarm::Parts::lost_talker(SwarmClient& client, const Ending& ending, Time now) {
-    const SilenceAtClose silence = state.silence_of(client, now);
-    const bool own_fault = ending.by == EndedBy::local || state.starved(client, now);
-    state.at(now).add(own_fault ? Count::starved : Count::false_offline);
-    if (!own_fault)
-        state.give_example(fmt::format(
-            "{} was false offline {} after its last packet: {}{}", who(client),
-            show(silence.since_before_send), ending.cause,
-            ending.reason == Reason::success ? "" : fmt::format(" ({})", name(ending.reason))));
-    client.attendance.goes(own_fault ? Attendance::Cause::starved : Attendance::Cause::closed);
+    client.attendance.goes(blame(client, ending, now));
     watchers.gone(client, client.mqtt.before_send());
     chat.connection_broke(client);
     logins.come_back_later(client, now);
