@@ -117,6 +117,7 @@ TEST_CASE_FIXTURE(LabRun, "a run without a fault passes every check") {
 
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
+    CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
     CHECK(with(Count::session_lost).only_fails("session_lost"));
     CHECK(with(Count::closed_early).only_fails("expiry_early"));
     CHECK(with(Count::closed_late).only_fails("expiry_late"));

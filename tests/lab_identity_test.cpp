@@ -193,6 +193,17 @@ TEST_CASE("users are the lines of a file, from the front again when it ends") {
     CHECK(identities.user(2) == "anna");
 }
 
+TEST_CASE("clients that share a user are known by the first of them") {
+    const TemporaryFolder folder;
+    const Identities file({.users_file = folder.write("users", "anna:1\nbert:2\nanna:3\n")});
+    CHECK(file.first_of_user(1) == 1);
+    CHECK(file.first_of_user(2) == 0);
+    CHECK(file.first_of_user(4) == 1);
+    CHECK(Identities({.user = "alice"}).first_of_user(7) == 0);
+    CHECK(Identities({.user = "u{n}"}).first_of_user(7) == 7);
+    CHECK(Identities(IdentitySettings{}).first_of_user(7) == 7);
+}
+
 TEST_CASE("a file of users is checked, and the line is named") {
     const TemporaryFolder folder;
     const auto complaint_about = [&](const std::string& text) {

@@ -18,13 +18,17 @@ using Order = Presence::Order;
 constexpr Time start{1h};
 constexpr Time end = start + 300s;
 constexpr std::uint32_t client = 5;
-constexpr Presence::Bounds bounds{16'100ms, 1'100ms};  // a keepalive of 10 s
+constexpr Duration silence_limit = 15s;  // a keepalive of 10 s
+constexpr Presence::Bounds bounds{1'100ms};
 
 struct Scene {
-    void happens(Kind kind, Duration at) { presence.happened({client, kind, start + at}); }
+    void happens(Kind kind, Duration at, std::uint32_t its = client,
+                 Duration its_limit = silence_limit) {
+        presence.happened(client, {its, kind, start + at, its_limit});
+    }
     Order shows(bool online, Duration at, std::uint64_t version, bool snapshot = false) {
         return presence.observed({.observer = 1,
-                                  .client = client,
+                                  .user = client,
                                   .online = online,
                                   .version = version,
                                   .at = start + at,
@@ -165,7 +169,7 @@ TEST_CASE(
             return scene.presence
                 .judge(end,
                        [&](std::uint32_t) {
-                           return Presence::Bounds{bounds.ghost_after, bounds.missing_after, since};
+                           return Presence::Bounds{bounds.slack, since};
                        })
                 .faults.size();
         };
@@ -215,12 +219,69 @@ TEST_CASE("a login that is never shown is missing") {
     }
 }
 
+TEST_CASE("a user is online while any of the clients is that share it") {
+    constexpr std::uint32_t other = 9;
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.happens(Kind::online, 5s, other);
+    scene.shows(true, 1s, 1);
+
+    SUBCASE("the first one goes") {
+        scene.happens(Kind::gone, 20s);
+        CHECK(scene.faults() == Faults{});
+        scene.shows(false, 20s, 2);
+        CHECK(scene.faults() == Faults{Fault::Kind::false_offline});
+    }
+    SUBCASE("both go") {
+        scene.happens(Kind::gone, 20s, other);
+        scene.happens(Kind::silent, 25s);
+        CHECK(scene.faults() == Faults{Fault::Kind::ghost});
+        scene.shows(false, 40s, 2);
+        CHECK(scene.faults() == Faults{});
+        CHECK(scene.verdict().detections == std::vector<Duration>{15s});
+    }
+    SUBCASE("the silent one has the longer limit") {
+        scene.happens(Kind::silent, 20s, client, 60s);
+        scene.happens(Kind::gone, 25s, other);
+        scene.shows(false, 80s, 2);
+        CHECK(scene.faults() == Faults{});
+    }
+}
+
+TEST_CASE("who has no keepalive is no ghost, however long the silence") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1s, 1);
+    scene.happens(Kind::silent, 20s, client, 0s);
+    CHECK(scene.faults() == Faults{});
+}
+
+TEST_CASE("a user who was never shown is found once, if somebody watched for long enough") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.happens(Kind::gone, 20s);
+    scene.happens(Kind::online, 30s);
+    CHECK(scene.faults() == Faults{Fault::Kind::unseen});
+
+    const auto faults_since = [&](Time since) {
+        return scene.presence
+            .judge(start + 40s,
+                   [&](std::uint32_t) {
+                       return Presence::Bounds{bounds.slack, since};
+                   })
+            .faults.size();
+    };
+    CHECK(faults_since(start + 38s) == 1);
+    CHECK(faults_since(start + 39s) == 0);
+    CHECK(faults_since(Time::max()) == 0);
+}
+
 TEST_CASE(
     "versions only grow for each observer, and several observers may be told at other times") {
     Presence presence;
     const auto observe = [&](std::uint32_t observer, std::uint64_t version) {
         return presence.observed({.observer = observer,
-                                  .client = client,
+                                  .user = client,
                                   .online = true,
                                   .version = version,
                                   .at = start});
@@ -234,7 +295,7 @@ TEST_CASE(
 }
 
 TEST_CASE("facts of liveness survive the way to another worker") {
-    const Liveness fact{7, Kind::silent, start + 123ns};
+    const Liveness fact{7, Kind::silent, start + 123ns, 15s};
     Buffer bytes;
     put(fact, bytes);
     Bytes in = as_bytes(bytes);

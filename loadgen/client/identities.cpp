@@ -67,22 +67,25 @@ void Identities::read_users() {
     users_.assign(std::istreambuf_iterator<char>(in), {});
     if (!in || users_.size() > UINT32_MAX) throw std::runtime_error("can't read " + file);
 
+    std::unordered_map<std::string_view, std::uint32_t> first;
+    if (!users_.empty() && users_.back() != '\n') users_ += '\n';
     std::size_t line = 0;
     for (std::size_t at = 0; at < users_.size(); at = users_.find('\n', at) + 1) {
         ++line;
-        if (users_.back() != '\n') users_ += '\n';
         if (users_[at] == '\n') continue;
         const auto text = std::string_view(users_).substr(at, users_.find('\n', at) - at);
         if (text.find(':') == std::string_view::npos || text.front() == ':')
             throw std::runtime_error(file + ", line " + std::to_string(line) +
                                      ": expected NAME:PASSWORD");
-        lines_.push_back(static_cast<std::uint32_t>(at));
+        const auto number = static_cast<std::uint32_t>(lines_.size());
+        const auto known = first.emplace(text.substr(0, text.find(':')), number).first;
+        lines_.push_back({static_cast<std::uint32_t>(at), known->second});
     }
     if (lines_.empty()) throw std::runtime_error(file + " has no users: expected NAME:PASSWORD");
 }
 
 std::string_view Identities::line_of(std::uint32_t number) const {
-    const std::size_t at = lines_[number % lines_.size()];
+    const std::size_t at = lines_[number % lines_.size()].at;
     const auto line = std::string_view(users_).substr(at, users_.find('\n', at) - at);
     return line.substr(0, line.find_last_not_of('\r') + 1);
 }
@@ -104,6 +107,13 @@ std::string Identities::user(std::uint32_t number) const {
     if (lines_.empty()) return filled_in(settings_.user, number);
     const auto line = line_of(number);
     return std::string(line.substr(0, line.find(':')));
+}
+
+std::uint32_t Identities::first_of_user(std::uint32_t number) const {
+    if (!lines_.empty()) return lines_[number % lines_.size()].first;
+    const bool shared =
+        !settings_.user.empty() && settings_.user.find(placeholder) == std::string::npos;
+    return shared ? 0 : number;
 }
 
 std::optional<std::string> Identities::password(std::uint32_t number, std::string_view user) {

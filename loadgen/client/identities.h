@@ -32,6 +32,8 @@ public:
     std::string client_id(std::uint32_t number) const;
     /// Empty if it has none. Presence is shown under this name.
     std::string user(std::uint32_t number) const;
+    /// The first of the clients that have its user name.
+    std::uint32_t first_of_user(std::uint32_t number) const;
     /// When the token ends that it was given last; never, if it has none.
     std::chrono::steady_clock::time_point token_ends(std::uint32_t number) const;
 
@@ -41,6 +43,10 @@ private:
         std::chrono::steady_clock::time_point good_until;
         std::chrono::steady_clock::time_point ends;
     };
+    struct Line {
+        std::uint32_t at;     ///< where it begins in the file
+        std::uint32_t first;  ///< line that has the same user
+    };
 
     void read_users();
     std::string_view line_of(std::uint32_t number) const;
@@ -49,8 +55,8 @@ private:
     Token sign(std::string_view user);
 
     IdentitySettings settings_;
-    std::string users_;                 ///< the file
-    std::vector<std::uint32_t> lines_;  ///< where each of its users begins
+    std::string users_;  ///< the file
+    std::vector<Line> lines_;
     std::optional<JwtSigner> signer_;
     std::string token_ids_;     ///< random; `jti` begins with it, so that processes differ
     std::uint64_t tokens_ = 0;  ///< signed

@@ -62,6 +62,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"presence_ghosts", "", "dead clients shown as online"},
     {"presence_out_of_order", "", "presence versions out of order"},
     {"presence_missing", "", "changes of presence that were not shown"},
+    {"presence_unseen", "", "users who were online and never shown"},
     {"naps", "", "clients that went away as planned"},
     {"network_changes", "", "clients that changed their network"},
     {"vanished", "", "clients that vanished in a storm"},

@@ -65,6 +65,7 @@ enum class Count : std::uint8_t {
     presence_ghosts,         ///< shown online although it was gone longer than its limit
     presence_out_of_order,   ///< an older version behind a newer one
     presence_missing,        ///< a change that no watcher was ever told
+    presence_unseen,         ///< a user of whom no watcher was ever told anything
     // Comings and goings that the scenario asked for.
     naps,
     network_changes,

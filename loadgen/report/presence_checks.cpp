@@ -16,7 +16,10 @@ bool anybody_watches(const Scenario& scenario) {
 
 /// Why presence is not judged; empty if it is.
 std::string why_no_presence(const Evidence& seen) {
-    if (seen[Count::presence_changes] + seen[Count::presence_missing] > 0) return {};
+    if (seen[Count::presence_changes] + seen[Count::presence_missing] +
+            seen[Count::presence_unseen] >
+        0)
+        return {};
     return anybody_watches(seen.scenario) ? "the server tells nothing of presence"
                                           : "nobody watched others";
 }
@@ -54,6 +57,8 @@ std::vector<CheckResult> presence_checks(const Evidence& seen) {
          Count::presence_out_of_order, "out of order"},
         {"presence_missing", "watchers were told of every change", Count::presence_missing,
          "missing"},
+        {"presence_unseen", "everybody who was online was shown at all", Count::presence_unseen,
+         "never shown"},
     };
     const auto why = why_no_presence(seen);
     std::vector<CheckResult> checks;

@@ -98,7 +98,9 @@ private:
         out_.row("presence",
                  fmt::format("{} changes seen, {} false offline, {} ghosts, {} missing",
                              count(Count::presence_changes), count(Count::presence_false_offline),
-                             count(Count::presence_ghosts), count(Count::presence_missing)));
+                             count(Count::presence_ghosts),
+                             show_count(totals_[Count::presence_missing] +
+                                        totals_[Count::presence_unseen])));
     }
 
     void hostile() {

@@ -45,13 +45,12 @@ void EventsFile::read_line(Time now) {
     const auto json = boost::json::parse(line_, error);
     const auto* user = !error && json.is_object() ? json.as_object().if_contains("user") : nullptr;
     if (!text || !user || !user->is_string()) return;  // an event of another kind
-    if (const auto client = watchers_.client_of(user->as_string()))
+    if (const auto watched = watchers_.user_of(user->as_string()))
         watchers_.observed({.observer = observer,
-                            .client = *client,
+                            .user = *watched,
                             .online = text->online,
                             .version = text->version,
-                            .at = state_.common(now),
-                            .source = Presence::Source::events},
+                            .at = state_.common(now)},
                            now);
 }
 

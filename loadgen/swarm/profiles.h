@@ -22,6 +22,9 @@ public:
     /// Under which name the server shows the presence of a client.
     std::string presence_name(std::uint32_t number) const;
 
+    /// Presence is that of a user, whom several clients may share: it is named after the first.
+    std::uint32_t user_of(std::uint32_t number) const { return identities_.first_of_user(number); }
+
     /// Its token has expired, so that the server may close it.
     bool token_expired(std::uint32_t number, Time now) const;
 

@@ -68,7 +68,8 @@ struct SwarmClient : AgendaEntry {
     Time leave_at = Time::max();  ///< for a nap
     Time silent_at = Time::max();
     Time online_since{};
-    Time last_send{};  ///< of `mqtt.before_send`, when last looked at
+    Time alive_changed{};  ///< when that fact became true; zero: there was none
+    Time last_send{};      ///< of `mqtt.before_send`, when last looked at
 
     Oversleeping oversleeping;
     Attendance attendance;

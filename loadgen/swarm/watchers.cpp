@@ -15,36 +15,57 @@ constexpr std::string_view presence_prefix = "presence/";
 }  // namespace
 
 Watchers::Watchers(SwarmState& state, const Profiles& profiles)
-    : state_(state), profiles_(profiles), watching_(state.clients.size()) {
+    : state_(state), profiles_(profiles) {
+    find_doubtful_users();
     const auto& assignment = state.assignment;
-    const Roster& roster = state.roster;
-    for (std::uint32_t watcher = 0; watcher < roster.clients(); ++watcher)
-        for (const std::uint32_t watched : roster.watched_by(watcher))
-            watch(watcher % assignment.workers, watched);
+    const std::uint32_t clients = state.roster.clients();
+    for (std::uint32_t watcher = 0; watcher < clients; ++watcher)
+        for (const std::uint32_t user : users_watched_by(watcher))
+            watch(watcher % assignment.workers, user);
     if (assignment.target.events_file.empty()) return;
-    for (const SwarmClient& client : state.clients) watch(assignment.worker, client.number());
+    for (std::uint32_t client = 0; client < clients; ++client)
+        if (const auto user = profiles.user_of(client); !doubtful_.contains(user))
+            watch(user % assignment.workers, user);
 }
 
-void Watchers::watch(std::uint32_t worker, std::uint32_t watched) {
-    const auto& assignment = state_.assignment;
-    if (state_.roster.group(watched).hostile != Hostile::none) return;
-    if (worker == assignment.worker) watched_.emplace(profiles_.presence_name(watched), watched);
-    if (!state_.owns(watched)) return;
-    auto& workers = watching_[watched / assignment.workers];
+void Watchers::find_doubtful_users() {
+    const Roster& roster = state_.roster;
+    for (std::uint32_t client = 0; client < roster.clients(); ++client) {
+        const auto user = profiles_.user_of(client);
+        if (roster.group(client).hostile != Hostile::none || !roster.same_server(client, user))
+            doubtful_.insert(user);
+    }
+}
+
+void Watchers::watch(std::uint32_t worker, std::uint32_t user) {
+    if (worker == state_.assignment.worker) watched_.emplace(profiles_.presence_name(user), user);
+    auto& workers = watching_[user];
     if (std::ranges::find(workers, worker) == workers.end()) workers.push_back(worker);
+}
+
+/// Each once, although several of their clients may be among those that it watches.
+std::vector<std::uint32_t> Watchers::users_watched_by(std::uint32_t watcher) const {
+    std::vector<std::uint32_t> users;
+    for (const std::uint32_t client : state_.roster.watched_by(watcher))
+        if (const auto user = profiles_.user_of(client); !doubtful_.contains(user))
+            users.push_back(user);
+    std::ranges::sort(users);
+    const auto repeated = std::ranges::unique(users);
+    users.erase(repeated.begin(), repeated.end());
+    return users;
 }
 
 std::vector<std::string> Watchers::filters_of(const SwarmClient& client) const {
     std::vector<std::string> filters;
     if (!state_.assignment.target.presence_topic) return filters;
-    for (const std::uint32_t watched : state_.roster.watched_by(client.number()))
-        filters.push_back(std::string(presence_prefix) + profiles_.presence_name(watched));
+    for (const std::uint32_t user : users_watched_by(client.number()))
+        filters.push_back(std::string(presence_prefix) + profiles_.presence_name(user));
     return filters;
 }
 
 bool Watchers::received(const SwarmClient& client, const Publish& message, Time now) {
     if (!message.topic.starts_with(presence_prefix)) return false;
-    const auto watched = client_of(message.topic.substr(presence_prefix.size()));
+    const auto watched = user_of(message.topic.substr(presence_prefix.size()));
     const auto text = read_presence(message.payload);
     if (!watched || !text) {
         state_.at(now).add(Count::messages_damaged);
@@ -55,7 +76,7 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
         return true;
     }
     observed({client.number(), *watched, text->online, text->version, state_.common(now),
-              message.retain, Presence::Source::topic},
+              message.retain},
              now);
     return true;
 }
@@ -69,11 +90,11 @@ void Watchers::observed(const Presence::Observation& seen, Time now) {
             state_.give_example(
                 fmt::format("client {} was told version {} of client {}'s presence "
                             "behind a later one",
-                            seen.observer, seen.version, seen.client));
+                            seen.observer, seen.version, seen.user));
     }
 }
 
-std::optional<std::uint32_t> Watchers::client_of(std::string_view name) const {
+std::optional<std::uint32_t> Watchers::user_of(std::string_view name) const {
     const auto found = watched_.find(std::string(name));
     return found == watched_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -82,20 +103,21 @@ void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at) {
     const bool alive = kind == Liveness::Kind::online;
     if (client.alive_for_watchers == alive) return;
     client.alive_for_watchers = alive;
-    if (watching_[client.number() / state_.assignment.workers].empty()) return;
-    facts_.push_back({client.number(), kind, state_.common(at)});
+    client.alive_changed = at;
+    if (!watching_.contains(profiles_.user_of(client.number()))) return;
+    facts_.push_back({client.number(), kind, state_.common(at), state_.limit_of(client)});
 }
 
-/// Of each client that somebody here watches to the end. The events file tells of all.
+/// Of each user whom somebody here watches to the end. The events file tells of all.
 std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
     std::unordered_map<std::uint32_t, Time> since;
     if (!state_.assignment.target.events_file.empty())
-        for (const auto& [name, client] : watched_) since[client] = Time::min();
+        for (const auto& [name, user] : watched_) since[user] = Time::min();
     for (const SwarmClient& watcher : state_.clients) {
-        if (!watcher.online()) continue;
+        if (!watcher.online() || watcher.lacks_filters) continue;
         const Time begin = state_.common(watcher.online_since);
-        for (const std::uint32_t client : state_.roster.watched_by(watcher.number())) {
-            const auto known = since.emplace(client, begin).first;
+        for (const std::uint32_t user : users_watched_by(watcher.number())) {
+            const auto known = since.emplace(user, begin).first;
             known->second = std::min(known->second, begin);
         }
     }
@@ -110,11 +132,9 @@ void Watchers::judge(Time now) {
     }
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
     const auto since = watched_since();
-    const auto bounds_of = [&](std::uint32_t client) {
-        const Group& group = state_.roster.group(client);
-        const auto found = since.find(client);
-        return Presence::Bounds{state_.scenario().limit_of(group) + slack, slack,
-                                found == since.end() ? Time::max() : found->second};
+    const auto bounds_of = [&](std::uint32_t user) {
+        const auto found = since.find(user);
+        return Presence::Bounds{slack, found == since.end() ? Time::max() : found->second};
     };
     const auto verdict = presence_.judge(state_.common(now), bounds_of);
     Measurements& sum = state_.at(now);
@@ -138,8 +158,12 @@ void Watchers::judge(Time now) {
                 sum.add(Count::presence_missing);
                 what = "was never shown as online after its login";
                 break;
+            case Kind::unseen:
+                sum.add(Count::presence_unseen);
+                what = "was online, and shown to nobody during the whole run; its login was";
+                break;
         }
-        state_.give_example(fmt::format("client {} {}, {} after the start", fault.client, what,
+        state_.give_example(fmt::format("client {} {}, {} after the start", fault.user, what,
                                         show(at - state_.started)));
     }
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "loadgen/swarm/profiles.h"
@@ -12,7 +13,8 @@
 namespace pulsegate::load {
 
 /// Watches the presence of others, tells other workers' watchers the truth about this worker's
-/// clients, and compares both at the end.
+/// clients, and compares both at the end. Presence is judged by user, named after the first of the
+/// clients that share it.
 class Watchers {
 public:
     Watchers(SwarmState& state, const Profiles& profiles);
@@ -35,19 +37,21 @@ public:
     template <class Visit>
     void for_each_fact(Visit visit) const {
         for (const Liveness& fact : facts_)
-            for (const std::uint32_t worker : watching_[fact.client / state_.assignment.workers])
+            for (const std::uint32_t worker : watching_.at(profiles_.user_of(fact.client)))
                 visit(worker, fact);
     }
-    void learn(const Liveness& fact) { presence_.happened(fact); }
+    void learn(const Liveness& fact) { presence_.happened(profiles_.user_of(fact.client), fact); }
 
     void judge(Time now);
 
     /// Of a name that the server shows; nothing if it is nobody of this run whom this worker
     /// watches.
-    std::optional<std::uint32_t> client_of(std::string_view name) const;
+    std::optional<std::uint32_t> user_of(std::string_view name) const;
 
 private:
-    void watch(std::uint32_t worker, std::uint32_t watched);
+    void find_doubtful_users();
+    void watch(std::uint32_t worker, std::uint32_t user);
+    std::vector<std::uint32_t> users_watched_by(std::uint32_t watcher) const;
     std::unordered_map<std::uint32_t, Time> watched_since() const;
     void tell(SwarmClient& client, Liveness::Kind kind, Time at);
 
@@ -55,7 +59,10 @@ private:
     const Profiles& profiles_;
     Presence presence_;
     std::unordered_map<std::string, std::uint32_t> watched_;  ///< by this worker, by name
-    std::vector<std::vector<std::uint32_t>> watching_;  ///< by client of this worker: the workers
+    std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> watching_;  ///< workers by user
+    /// Of whom hostile clients, or clients of several servers, are a part: what they should be
+    /// shown as is unknown.
+    std::unordered_set<std::uint32_t> doubtful_;
     std::vector<Liveness> facts_;
 };
 

@@ -20,7 +20,7 @@ constexpr Duration clock_error = 5ms;
 /// both, one behind the other.
 constexpr Duration settling = 10s;
 
-constexpr std::size_t liveness_size = 4 + 1 + 8;
+constexpr std::size_t liveness_size = 4 + 1 + 8 + 8;
 
 }  // namespace
 
@@ -28,6 +28,7 @@ void put(const Liveness& fact, Buffer& out) {
     put(fact.client, out);
     put(static_cast<std::uint8_t>(fact.kind), out);
     put(static_cast<std::uint64_t>(fact.at.time_since_epoch().count()), out);
+    put(static_cast<std::uint64_t>(fact.limit.count()), out);
 }
 
 std::optional<Liveness> take_liveness(Bytes& in) {
@@ -38,20 +39,21 @@ std::optional<Liveness> take_liveness(Bytes& in) {
     if (kind > static_cast<std::uint8_t>(Liveness::Kind::silent)) return {};
     fact.kind = static_cast<Liveness::Kind>(kind);
     fact.at = Time(Duration(take<std::uint64_t>(in)));
+    fact.limit = Duration(take<std::uint64_t>(in));
     return fact;
 }
 
 std::size_t Presence::PairHash::operator()(const Pair& pair) const {
-    return mix(std::uint64_t{pair.observer} << 32 | pair.client);
+    return mix(std::uint64_t{pair.observer} << 32 | pair.user);
 }
 
 Presence::Order Presence::observed(const Observation& seen) {
-    auto& last = last_version_[{seen.observer, seen.client}];
+    auto& last = last_version_[{seen.observer, seen.user}];
     if (seen.version < last) return Order::out_of_order;
     if (seen.version == last) return Order::repeated;
     last = seen.version;
 
-    Changes& changes = changes_[seen.client];
+    Changes& changes = changes_[seen.user];
     const auto change = std::ranges::lower_bound(changes, seen.version, {}, &Change::version);
     if (change == changes.end() || change->version != seen.version) {
         changes.insert(change, {seen.version, seen.at, seen.online, seen.snapshot});
@@ -62,40 +64,95 @@ Presence::Order Presence::observed(const Observation& seen) {
     return Order::news;
 }
 
-void Presence::happened(const Liveness& fact) { facts_[fact.client].push_back(fact); }
+void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }
 
-std::vector<Presence::Life> Presence::lives_of(std::uint32_t client) const {
-    std::vector<Life> lives;
-    const auto found = facts_.find(client);
-    if (found == facts_.end()) return lives;
-    auto facts = found->second;
+// -- lives --
+
+Presence::Lives Presence::lives_of(std::vector<Liveness> facts) {
     std::ranges::stable_sort(facts, {}, &Liveness::at);
-    for (const Liveness& fact : facts) {
-        const bool alive = !lives.empty() && lives.back().to == Time::max();
-        if (fact.kind == Liveness::Kind::online) {
-            if (!alive) lives.push_back({.from = fact.at});
-        } else if (alive) {
-            lives.back().to = fact.at;
-            lives.back().silent_end = fact.kind == Liveness::Kind::silent;
-        }
+    std::ranges::stable_sort(facts, {}, &Liveness::client);
+    Lives lives;
+    for (auto first = facts.begin(); first != facts.end();) {
+        const auto next = std::find_if(
+            first, facts.end(), [&](const Liveness& fact) { return fact.client != first->client; });
+        add_lives_of_client({first, next}, lives);
+        first = next;
     }
-    return lives;
+    return united(std::move(lives));
 }
 
-void Presence::judge(std::uint32_t client, const Changes& changes, Time until, const Bounds& bounds,
-                     Verdict& verdict) const {
-    auto lives = lives_of(client);
+void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives) {
+    bool alive = false;
+    for (const Liveness& fact : facts) {
+        const bool comes = fact.kind == Liveness::Kind::online;
+        if (comes == alive) continue;
+        alive = comes;
+        if (comes) {
+            lives.push_back({.from = fact.at});
+            continue;
+        }
+        Life& life = lives.back();
+        life.to = fact.at;
+        life.silent_end = fact.kind == Liveness::Kind::silent;
+        // Without a keepalive a server need not notice silence.
+        const bool endless = life.silent_end && fact.limit == Duration::zero();
+        life.limit = endless ? Time::max() : fact.at + fact.limit;
+    }
+}
+
+// Where one client is there before another one is gone, the user is there all the time. A client
+// that has fallen silent counts as there for the server until its limit, whoever else comes and
+// goes meanwhile.
+Presence::Lives Presence::united(Lives lives) {
+    std::ranges::stable_sort(lives, {}, &Life::from);
+    Lives all;
+    Time limit = Time::min();
+    for (Life& life : lives) {
+        limit = life.limit = std::max(limit, life.limit);
+        if (all.empty() || life.from > all.back().to) {
+            all.push_back(life);
+            continue;
+        }
+        Life& before = all.back();
+        before.limit = limit;
+        if (life.to <= before.to) continue;
+        before.to = life.to;
+        before.silent_end = life.silent_end;
+    }
+    return all;
+}
+
+// -- judging --
+
+void Presence::judge(std::uint32_t user, const std::vector<Liveness>& facts, Time until,
+                     const Bounds& bounds, Verdict& verdict) const {
+    auto lives = lives_of(facts);
+    const auto found = changes_.find(user);
+    if (found == changes_.end()) return judge_unseen(user, lives, until, bounds, verdict);
+    const Changes& changes = found->second;
     for (const Change& change : changes)
-        if (!change.online) judge_offline(client, change, lives, verdict);
+        if (!change.online) judge_offline(user, change, lives, verdict);
     for (std::size_t at = 0; at < lives.size(); ++at) {
         const Time back = at + 1 < lives.size() ? lives[at + 1].from : Time::max();
-        judge_life(client, lives[at], std::min(back, until), changes, bounds, verdict);
+        judge_life(user, lives[at], std::min(back, until), changes, bounds, verdict);
     }
 }
 
-// Each offline must be explained by an end of its own, of which a client that is back was not back
+void Presence::judge_unseen(std::uint32_t user, const Lives& lives, Time until,
+                            const Bounds& bounds, Verdict& verdict) {
+    const auto life = std::ranges::find_if(
+        lives, [&](const Life& each) { return due(each.from, std::min(each.to, until), bounds); });
+    if (life != lives.end())
+        verdict.faults.push_back({Verdict::Fault::Kind::unseen, user, life->from});
+}
+
+bool Presence::due(Time from, Time to, const Bounds& bounds) {
+    return to - from > bounds.slack && bounds.watched_since <= to - bounds.slack;
+}
+
+// Each offline must be explained by an end of its own, of which a user who is back was not back
 // for long.
-void Presence::judge_offline(std::uint32_t client, const Change& change, std::vector<Life>& lives,
+void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& lives,
                              Verdict& verdict) {
     if (lives.empty() || change.first < lives.front().from) return;
     Time back = Time::max();
@@ -114,17 +171,17 @@ void Presence::judge_offline(std::uint32_t client, const Change& change, std::ve
         return life.from <= change.first && change.first < life.to;
     });
     if (alive && !change.snapshot)
-        verdict.faults.push_back({Verdict::Fault::Kind::false_offline, client, change.first});
+        verdict.faults.push_back({Verdict::Fault::Kind::false_offline, user, change.first});
 }
 
-// `until`: when it was back, or when the observation ended.
-void Presence::judge_life(std::uint32_t client, const Life& life, Time until,
-                          const Changes& changes, const Bounds& bounds, Verdict& verdict) {
+// `until`: when the user was back, or when the observation ended.
+void Presence::judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
+                          const Bounds& bounds, Verdict& verdict) {
     using Kind = Verdict::Fault::Kind;
-    const Time limit = life.to < until - bounds.ghost_after ? life.to + bounds.ghost_after : until;
+    const Time limit = life.limit < until - bounds.slack ? life.limit + bounds.slack : until;
     if (limit < until && shown(changes, limit) &&
         watched_until_news(changes, limit, bounds.watched_since))
-        verdict.faults.push_back({Kind::ghost, client, life.to});
+        verdict.faults.push_back({Kind::ghost, user, life.to});
 
     if (shown(changes, life.from)) return;  // a takeover: there was nothing to tell
     const Time to = std::min(life.to, until);
@@ -133,9 +190,7 @@ void Presence::judge_life(std::uint32_t client, const Life& life, Time until,
                change.first - settling <= to;
     });
     if (news == changes.end()) {
-        const bool shall_be_known = bounds.watched_since <= to - bounds.missing_after;
-        if (to - life.from > bounds.missing_after && shall_be_known)
-            verdict.faults.push_back({Kind::missing, client, life.from});
+        if (due(life.from, to, bounds)) verdict.faults.push_back({Kind::missing, user, life.from});
     } else if (!news->snapshot) {
         verdict.appearances.push_back(std::max(news->first - life.from, Duration::zero()));
     }

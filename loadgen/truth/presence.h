@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Liveness {
     };
     std::uint32_t client = 0;
     Kind kind = Kind::online;
-    Time at{};  ///< of the run's common clock
+    Time at{};         ///< of the run's common clock
+    Duration limit{};  ///< of its silence, as agreed with the server; zero: none
 
     bool operator==(const Liveness&) const = default;
 };
@@ -27,36 +29,34 @@ struct Liveness {
 void put(const Liveness& fact, Buffer& out);
 [[nodiscard]] std::optional<Liveness> take_liveness(Bytes& in);
 
-/// Compares what the server says of clients' presence with what really happened to them.
+/// Compares what the server says of users' presence with what really happened to their clients: a
+/// user is online while any of them is.
 ///
 /// A presence server may skip changes of a client that comes and goes quickly, and may be a little
-/// late. So a fault is only what lasted: an offline that no end of the client explains, an online
-/// that stays beyond the client's limit, a login that is never shown.
+/// late. So a fault is only what lasted: an offline that no end of the user explains, an online
+/// that stays beyond the limits of all clients, a login that is never shown.
 class Presence {
 public:
-    enum class Source : std::uint8_t { topic, http, events };
-
     struct Observation {
         std::uint32_t observer = 0;  ///< the watching client, or another number for each observer
-        std::uint32_t client = 0;
+        std::uint32_t user = 0;
         bool online = false;
         std::uint64_t version = 0;
         Time at{};              ///< of the run's common clock
         bool snapshot = false;  ///< the state when asked, not the news of a change
-        Source source = Source::topic;
     };
 
     enum class Order : std::uint8_t { news, repeated, out_of_order };
     Order observed(const Observation& seen);
 
-    void happened(const Liveness& fact);
+    void happened(std::uint32_t user, const Liveness& fact);
     bool nothing_observed() const { return changes_.empty(); }
 
     struct Verdict {
         struct Fault {
-            enum class Kind : std::uint8_t { false_offline, ghost, missing };
+            enum class Kind : std::uint8_t { false_offline, ghost, missing, unseen };
             Kind kind;
-            std::uint32_t client;
+            std::uint32_t user;
             Time at;  ///< false offline: when it was shown; else the truth that was not shown
         };
         std::vector<Fault> faults;
@@ -64,22 +64,20 @@ public:
         std::vector<Duration> appearances;  ///< from a client's login to its online
     };
 
-    /// What counts for a client: it must be shown as offline `ghost_after` after its end, and as
-    /// online `missing_after` after its login.
+    /// What counts for a user.
     struct Bounds {
-        Duration ghost_after{};
-        Duration missing_after{};
+        Duration slack{};  ///< so late a login may be shown, and an offline after the limit
         /// Since then somebody watched who still does: what was not shown in the end is only known
         /// to be missing if there was somebody to show it to.
         Time watched_since = Time::min();
     };
 
-    /// Of the clients that were observed. `until`: when the observation ended.
+    /// Of the users to whom something happened. `until`: when the observation ended.
     template <class BoundsOf>
     Verdict judge(Time until, BoundsOf bounds_of) const {
         Verdict verdict;
-        for (const auto& [client, changes] : changes_)
-            judge(client, changes, until, bounds_of(client), verdict);
+        for (const auto& [user, facts] : facts_)
+            judge(user, facts, until, bounds_of(user), verdict);
         return verdict;
     }
 
@@ -93,31 +91,39 @@ private:
     };
     using Changes = std::vector<Change>;  ///< by version
 
-    /// From a login to the end.
+    /// From a login to the end, when the last of the clients that were there then was gone.
     struct Life {
         Time from;
         Time to = Time::max();
+        Time limit = Time::max();  ///< when the server must have noticed; never: `max()`
         bool silent_end = false;
         bool shown_offline = false;
     };
+    using Lives = std::vector<Life>;
 
     struct Pair {
         std::uint32_t observer;
-        std::uint32_t client;
+        std::uint32_t user;
         bool operator==(const Pair&) const = default;
     };
     struct PairHash {
         std::size_t operator()(const Pair& pair) const;
     };
 
-    std::vector<Life> lives_of(std::uint32_t client) const;
-    void judge(std::uint32_t client, const Changes& changes, Time until, const Bounds& bounds,
-               Verdict& verdict) const;
-    static void judge_offline(std::uint32_t client, const Change& change, std::vector<Life>& lives,
+    static Lives lives_of(std::vector<Liveness> facts);
+    static void add_lives_of_client(std::span<const Liveness> facts, Lives& lives);
+    static Lives united(Lives lives);
+    void judge(std::uint32_t user, const std::vector<Liveness>& facts, Time until,
+               const Bounds& bounds, Verdict& verdict) const;
+    static void judge_unseen(std::uint32_t user, const Lives& lives, Time until,
+                             const Bounds& bounds, Verdict& verdict);
+    static void judge_offline(std::uint32_t user, const Change& change, Lives& lives,
                               Verdict& verdict);
-    static void judge_life(std::uint32_t client, const Life& life, Time until,
-                           const Changes& changes, const Bounds& bounds, Verdict& verdict);
-    /// Was the client shown as online at that time?
+    static void judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
+                           const Bounds& bounds, Verdict& verdict);
+    /// Was there somebody for long enough to be shown, and somebody to be told of it?
+    static bool due(Time from, Time to, const Bounds& bounds);
+    /// Was the user shown as online at that time?
     static bool shown(const Changes& changes, Time at);
     static bool watched_until_news(const Changes& changes, Time at, Time watched_since);
 
