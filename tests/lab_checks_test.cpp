@@ -41,6 +41,7 @@ struct LabRun {
         totals.add(Count::closed_in_time, 10);
         totals.add(Count::vanished, 5);
         totals.add(Count::presence_changes, 30);
+        totals.add(Count::presence_asked, 30);
         totals.add(Count::resumed, 5);
         totals.add(Timing::tcp_connect, 40us);
         for (int back = 0; back < 5; ++back) totals.add(Timing::back_again, 2s);
@@ -118,6 +119,10 @@ TEST_CASE_FIXTURE(LabRun, "a run without a fault passes every check") {
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
     CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
+    CHECK(with(Count::presence_http_false_offline).only_fails("presence_http_false_offline"));
+    CHECK(with(Count::presence_http_ghosts).only_fails("presence_http_ghosts"));
+    CHECK(with(Count::presence_http_out_of_order).only_fails("presence_http_order"));
+    CHECK(with(Count::presence_unanswered).only_fails("presence_http_answers"));
     CHECK(with(Count::session_lost).only_fails("session_lost"));
     CHECK(with(Count::closed_early).only_fails("expiry_early"));
     CHECK(with(Count::closed_late).only_fails("expiry_late"));

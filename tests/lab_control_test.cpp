@@ -238,6 +238,8 @@ TEST_CASE("a plan reaches a worker as it was made") {
     order.target.servers = {parse_server("mqtt://127.0.0.1:1"), parse_server("ws://[::1]:2/x")};
     order.target.identity.user = "u{n}";
     order.target.insecure = true;
+    order.target.http = "http://[::1]:3";
+    order.target.http_rate = 2.5;
     order.worker = 1;
     order.workers = 3;
     order.run = 0xfedcba9876543210;
@@ -249,6 +251,8 @@ TEST_CASE("a plan reaches a worker as it was made") {
     CHECK(assignment.target.servers[1].path == "/x");
     CHECK(assignment.target.identity.user == "u{n}");
     CHECK(assignment.target.insecure);
+    CHECK(assignment.target.http == "http://[::1]:3");
+    CHECK(assignment.target.http_rate == 2.5);
     CHECK(assignment.worker == 1);
     CHECK(assignment.run == order.run);
     CHECK(assignment.seed == order.seed);

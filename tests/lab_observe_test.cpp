@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <optional>
+#include <thread>
+
 #include "loadgen/observe/command_text.h"
 #include "loadgen/observe/description.h"
 #include "loadgen/observe/metrics.h"
 #include "loadgen/observe/own_load.h"
+#include "loadgen/observe/presence_query.h"
 #include "loadgen/observe/proc.h"
 #include "loadgen/observe/server_process.h"
 
@@ -125,6 +129,44 @@ TEST_CASE("an address of metrics that can't be used is refused with the reason")
                       "write the metrics' address as http://HOST:PORT/metrics");
     CHECK_THROWS_AS(http_body("http://127.0.0.1:99999/metrics", 1s), std::runtime_error);
     CHECK_THROWS_AS(http_body("http://127.0.0.1:x/metrics", 1s), std::runtime_error);
+}
+
+TEST_CASE("an HTTP API is named by its address alone") {
+    CHECK(parse_api_url("http://127.0.0.1:8080/") == "http://127.0.0.1:8080");
+    for (const char* url :
+         {"https://127.0.0.1", "http://127.0.0.1/metrics", "http://", "127.0.0.1"})
+        CHECK_THROWS_WITH(parse_api_url(url), "write the API's address as http://HOST:PORT");
+}
+
+TEST_CASE("presence is read from the answer of the API") {
+    const auto users = users_in(
+        R"({"users":[{"user":"ann","state":"online","version":17,"devices":[]},
+                     {"user":"b\u00e4r","state":"offline","version":18}],"unknown":["eve"]})");
+    REQUIRE(users.size() == 3);
+    CHECK(users[0].name == "ann");
+    CHECK(users[0].online);
+    CHECK(users[0].version == 17);
+    CHECK(users[1].name == "b\u00e4r");
+    CHECK(!users[1].online);
+    CHECK(users[2].name == "eve");
+    CHECK(users[2].version == 0);
+    for (const char* none : {"", "[]", "{}", R"({"users":[{"user":"x"}],"unknown":[]})"})
+        CHECK_THROWS(users_in(none));
+}
+
+TEST_CASE("a question for presence is answered, be it by the reason why there is no answer") {
+    PresenceQuery query("http://127.0.0.1:1", "");
+    CHECK(!query.take());
+    query.ask({"ann", "a/b"});
+    std::optional<PresenceQuery::Answer> answer;
+    const Time enough = Clock::now() + 10s;
+    while (!answer && Clock::now() < enough) {
+        std::this_thread::yield();
+        answer = query.take();
+    }
+    REQUIRE(answer);
+    CHECK(answer->trouble == "Connection refused");
+    CHECK(!query.take());
 }
 
 TEST_CASE("this process and this machine can be described") {

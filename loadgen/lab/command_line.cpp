@@ -59,6 +59,13 @@ void parse_presence(Target& target, std::string_view text) {
         throw std::invalid_argument("write topic, or events=FILE");
 }
 
+double parse_http_rate(std::string_view text) {
+    const double rate = parse_rate(text);
+    if (rate <= 0 || rate > 1000)
+        throw std::invalid_argument("write a rate above 0 and up to 1000/s, such as 10/s");
+    return rate;
+}
+
 std::string parse_output(std::string_view text) {
     if (text.empty()) throw std::invalid_argument("write a file name");
     return std::string(text);
@@ -300,6 +307,16 @@ private:
         add(
             "--presence", "WHERE", [&](auto text) { parse_presence(target, text); }, "topic",
             "where watchers look: topic, or events=FILE", group);
+        add(
+            "--http", "URL", [&](auto text) { target.http = parse_api_url(text); }, "",
+            "of the server's HTTP API, such as http://127.0.0.1:8080:\npresence is asked for there",
+            group);
+        add(
+            "--http-rate", "RATE", [&](auto text) { target.http_rate = parse_http_rate(text); },
+            "10/s", "questions, for 100 users each", group);
+        add(
+            "--http-token-file", "FILE", [&](auto text) { target.http_token_file = text; }, "",
+            "file of the API's token", group);
         add(
             "--metrics", "URL",
             [this](auto text) {

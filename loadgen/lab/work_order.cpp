@@ -28,7 +28,10 @@ json::object target_json(const Target& target) {
             {"ca_file", target.ca_file},
             {"insecure", target.insecure},
             {"presence_topic", target.presence_topic},
-            {"events_file", target.events_file}};
+            {"events_file", target.events_file},
+            {"http", target.http},
+            {"http_token_file", target.http_token_file},
+            {"http_rate", target.http_rate}};
 }
 
 Target target_from(const json::object& from) {
@@ -47,6 +50,9 @@ Target target_from(const json::object& from) {
     target.insecure = from.at("insecure").as_bool();
     target.presence_topic = from.at("presence_topic").as_bool();
     target.events_file = text("events_file");
+    target.http = text("http");
+    target.http_token_file = text("http_token_file");
+    target.http_rate = from.at("http_rate").to_number<double>();
     return target;
 }
 

@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -34,7 +35,7 @@ HttpTarget target_of(std::string_view url) {
     const auto slash = std::min(url.find('/'), url.size());
     HttpTarget target;
     target.authority = url.substr(0, slash);
-    target.path = slash < url.size() ? url.substr(slash) : "/metrics";
+    target.path = slash < url.size() ? url.substr(slash) : std::string_view("/metrics");
 
     std::string_view host = target.authority;
     const auto bracket = host.find(']');
@@ -114,13 +115,25 @@ void check_metrics_url(const std::string& url) {
     }
 }
 
+std::string parse_api_url(std::string_view url) {
+    while (url.ends_with('/')) url.remove_suffix(1);
+    try {
+        if (std::ranges::count(url, '/') > 2) fail("a path");
+        (void)target_of(url);
+    } catch (const std::runtime_error&) {
+        throw std::invalid_argument("write the API's address as http://HOST:PORT");
+    }
+    return std::string(url);
+}
+
 // HTTP/1.0, so that the answer ends with the connection and comes in one piece.
-std::string http_body(const std::string& url, Duration within) {
+std::string http_body(const std::string& url, Duration within, const std::string& token) {
     const Time until = Clock::now() + within;
     const auto target = target_of(url);
     TimedConnection connection(resolve(target.host, target.port).at(0), until);
     connection.write("GET " + target.path + " HTTP/1.0\r\nHost: " + target.authority +
-                     "\r\nAccept: text/plain\r\n\r\n");
+                     "\r\nAccept: */*\r\n" +
+                     (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n");
     auto answer = connection.read();
     const auto head = answer.find("\r\n\r\n");
     if (!answer.starts_with("HTTP/1.") || head == std::string::npos) fail("the answer is no HTTP");

@@ -24,10 +24,13 @@ std::vector<MetricSample> metric_samples(std::string_view text);
 bool take_metrics(std::string_view text, Measurements& into);
 
 /// The body of an HTTP resource. Throws `std::runtime_error`, which says why there is none: also if
-/// it takes longer than `within` or is larger than 8 MiB.
-std::string http_body(const std::string& url, Duration within);
+/// it takes longer than `within` or is larger than 8 MiB. A `token` goes into its Authorization.
+std::string http_body(const std::string& url, Duration within, const std::string& token = {});
 
 /// Throws `std::invalid_argument` with the remedy for what can't be the address of metrics.
 void check_metrics_url(const std::string& url);
+
+/// The address of an HTTP API, without a slash at the end. Throws `std::invalid_argument` likewise.
+std::string parse_api_url(std::string_view url);
 
 }  // namespace pulsegate::load

@@ -18,8 +18,8 @@ using Outcome = CheckResult::Outcome;
 
 /// However slow a generator is, it sees no message twice that came once.
 bool cannot_be_feigned(const CheckResult& check) {
-    constexpr std::array names{"repeated",    "repeated_qos2", "reordered",
-                               "misdirected", "damaged",       "presence_order"};
+    constexpr std::array names{"repeated", "repeated_qos2",  "reordered",          "misdirected",
+                               "damaged",  "presence_order", "presence_http_order"};
     return std::ranges::find(names, check.name) != names.end();
 }
 

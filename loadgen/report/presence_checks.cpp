@@ -39,15 +39,23 @@ CheckResult check_detection(const Evidence& seen) {
                         show_count(times.count()), show(times.max()))};
 }
 
-}  // namespace
+CheckResult check_answers(const Evidence& seen) {
+    const char* promise = "HTTP answered what it was asked of presence";
+    const auto without = seen[Count::presence_unanswered];
+    if (seen[Count::presence_asked] == 0)
+        return skipped("presence_http_answers", promise, "no presence could be asked for (--http)");
+    return none_of("presence_http_answers", promise, without,
+                   fmt::format("{} questions without an answer", show_count(without)));
+}
 
-std::vector<CheckResult> presence_checks(const Evidence& seen) {
-    struct Column {
-        const char* name;
-        const char* promise;
-        Count count;
-        const char* what;
-    };
+struct Column {
+    const char* name;
+    const char* promise;
+    Count count;
+    const char* what;
+};
+
+std::vector<CheckResult> watchers_checks(const Evidence& seen) {
     constexpr Column columns[] = {
         {"presence_false_offline", "nobody alive was shown as offline",
          Count::presence_false_offline, "shown as offline"},
@@ -71,6 +79,37 @@ std::vector<CheckResult> presence_checks(const Evidence& seen) {
                                                  what, show_count(seen[Count::presence_changes]))));
     }
     checks.push_back(check_detection(seen));
+    return checks;
+}
+
+std::vector<CheckResult> http_checks(const Evidence& seen) {
+    constexpr Column columns[] = {
+        {"presence_http_false_offline", "HTTP told nobody alive to be offline",
+         Count::presence_http_false_offline, "told to be offline"},
+        {"presence_http_ghosts", "HTTP told nobody to be online who was gone",
+         Count::presence_http_ghosts, "told to be online"},
+        {"presence_http_order", "HTTP never told an older version behind a newer one",
+         Count::presence_http_out_of_order, "out of order"},
+    };
+    const auto asked = seen[Count::presence_asked];
+    std::vector<CheckResult> checks;
+    for (const auto& [name, promise, count, what] : columns) {
+        if (asked == 0)
+            checks.push_back(skipped(name, promise, "no presence could be asked for (--http)"));
+        else
+            checks.push_back(none_of(name, promise, seen[count],
+                                     fmt::format("{} {} of {} answers", show_count(seen[count]),
+                                                 what, show_count(asked))));
+    }
+    checks.push_back(check_answers(seen));
+    return checks;
+}
+
+}  // namespace
+
+std::vector<CheckResult> presence_checks(const Evidence& seen) {
+    auto checks = watchers_checks(seen);
+    for (auto& check : http_checks(seen)) checks.push_back(std::move(check));
     return checks;
 }
 

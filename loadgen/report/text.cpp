@@ -35,6 +35,7 @@ public:
         out_.row("false offline", show_count(totals_[Count::false_offline]));
         comings_and_goings();
         presence();
+        presence_by_http();
         hostile();
         server();
         generator();
@@ -101,6 +102,14 @@ private:
                              count(Count::presence_ghosts),
                              show_count(totals_[Count::presence_missing] +
                                         totals_[Count::presence_unseen])));
+    }
+
+    void presence_by_http() {
+        if (totals_[Count::presence_asked] == 0) return;
+        out_.row("presence, HTTP", fmt::format("{} users asked for, {} false offline, {} ghosts",
+                                               count(Count::presence_asked),
+                                               count(Count::presence_http_false_offline),
+                                               count(Count::presence_http_ghosts)));
     }
 
     void hostile() {

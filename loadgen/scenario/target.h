@@ -36,6 +36,11 @@ struct Target {
     bool presence_topic = false;
     std::string events_file;
 
+    // Who is asked for it besides, by HTTP; empty: nobody.
+    std::string http;             ///< "http://127.0.0.1:8080"
+    std::string http_token_file;  ///< of the API
+    double http_rate = 10;        ///< questions a second of all workers together
+
     /// Of a group's transport, never empty once the plan is made.
     std::vector<ServerAddress> servers_of(TransportKind transport) const;
 };

@@ -13,6 +13,7 @@
 #include "loadgen/swarm/load_gauges.h"
 #include "loadgen/swarm/logins.h"
 #include "loadgen/swarm/pings.h"
+#include "loadgen/swarm/presence_poll.h"
 #include "loadgen/swarm/profiles.h"
 #include "loadgen/swarm/reconnect_storm.h"
 #include "loadgen/swarm/silences.h"
@@ -68,6 +69,7 @@ public:
     ReconnectStorms storms{state, logins, watchers};
     Hostiles hostiles{state};
     EventsFile events{state, watchers};
+    PresencePoll poll{state, profiles};
     LoadGauges gauges{state};
 
 private:
@@ -200,6 +202,7 @@ Time Swarm::Parts::turn(Time now, Duration late) {
         now, [&](AgendaEntry& entry) { attend(static_cast<SwarmClient&>(entry), now); });
     logins.turn(now);
     events.turn(now);
+    poll.turn(now);
     if (now >= state.measured_since) {
         storms.turn(now);
         departures.turn(now);

@@ -49,6 +49,9 @@ def facts_against(record):
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
              "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
              "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged"}
+    presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
+    names |= {f"presence_{name}": f"presence_{name}" for name in presence}
+    names["presence_http_order"] = "presence_http_out_of_order"
     return {name for name, count in names.items() if counts.get(count)}
 
 
@@ -102,6 +105,28 @@ class LiesTest(unittest.TestCase):
                 self.assertEqual(seen - self.besides.get(lie, set()), expected, (record["verdict"], record["examples"]))
                 refused = any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
                 self.assertIn(status, ([1, 2] if expected else [0, 2]) if refused else [1 if expected else 0])
+
+    def test_lies_about_presence_are_found(self):
+        lies = {"": set(), "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
+                "flap=20": {"presence_false_offline"}, "http-offline=50": {"presence_http_false_offline"},
+                "http-ghosts=3": {"presence_http_ghosts"},
+                # Not always the same users of all that are asked for in turn.
+                "http-order=53": {"presence_http_order"}}
+
+        def told(lie):
+            with Liar(*[lie] if lie else []) as liar:
+                return generate(liar.port, "presence", mqtt_version="3.1.1", duration="8s",
+                                http=f"http://127.0.0.1:{liar.port}")
+
+        with ThreadPoolExecutor(4) as pool:
+            found = dict(zip(lies, pool.map(told, lies)))
+        for lie, (_, record) in found.items():
+            with self.subTest(lie=lie or "none"):
+                seen = broken(record)
+                if lie == "ghosts=2":  # those are told by HTTP as well
+                    seen -= {"presence_http_ghosts"}
+                self.assertEqual(seen, lies[lie], (record["verdict"], record["examples"]))
+                self.assertGreater(record["totals"]["counts"]["presence_asked"], 1000)
 
     def test_a_server_that_stands_still_is_found(self):
         with Liar() as liar:

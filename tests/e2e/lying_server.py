@@ -1,5 +1,5 @@
 """A small MQTT 3.1.1 server that keeps every promise but the ones it is told to break, to see whether the
-load generator finds that out.
+load generator finds that out. It shows presence, by client identifier, in presence/NAME and by HTTP on the same port.
 
     lying_server.py LIE...    prints its port; ends with its standard input
 
@@ -15,13 +15,22 @@ Lies:
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
+    hide=N          the presence of every Nth user is never shown
+    ghosts=N        every Nth offline is not shown
+    flap=N          every Nth user is shown as offline for a moment, 2 s after the login
+    http-offline=N  every Nth user that HTTP is asked for is told to be offline
+    http-ghosts=N   every Nth user that HTTP is asked for is told to be online
+    http-order=N    every Nth version that HTTP tells is an old one
 """
 
 import asyncio
 import itertools
+import json
 import random
 import struct
 import sys
+import time
+import urllib.parse
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(10, 15)
@@ -48,6 +57,55 @@ class Server:
         self.lies = lies
         self.by_topic = {}  # topic -> clients that subscribe to it
         self.clients = set()
+        self.users = {}  # name -> presence
+        self.here = {}  # name -> its client
+        self.hidden = set()
+
+    def comes(self, name, client):
+        known = name in self.users
+        self.here[name] = client
+        if not known and self.lies.tells("hide"):
+            self.hidden.add(name)
+        if not known or self.users[name]["state"] != "online":
+            self.show(name, "online")
+        if self.lies.tells("flap"):
+            asyncio.get_running_loop().call_later(2, self.flap, name)
+
+    def goes(self, name, client):
+        if self.here.get(name) is client:
+            del self.here[name]
+            if not self.lies.tells("ghosts"):
+                self.show(name, "offline")
+
+    def flap(self, name):
+        if name in self.here:
+            self.show(name, "offline")
+            self.show(name, "online")
+
+    def show(self, name, state):
+        version = max(self.users.get(name, {"version": 0})["version"] + 1, int(time.time() * 1000))
+        self.users[name] = {"user": name, "state": state, "version": version}
+        topic = f"presence/{name}".encode()
+        for watcher in list(self.by_topic.get(topic, ())):
+            self.tell(watcher, topic)
+
+    def tell(self, watcher, topic, retained=0):
+        name = topic.decode().partition("/")[2]
+        if name in self.users and name not in self.hidden:
+            text = json.dumps(self.users[name], separators=(",", ":")).encode()
+            watcher.send(PUBLISH << 4 | retained, struct.pack(">H", len(topic)) + topic + text)
+
+    def answer(self, target):
+        names = urllib.parse.unquote(target.partition("ids=")[2]).split(",")
+        told = [dict(self.users[name]) for name in names if name in self.users]
+        for user in told:
+            if self.lies.tells("http-offline"):
+                user["state"] = "offline"
+            if self.lies.tells("http-ghosts"):
+                user["state"] = "online"
+            if self.lies.tells("http-order"):
+                user["version"] -= 3_600_000
+        return json.dumps({"users": told, "unknown": [name for name in names if name not in self.users]})
 
     def publish(self, topic, payload, qos):
         receivers = list(self.by_topic.get(topic, ()))
@@ -70,6 +128,7 @@ class Client(asyncio.Protocol):
         self.transport = None
         self.input = b""
         self.filters = {}
+        self.name = ""
         self.keepalive = 0
         self.last_packet = self.loop.time()
         self.timer = None
@@ -85,6 +144,8 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, _error):
         self.server.clients.discard(self)
+        if self.name:
+            self.server.goes(self.name, self)
         for topic in self.filters:
             self.server.by_topic.get(topic, set()).discard(self)
         if self.timer:
@@ -101,10 +162,18 @@ class Client(asyncio.Protocol):
 
     def take(self, data):
         self.input += data
+        if self.input.startswith(b"GET "):
+            return self.take_request()
         while (packet := self.next_packet()) is not None:
             first, body = packet
             self.last_packet = self.loop.time()
             self.handle(first >> 4, first & 15, body)
+
+    def take_request(self):
+        if b"\r\n\r\n" in self.input:
+            body = self.server.answer(self.input.split()[1].decode())
+            self.write(f"HTTP/1.0 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            self.transport.close()
 
     def next_packet(self):
         size = shift = 0
@@ -157,8 +226,10 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
     def log_in(self, body):
-        self.keepalive = struct.unpack(">H", body[8:10])[0]
+        self.keepalive, size = struct.unpack(">HH", body[8:12])
+        self.name = body[12:12 + size].decode()
         self.server.clients.add(self)
+        self.server.comes(self.name, self)
         self.send(CONNACK << 4, b"\0\0")
         self.look_after()
         if self.lies.tells("close"):
@@ -173,15 +244,19 @@ class Client(asyncio.Protocol):
         self.timer = self.loop.call_later(max(left, 0.05), self.look_after)
 
     def subscribe(self, body):
-        reasons, at = b"", 2
+        reasons, at, topics = b"", 2, []
         while at < len(body):
             size = struct.unpack(">H", body[at:at + 2])[0]
             topic, qos = body[at + 2:at + 2 + size], body[at + 2 + size]
             self.filters[topic] = qos
             self.server.by_topic.setdefault(topic, set()).add(self)
+            topics.append(topic)
             reasons += bytes([qos])
             at += size + 3
         self.send(SUBACK << 4, body[:2] + reasons)
+        for topic in topics:
+            if topic.startswith(b"presence/"):
+                self.server.tell(self, topic, retained=1)
 
     def take_message(self, flags, body):
         qos = flags >> 1 & 3

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "loadgen/time.h"
+
+namespace pulsegate::load {
+
+/// Asks the HTTP API of a Pulsegate for the presence of users, one question after the other, from a
+/// thread of its own: who asks need not wait.
+class PresenceQuery {
+public:
+    struct User {
+        std::string name;
+        bool online = false;
+        std::uint64_t version = 0;  ///< 0: the server does not know the user
+    };
+    struct Answer {
+        Time asked;  ///< before the question was sent
+        std::vector<User> users;
+        std::string trouble;  ///< why there is no answer; empty: there is one
+    };
+
+    /// `api` is such as "http://127.0.0.1:8080"; without a `token` none is sent.
+    PresenceQuery(std::string api, std::string token);
+    ~PresenceQuery();
+
+    /// May be asked again when the last answer has been taken.
+    void ask(const std::vector<std::string>& users);
+    std::optional<Answer> take();
+
+private:
+    void run();
+    Answer answer_to(const std::string& path) const;
+
+    const std::string api_;
+    const std::string token_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool stopped_ = false;
+    std::optional<std::string> question_;
+    std::optional<Answer> answer_;
+    std::thread thread_;  // last: it uses the others
+};
+
+/// The body of the API's answer. Throws `std::exception` for what is none.
+std::vector<PresenceQuery::User> users_in(std::string_view json);
+
+}  // namespace pulsegate::load

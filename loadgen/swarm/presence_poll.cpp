@@ -1,0 +1,128 @@
+#include "loadgen/swarm/presence_poll.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+namespace pulsegate::load {
+
+namespace {
+
+constexpr std::size_t users_per_question = 100;
+
+/// A server that has not answered until then has no such API.
+constexpr unsigned most_first_troubles = 3;
+
+std::string token_in(const std::string& file) {
+    std::string token;
+    if (file.empty()) return token;
+    if (!(std::ifstream(file) >> token))
+        throw std::runtime_error(fmt::format("--http-token-file '{}': no token can be read", file));
+    return token;
+}
+
+}  // namespace
+
+PresencePoll::PresencePoll(SwarmState& state, const Profiles& profiles)
+    : state_(state), profiles_(profiles) {
+    const Target& target = state.assignment.target;
+    if (target.http.empty()) return;
+    choose_clients();
+    if (clients_.empty()) return;
+    query_ = std::make_unique<PresenceQuery>(target.http, token_in(target.http_token_file));
+}
+
+// Of several servers, the API is that of the first.
+void PresencePoll::choose_clients() {
+    const Roster& roster = state_.roster;
+    std::vector<bool> shared(roster.clients());
+    for (std::uint32_t number = 0; number < roster.clients(); ++number)
+        if (const auto user = profiles_.user_of(number); user != number)
+            shared[user] = shared[number] = true;
+    for (SwarmClient& client : state_.clients) {
+        const auto number = client.number();
+        const bool hostile = roster.group(number).hostile != Hostile::none;
+        if (!hostile && !shared[number] && roster.same_server(number, 0))
+            clients_.push_back({&client});
+    }
+    std::ranges::shuffle(clients_, state_.random);
+}
+
+void PresencePoll::turn(Time now) {
+    if (!query_) return;
+    if (const auto answer = query_->take()) {
+        take(*answer, now);
+        under_way_.clear();
+    }
+    const bool asks = query_ && state_.phase == SwarmState::Phase::measuring;
+    if (!asks || !under_way_.empty() || now < next_) return;
+    next_ = now + from_seconds(state_.assignment.workers / state_.assignment.target.http_rate);
+    ask();
+}
+
+void PresencePoll::ask() {
+    std::vector<std::string> names;
+    for (std::size_t step = 0; step < std::min(users_per_question, clients_.size()); ++step) {
+        const std::size_t place = std::exchange(next_client_, (next_client_ + 1) % clients_.size());
+        names.push_back(profiles_.presence_name(clients_[place].client->number()));
+        under_way_.emplace(names.back(), place);
+    }
+    query_->ask(names);
+}
+
+void PresencePoll::take(const PresenceQuery::Answer& answer, Time now) {
+    if (answer.trouble.empty()) {
+        answered_ = true;
+        for (const auto& user : answer.users)
+            if (const auto found = under_way_.find(user.name); found != under_way_.end())
+                judge(clients_[found->second], user, answer.asked, now);
+        return;
+    }
+    if (answered_) {
+        state_.at(now).add(Count::presence_unanswered);
+        return state_.give_example("a question for presence by HTTP failed: " + answer.trouble);
+    }
+    if (++first_troubles_ < most_first_troubles) return;
+    state_.notes.push_back("presence can't be asked for by HTTP: " + answer.trouble);
+    query_.reset();
+}
+
+void PresencePoll::judge(Asked& asked, const PresenceQuery::User& told, Time since, Time now) {
+    const SwarmClient& client = *asked.client;
+    state_.at(now).add(Count::presence_asked);
+    if (told.version > 0 && told.version < asked.version)
+        fault(Count::presence_http_out_of_order, client, "in an older version than before", now);
+    asked.version = std::max(asked.version, told.version);
+    if (!told.online && alive_since(client, since, now))
+        fault(Count::presence_http_false_offline, client, "as offline, and was alive", now);
+    if (told.online && dead_since(client, since))
+        fault(Count::presence_http_ghosts, client, "as online, and was gone beyond its limit", now);
+}
+
+// It is alive now: so it was all the time. A login may be told a little later.
+bool PresencePoll::alive_since(const SwarmClient& client, Time since, Time now) const {
+    const Duration slack = state_.closes.tick + state_.closes.tolerance;
+    return client.online() && client.alive_for_watchers && client.alive_changed + slack < since &&
+           !state_.starved(client, now) && !profiles_.token_expired(client.number(), now);
+}
+
+// Of one that tries to come back the server may know more than we do.
+bool PresencePoll::dead_since(const SwarmClient& client, Time since) const {
+    using State = SwarmClient::State;
+    const bool stays_away = client.state == State::napping || client.state == State::silent ||
+                            client.state == State::gone;
+    const Duration limit = state_.limit_of(client);
+    const Duration slack = state_.closes.tick + state_.closes.tolerance;
+    return stays_away && !client.alive_for_watchers && client.alive_changed != Time() &&
+           limit > Duration::zero() && client.alive_changed + limit + slack < since;
+}
+
+void PresencePoll::fault(Count count, const SwarmClient& client, const char* what, Time now) {
+    state_.at(now).add(count);
+    state_.give_example(fmt::format("{} was told by HTTP {}", who(client), what));
+}
+
+}  // namespace pulsegate::load
