@@ -25,7 +25,13 @@ struct LabRun {
         scenario.groups.push_back(group);
         scenario.message_within = 100ms;
 
+        Group hostile;
+        hostile.clients = 7;
+        hostile.hostile = Hostile::garbage;
+        scenario.groups.push_back(hostile);
+
         record.marks = {{5, std::string(marks::go)},
+                        {25, std::string(marks::hostile)},
                         {20, std::string(marks::storm)},
                         {24, std::string(marks::storm_over)},
                         {45, std::string(marks::drain)}};
@@ -427,4 +433,30 @@ TEST_CASE("the verdict says in a sentence what matters most") {
     CHECK(failed.find("every message arrived") != std::string::npos);
     CHECK(failed.find("3 lost") != std::string::npos);
     CHECK(verdict(with(Count::starved)).starts_with("No verdict"));
+}
+
+TEST_CASE_FIXTURE(LabRun, "hostile clients are judged by what the others got before them") {
+    CHECK(check("hostile").detail.starts_with("with 7 garbage clients p99 of messages"));
+    for (std::uint32_t second = 26; second < 45; ++second)
+        for (int message = 0; message < 10; ++message) at(second).add(Timing::message, 30ms);
+
+    const auto harmed = check("hostile");
+    CHECK(harmed.outcome == Outcome::failed);
+    CHECK(harmed.value > 50);
+    CHECK(harmed.detail.find("p99 of messages rose from ") != std::string::npos);
+
+    SUBCASE("not if it was the generator") {
+        for (std::uint32_t second = 26; second < 45; ++second)
+            for (int message = 0; message < 10; ++message) at(second).add(Timing::send_lag, 30ms);
+        CHECK(outcome("hostile") == Outcome::refused);
+    }
+    SUBCASE("what happens in the second of their coming, or in the storm before, is on no side") {
+        scenario.hostile_factor = 200;
+        at(25).add(Timing::message, 30s);
+        CHECK(outcome("hostile") == Outcome::passed);
+    }
+    SUBCASE("without a quiet time there is nothing to compare") {
+        std::erase_if(record.marks, [](const Mark& mark) { return mark.text == marks::hostile; });
+        CHECK(outcome("hostile") == Outcome::skipped);
+    }
 }

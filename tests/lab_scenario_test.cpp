@@ -298,3 +298,15 @@ hostile = garbage
     CHECK(scenario.groups[0].clients == 90);
     CHECK(scenario.groups[1].clients == 10);
 }
+
+TEST_CASE("hostile clients come after a quiet time, if there are any") {
+    const std::string hostile =
+        "[group clients]\n[group garbage]\nclients = 2\nhostile = garbage\n";
+    CHECK(scenario_of("clients = 10").hostile_after == 0s);
+    CHECK(scenario_of("clients = 10\n" + hostile).hostile_after == 10s);
+    CHECK(scenario_of("clients = 10\nduration = 6s\n" + hostile).hostile_after == 2s);
+    CHECK(scenario_of("clients = 10\nhostile-after = 0s\n" + hostile).hostile_after == 0s);
+    const auto late = scenario_of("clients = 10\nhostile-after = 40s\n" + hostile);
+    CHECK(late.hostile_after == 40s);
+    CHECK(late.settled_after() == 80s);
+}

@@ -57,9 +57,9 @@ double packets_a_second(const RunRecord& record) {
 /// the start, and without silent clients, whose judgement takes its time. What the user sets comes
 /// later and holds over this.
 void shorten(RunRequest& request) {
-    request.overrides.insert(
-        request.overrides.begin(),
-        {read_override("duration=20s"), read_override("starts=0s"), read_override("silent=0%")});
+    request.overrides.insert(request.overrides.begin(),
+                             {read_override("duration=20s"), read_override("starts=0s"),
+                              read_override("silent=0%"), read_override("hostile-after=0s")});
 }
 
 bool makes_sense(RunRequest request, double scale) {

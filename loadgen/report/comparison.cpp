@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "loadgen/report/figures.h"
+#include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/labels.h"
 #include "loadgen/units.h"
 
@@ -24,7 +25,14 @@ struct Condensed {
     const RunRecord& record;
     Measurements part;
     std::vector<Stretch> stretches;
+    std::optional<HostileEffect> effect;
 
+    Value quiet_percentile(Timing timing) const {
+        return effect ? effect->before.percentile(timing, 0.99) : Value();
+    }
+    Value hostile_percentile(Timing timing) const {
+        return effect ? effect->with.percentile(timing, 0.99) : Value();
+    }
     Value count(Count count) const { return static_cast<double>(record.totals[count]); }
     Value rate(Count count) const { return mean_rate(record, count); }
     Value percentile(Timing timing, double fraction) const {
@@ -90,6 +98,14 @@ constexpr std::array rows{
         [](const Condensed& run) { return run.count(Count::false_offline); }},
     Row{"messages lost", Unit::count, Better::lower,
         [](const Condensed& run) { return run.count(Count::messages_lost); }},
+    Row{"message p99, quiet", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.quiet_percentile(Timing::message); }},
+    Row{"message p99, hostile", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.hostile_percentile(Timing::message); }},
+    Row{"ping p99, quiet", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.quiet_percentile(Timing::ping); }},
+    Row{"ping p99, hostile", Unit::time, Better::lower,
+        [](const Condensed& run) { return run.hostile_percentile(Timing::ping); }},
     Row{"server CPU", Unit::cores, Better::lower,
         [](const Condensed& run) { return run.mean(Gauge::server_cpu); }},
     Row{"server CPU a packet", Unit::time, Better::lower,
@@ -123,6 +139,7 @@ std::string show_figure(double value, Unit unit) {
         case Unit::time: return show_small_time(value);
         case Unit::cores: return fmt::format("{:.2f} cores", value);
         case Unit::bytes: return show_bytes(value);
+        case Unit::share: return fmt::format("{:.4g} %", value * 100);
         case Unit::count: break;
     }
     return show_count(static_cast<std::uint64_t>(std::llround(value)));
@@ -138,7 +155,8 @@ std::optional<double> ComparedFigure::difference(std::size_t at) const {
 std::vector<ComparedFigure> compared_figures(std::span<const RunRecord> records) {
     std::vector<Condensed> runs;
     for (const auto& record : records)
-        runs.push_back({record, measured_part(record), measured_stretches(record)});
+        runs.push_back(
+            {record, measured_part(record), measured_stretches(record), hostile_effect(record)});
     std::vector<ComparedFigure> figures;
     for (const auto& row : rows) {
         ComparedFigure figure{row.label, row.unit, row.better, {}};

@@ -10,9 +10,10 @@
 namespace pulsegate::load {
 
 /// What a figure counts.
-enum class Unit : std::uint8_t { count, per_second, time, cores, bytes };
+enum class Unit : std::uint8_t { count, per_second, time, cores, bytes, share };
 
-std::string show_figure(double value, Unit unit);  ///< "15,000", "2,185/s", "1.2 ms", "35 MB"
+std::string show_figure(double value,
+                        Unit unit);  ///< "15,000", "2,185/s", "1.2 ms", "35 MB", "9 %"
 
 /// A figure of several runs. What a run could not see has no value.
 struct ComparedFigure {

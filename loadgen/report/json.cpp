@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/record.h"
 
 namespace pulsegate::load {
@@ -102,6 +103,16 @@ json::value value_of(const ServerDescription& server) {
     server_fields([&](const char* name, const auto& field) { object[name] = value_of(field); },
                   server);
     return object;
+}
+
+/// It follows from the series, and is there for those who read the file.
+json::value value_of(const HostileEffect& effect) {
+    json::array rows;
+    for (const auto& [label, unit, before, with] : effect_rows(effect))
+        rows.push_back(json::object{{"what", label},
+                                    {"before", json::value_from(before)},
+                                    {"with", json::value_from(with)}});
+    return rows;
 }
 
 template <class Element>
@@ -198,6 +209,7 @@ std::string record_text(const RunRecord& record) {
     json::object object{{"kind", record_kind}};
     record_fields([&](const char* name, const auto& field) { object[name] = value_of(field); },
                   record);
+    if (const auto effect = hostile_effect(record)) object["hostile_effect"] = value_of(*effect);
     return json::serialize(object) + "\n";
 }
 

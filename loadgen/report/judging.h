@@ -25,6 +25,9 @@ std::vector<CheckResult> message_checks(const Evidence& seen);
 std::vector<CheckResult> presence_checks(const Evidence& seen);
 std::vector<CheckResult> pace_checks(const Evidence& seen);  ///< how long things took
 
+/// Did hostile clients slow down the others?
+CheckResult hostile_check(const Evidence& seen);
+
 /// Did the server stand still for a second, as if it were stopped?
 CheckResult stall_check(const Evidence& seen);
 

@@ -124,8 +124,8 @@ CheckResult check_delay(const Evidence& seen) {
 }  // namespace
 
 std::vector<CheckResult> pace_checks(const Evidence& seen) {
-    return {check_objective(seen), check_back(seen), check_storm_latency(seen), stall_check(seen),
-            check_delay(seen)};
+    return {check_objective(seen), check_back(seen),  check_storm_latency(seen),
+            hostile_check(seen),   stall_check(seen), check_delay(seen)};
 }
 
 }  // namespace pulsegate::load

@@ -11,6 +11,7 @@
 
 #include "loadgen/report/checks.h"
 #include "loadgen/report/comparison.h"
+#include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/labels.h"
 #include "loadgen/units.h"
 
@@ -44,6 +45,17 @@ json::array percentiles_data(const Measurements& totals) {
                                     {"meaning", info(timing).meaning},
                                     {"cells", std::move(cells)}});
     }
+    return rows;
+}
+
+json::array effect_data(const RunRecord& record) {
+    json::array rows;
+    const auto effect = hostile_effect(record);
+    if (!effect) return rows;
+    for (const auto& [label, unit, before, with] : effect_rows(*effect))
+        rows.push_back(json::object{{"label", label},
+                                    {"before", before ? show_figure(*before, unit) : "–"},
+                                    {"with", with ? show_figure(*with, unit) : "–"}});
     return rows;
 }
 
@@ -194,6 +206,7 @@ json::object run_data(const RunRecord& record, const std::string& name) {
             {"version", record.version},
             {"checks", checks_data(record.checks)},
             {"percentiles", percentiles_data(record.totals)},
+            {"hostile_effect", effect_data(record)},
             {"examples", json::value_from(record.examples)},
             {"notes", json::value_from(record.notes)},
             {"marks", marks_data(record.marks)},

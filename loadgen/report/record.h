@@ -23,6 +23,7 @@ namespace marks {
 inline constexpr std::string_view go = "measuring begins";
 inline constexpr std::string_view storm = "storm begins";
 inline constexpr std::string_view storm_over = "storm is over";
+inline constexpr std::string_view hostile = "hostile clients come";
 inline constexpr std::string_view drain = "drain begins";
 }  // namespace marks
 

@@ -7,6 +7,7 @@
 
 #include "loadgen/report/comparison.h"
 #include "loadgen/report/figures.h"
+#include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/judging.h"
 #include "loadgen/report/labels.h"
 #include "loadgen/report/table.h"
@@ -176,6 +177,18 @@ void add_percentiles(TextTable& out, const Measurements& totals) {
                          show_count(expiry.count())});
 }
 
+void add_hostile_effect(TextTable& out, const RunRecord& record) {
+    const auto effect = hostile_effect(record);
+    if (!effect) return;
+    const auto cell = [](const std::optional<double>& value, Unit unit) {
+        return value ? show_figure(*value, unit) : std::string("-");
+    };
+    out.line();
+    out.cells("hostile clients", {"before", "with"});
+    for (const auto& [label, unit, before, with] : effect_rows(*effect))
+        out.cells(std::string(label), {cell(before, unit), cell(with, unit)});
+}
+
 const char* short_word(Outcome outcome) {
     switch (outcome) {
         case Outcome::passed: return "pass";
@@ -215,6 +228,7 @@ std::string text_report(const RunRecord& record) {
     out.line();
     CountRows(record, out).add();
     add_percentiles(out, record.totals);
+    add_hostile_effect(out, record);
     add_checks(out, record.checks);
     if (!record.examples.empty()) out.line("\nthe first failures:");
     for (const auto& example : record.examples) out.line("  " + example);

@@ -46,6 +46,7 @@ public:
         divide_ramp();
         divide_network_changes();
         divide_messages();
+        settle_hostiles();
         check();
         return finished();
     }
@@ -269,6 +270,19 @@ private:
     }
 
     static double talkers(const Group& group) { return group.clients * (1 - group.silent); }
+
+    // -- hostile clients --
+
+    // The others have a while of their own first, to be compared with. It is of no use where nobody
+    // is hostile.
+    void settle_hostiles() {
+        const bool any = std::ranges::any_of(draft_.groups, [](const GroupDraft& draft) {
+            return draft.group.hostile != Hostile::none && draft.group.clients > 0;
+        });
+        Scenario& scenario = draft_.scenario;
+        const Duration usual = std::min<Duration>(std::chrono::seconds(10), scenario.duration / 3);
+        scenario.hostile_after = any ? draft_.hostile_after.value_or(usual) : Duration::zero();
+    }
 
     // -- what can't be --
 

@@ -37,6 +37,7 @@ struct ScenarioDraft {
     std::uint64_t clients = 15'000;
     std::uint64_t clients_written = 15'000;  ///< in the file
     double packets = 3'000;
+    std::optional<Duration> hostile_after;
     GroupDraft defaults;
     std::vector<GroupDraft> groups;
     std::map<std::string, std::string> where;

@@ -90,6 +90,15 @@ const std::vector<ScenarioKey>& scenario_keys() {
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.storm_factor = parse_factor_from(text, 1);
          }},
+        {"hostile-after", "TIME", "10s, or a third of `duration`",
+         "quiet time before the hostile clients come, from the end of the ramp; 0s: they are there "
+         "from the start",
+         [](ScenarioDraft& draft, Text text) { draft.hostile_after = parse_duration(text); }},
+        {"hostile-factor", "N", "5",
+         "the others' p99 with the hostile clients may be this many times the one before",
+         [](ScenarioDraft& draft, Text text) {
+             draft.scenario.hostile_factor = parse_factor_from(text, 1);
+         }},
         {"seed", "N", "another in each run", "of everything random, to repeat a run",
          [](ScenarioDraft& draft, Text text) { draft.scenario.seed = parse_count(text); }},
     };

@@ -76,7 +76,7 @@ std::uint32_t Scenario::first_of(std::size_t group) const {
 }
 
 Duration Scenario::settled_after() const {
-    Duration after{};
+    Duration after = 2 * hostile_after;  // as long with the hostile clients as without
     for (const Group& group : groups) {
         if (group.silent > 0)
             after = std::max(after, group.silent_after + group.silent_over + limit_of(group) +

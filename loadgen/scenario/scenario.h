@@ -116,6 +116,11 @@ struct Scenario {
     Duration storm_within = std::chrono::seconds(60);
     double storm_factor = 5;  ///< p99 of messages in a storm over the quiet one
 
+    /// Hostile clients come so long after the ramp, to see what they change; zero: they are there
+    /// from the start.
+    Duration hostile_after{};
+    double hostile_factor = 5;  ///< p99 of messages and pings with them over the one before
+
     std::uint64_t seed = 0;  ///< of everything random; 0: another one in each run
 
     std::uint32_t clients() const;

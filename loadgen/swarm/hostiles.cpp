@@ -31,10 +31,22 @@ bool logs_in(Hostile kind) {
 }  // namespace
 
 void Hostiles::start(Time at) {
+    for (SwarmClient& client : state_.clients)
+        if (kind(client) != Hostile::none) state_.enter(client, SwarmClient::State::hostile);
+    if (state_.scenario().hostile_after == Duration::zero()) let_in(at);
+}
+
+void Hostiles::go(Time at) {
+    const Duration quiet = state_.scenario().hostile_after;
+    if (quiet == Duration::zero()) return;
+    let_in(at + quiet);
+    state_.mark(at + quiet, "hostile clients come");
+}
+
+void Hostiles::let_in(Time at) {
     for (SwarmClient& client : state_.clients) {
         const Group& group = state_.group(client);
         if (group.hostile == Hostile::none) continue;
-        state_.enter(client, SwarmClient::State::hostile);
         const double spread = group.ramp > 0 ? group.clients / group.ramp : 0;
         state_.agenda.plan(client, at + group.starts + from_seconds(state_.dice(0, spread)));
     }

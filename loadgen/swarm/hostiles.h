@@ -13,7 +13,9 @@ class Hostiles {
 public:
     explicit Hostiles(SwarmState& state) : state_(state) {}
 
+    /// They come from the start of the run, or after the scenario's quiet time.
     void start(Time at);
+    void go(Time at);
     void due(SwarmClient& client, Time now);
 
     void opened(SwarmClient& client, Time now);
@@ -22,6 +24,7 @@ public:
 
 private:
     Hostile kind(const SwarmClient& client) const { return state_.group(client).hostile; }
+    void let_in(Time at);
     void begin(SwarmClient& client, Time now);
     void act(SwarmClient& client, Time now);
     void dribble(SwarmClient& client);

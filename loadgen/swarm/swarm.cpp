@@ -133,6 +133,7 @@ void Swarm::Parts::go(Time at) {
     departures.go(at);
     silences.go(at);
     storms.go(at);
+    hostiles.go(at);
     for (SwarmClient& client : state.clients)
         if (client.online()) plan_next(client);
     state.loop.wake_at(at);

@@ -79,6 +79,16 @@ class LabPageTest(unittest.TestCase):
         self.assert_drawn(tab)
         self.assert_fits(tab)
 
+    def test_what_hostile_clients_did_is_shown_before_and_with_them(self):
+        record = run("keepalive", 3)
+        record["marks"].append({"at": 15, "text": "hostile clients come"})
+        record["series"] = [second(number, 3 if number < 15 else 9) for number in range(30)]
+        tab = self.page(record)
+        row = tab.run("""return [...document.querySelectorAll("#hostile tbody tr")]
+            .map(row => [...row.cells].map(cell => cell.textContent)).find(row => row[0] === "message p99")""")
+        self.assertTrue(row[1].startswith("3") and row[2].startswith("9"), row)
+        self.assert_fits(tab)
+
     def test_several_runs_are_shown_side_by_side(self):
         tab = self.page(run("quick", 1), run("slow", 40))
         self.assertIn("2 load tests compared", tab.text("h1"))

@@ -346,6 +346,18 @@ function write_times() {
     }
 }
 
+function write_hostile_effect() {
+    if (!runs[0].hostile_effect.length) return;
+    const table = show("hostile").querySelector("table");
+    const head = add(add(table, "thead"), "tr");
+    for (const text of ["", "before", "with"]) add(head, "th", text);
+    const body = add(table, "tbody");
+    for (const {label, before, with: among} of runs[0].hostile_effect) {
+        const row = add(body, "tr");
+        for (const text of [label, before, among]) add(row, "td", text);
+    }
+}
+
 function write_notes() {
     const lines = runs.flatMap(run => [...run.examples, ...run.notes].map(line => compares ? `${run.name}: ${line}` : line));
     if (lines.length) for (const line of lines) add(show("notes").querySelector("ul"), "li", line);
@@ -359,6 +371,7 @@ if (compares) {
     write_figures();
     write_checks();
     write_times();
+    write_hostile_effect();
 }
 draw_plots();
 write_notes();
