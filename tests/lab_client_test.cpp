@@ -199,6 +199,21 @@ TEST_CASE("messages of each QoS are sent and acknowledged") {
     CHECK(talk.client.in_flight() == 0);
 }
 
+TEST_CASE("nothing of a message that was acknowledged is in the next one") {
+    Talk talk;
+    talk.log_in();
+    CHECK(talk.client.publish("long/topic", std::string(100, 'x'), QoS::exactly_once, 11));
+    talk.expect("34 r s'long/topic' k1 '" + std::string(100, 'x') + "'");
+    talk.send("50 r k1 | 70 r k1", {"acknowledged 11 success"});
+    talk.expect("62 r k1");
+    CHECK(talk.client.in_flight() == 0);
+    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 12));
+    talk.expect("32 r s'a' k2 'one'");
+    CHECK(talk.client.in_flight() == 1);
+    talk.send("40 r k2", {"acknowledged 12 success"});
+    CHECK(talk.client.in_flight() == 0);
+}
+
 TEST_CASE("a refused message is told with the server's reason") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ ]");

@@ -115,7 +115,7 @@ bool MqttClient::publish(std::string_view topic, std::string_view payload, QoS q
     }
     if (session().outflow.full()) return false;
     message.packet_id = next_packet_id();
-    Buffer bytes;
+    Buffer bytes = session().outflow.take_buffer();
     encode(message, profile_.version, bytes);
     session().outflow.add(message.packet_id, qos, tag, std::move(bytes));
     send_messages();
@@ -134,7 +134,11 @@ void MqttClient::ping(Time now) {
     assert(logged_in());
     send_bytes(pingreq);
     // If the socket did not take it, the last send was an earlier one.
-    pings_.push_back(std::max(now, stream_.before_send()));
+    const Time sent = std::max(now, stream_.before_send());
+    if (oldest_ping_ == Time())
+        oldest_ping_ = sent;
+    else
+        later_pings_.push_back(sent);
 }
 
 void MqttClient::send_raw(std::string_view bytes) {
@@ -180,7 +184,8 @@ void MqttClient::abandon() {
 
 void MqttClient::leave_connection() {
     stage_ = Stage::away;
-    pings_.clear();
+    oldest_ping_ = {};
+    later_pings_ = {};
     if (host_.reading_ == this) host_.answers_.clear();
     if (!session_) return;
     session_->subscriptions.clear();
@@ -210,19 +215,17 @@ void MqttClient::lose(EndedBy by, Reason reason, std::string_view cause, Time no
 
 // -- the session --
 
-MqttClient::Session& MqttClient::session() {
-    if (!session_) session_ = std::make_unique<Session>();
+ClientSession& MqttClient::session() {
+    if (!session_) session_ = host_.spare_sessions_.take();
     return *session_;
 }
 
 void MqttClient::drop_empty_session() {
-    if (session_ && session_->outflow.empty() && session_->unreleased.empty() &&
-        session_->subscriptions.empty())
-        session_.reset();
+    if (session_ && session_->empty()) host_.spare_sessions_.give_back(std::move(session_));
 }
 
 std::uint16_t MqttClient::next_packet_id() {
-    const Session& its = session();
+    const ClientSession& its = session();
     const auto awaits_suback = [this](const auto& it) { return it.packet_id == last_packet_id_; };
     do {
         if (++last_packet_id_ == 0) ++last_packet_id_;

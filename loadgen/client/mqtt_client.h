@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "loadgen/client/client_owner.h"
-#include "loadgen/client/outflow.h"
+#include "loadgen/client/client_session.h"
 #include "loadgen/client/profile.h"
 #include "loadgen/net/loop.h"
 #include "loadgen/net/stream.h"
@@ -35,6 +35,7 @@ private:
     // Packets that answer what one client is just reading go out together.
     const MqttClient* reading_ = nullptr;
     Buffer answers_;
+    SpareSessions spare_sessions_;
 };
 
 /// One MQTT client on an event loop: it logs in, subscribes, publishes at QoS 0 to 2, answers what
@@ -96,22 +97,11 @@ public:
     std::size_t waiting() const;    ///< for room in the server's Receive Maximum, or a connection
     std::size_t unsent_bytes() const { return stream_.unsent(); }  ///< that the socket didn't take
     /// Without an answer; zero: none.
-    Time oldest_ping() const { return pings_.empty() ? Time() : pings_.front(); }
+    Time oldest_ping() const { return oldest_ping_; }
 
     const std::uint32_t number;
 
 private:
-    /// What there is only while messages are under way, or a SUBSCRIBE.
-    struct Session {
-        struct Subscription {
-            std::uint16_t packet_id;
-            std::uint16_t filters;
-        };
-        Outflow outflow;
-        std::vector<std::uint16_t> unreleased;    // QoS 2, received, without a PUBREL so far
-        std::vector<Subscription> subscriptions;  // without a SUBACK so far
-    };
-
     /// What the server takes (MQTT 5.0, section 3.2.2.3).
     struct Limits {
         std::uint32_t max_packet_size = UINT32_MAX;
@@ -127,7 +117,7 @@ private:
     bool logged_in() const { return stage_ == Stage::online || stage_ == Stage::subscribing; }
     bool reads() const;
     bool answers() const { return logged_in() || stage_ == Stage::open; }
-    Session& session();
+    ClientSession& session();
     void drop_empty_session();
     std::uint16_t next_packet_id();
     Reason obstacle(const Publish& message) const;
@@ -171,11 +161,12 @@ private:
     Limits limits_;
     std::uint32_t connections_ = 0;
     Time connecting_since_{};
-    std::vector<Time> pings_;  // without an answer, the oldest first
-    std::unique_ptr<Session> session_;
+    Time oldest_ping_{};             // without an answer; zero: none
+    std::vector<Time> later_pings_;  // without an answer, in order: seldom any
+    std::unique_ptr<ClientSession> session_;
 };
 
-static_assert(sizeof(MqttClient) <= 320);
+static_assert(sizeof(MqttClient) <= 256);
 
 template <class Packet>
 void MqttClient::send(const Packet& packet) {

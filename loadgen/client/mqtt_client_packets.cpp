@@ -104,16 +104,19 @@ void MqttClient::on(const Disconnect& packet, Time now) {
 }
 
 void MqttClient::on(const Pingresp&, Time now) {
-    if (pings_.empty()) return unexpected("PINGRESP without a PINGREQ", now);
-    const Time sent = pings_.front();
-    pings_.erase(pings_.begin());
+    if (oldest_ping_ == Time()) return unexpected("PINGRESP without a PINGREQ", now);
+    const Time sent = std::exchange(oldest_ping_, {});
+    if (!later_pings_.empty()) {
+        oldest_ping_ = later_pings_.front();
+        later_pings_.erase(later_pings_.begin());
+    }
     host_.owner.ping_answered(*this, sent, now);
 }
 
 void MqttClient::on(const Suback& packet, Time now) {
     const auto id = packet.packet_id;
     auto& pending = session().subscriptions;
-    const auto found = std::ranges::find(pending, id, &Session::Subscription::packet_id);
+    const auto found = std::ranges::find(pending, id, &ClientSession::Subscription::packet_id);
     if (found == pending.end())
         return unexpected(with_id("SUBACK", id, "which no SUBSCRIBE has"), now);
     if (found->filters != packet.reasons.size())

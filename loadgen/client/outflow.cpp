@@ -15,6 +15,11 @@ bool Outflow::uses(std::uint16_t id) const {
     return std::ranges::any_of(messages_, [&](const Item& item) { return item.id == id; });
 }
 
+std::string Outflow::take_buffer() {
+    sending_.clear();
+    return std::exchange(sending_, {});
+}
+
 void Outflow::add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish) {
     messages_.push_back({{tag, Time()}, std::move(publish), id, qos});
 }

@@ -37,6 +37,8 @@ public:
     bool full() const { return messages_.size() >= most_messages; }
     bool uses(std::uint16_t id) const;
 
+    /// An empty buffer for the next PUBLISH, with the memory of one that has been sent.
+    std::string take_buffer();
     /// A message whose encoded PUBLISH has this identifier.
     void add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish);
 
@@ -62,6 +64,9 @@ public:
     std::size_t in_flight() const { return in_flight_; }
     std::size_t waiting() const { return messages_.size() - in_flight_; }
     bool empty() const { return messages_.empty(); }
+
+    /// Bytes that it holds while it is empty.
+    std::size_t memory() const { return messages_.capacity() * sizeof(Item) + sending_.capacity(); }
 
 private:
     enum class State : std::uint8_t { unsent, sent, released };

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "loadgen/client/outflow.h"
+
+namespace pulsegate::load {
+
+/// What a client has only while messages are under way, or a SUBSCRIBE.
+struct ClientSession {
+    struct Subscription {
+        std::uint16_t packet_id;
+        std::uint16_t filters;
+    };
+
+    bool empty() const { return outflow.empty() && unreleased.empty() && subscriptions.empty(); }
+
+    /// Bytes that it holds while it is empty.
+    std::size_t memory() const {
+        return outflow.memory() + unreleased.capacity() * sizeof(std::uint16_t) +
+               subscriptions.capacity() * sizeof(Subscription);
+    }
+
+    Outflow outflow;
+    std::vector<std::uint16_t> unreleased;    // QoS 2, received, without a PUBREL so far
+    std::vector<Subscription> subscriptions;  // without a SUBACK so far
+};
+
+/// Empty sessions with the memory that they had grown to, for whoever needs one next: at QoS 1 and
+/// 2 each message needs one, but few at the same time.
+class SpareSessions {
+public:
+    std::unique_ptr<ClientSession> take() {
+        if (spare_.empty()) return std::make_unique<ClientSession>();
+        auto session = std::move(spare_.back());
+        spare_.pop_back();
+        return session;
+    }
+    void give_back(std::unique_ptr<ClientSession> session) {
+        if (spare_.size() < most && session->memory() <= most_memory)
+            spare_.push_back(std::move(session));
+    }
+
+private:
+    static constexpr std::size_t most = 64;
+    static constexpr std::size_t most_memory = 4096;  // of each
+
+    std::vector<std::unique_ptr<ClientSession>> spare_;
+};
+
+}  // namespace pulsegate::load
