@@ -85,6 +85,7 @@ private:
     void set_timer();
     void watch_own(const Descriptor& descriptor, void* tag);
     void dispatch();
+    void fetch_ahead() const;
     void call_those_waiting();
 
     Descriptor epoll_;

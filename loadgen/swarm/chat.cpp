@@ -1,7 +1,9 @@
 #include "loadgen/swarm/chat.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "loadgen/prefetch.h"
 #include "loadgen/truth/message.h"
 
 namespace pulsegate::load {
@@ -46,6 +48,7 @@ void Chat::go(Time at) {
     for (std::size_t index = 0; index < groups.size(); ++index) {
         Writers& writers = writers_[index];
         if (writers.clients.empty()) continue;
+        writers.next = choose_next(writers);
         const double part = static_cast<double>(writers.clients.size()) / of_all[index];
         writers.times = PlannedRate(at, groups[index].messages * part, state_.scenario().peaks,
                                     static_cast<double>(assignment.worker) / assignment.workers);
@@ -68,12 +71,18 @@ void Chat::turn(Time now) {
         }
 }
 
-SwarmClient* Chat::choose(const Writers& writers, Time now) {
+SwarmClient* Chat::choose(Writers& writers, Time now) {
     for (int count = 0; count < most_choices; ++count) {
-        SwarmClient& chosen = *writers.clients[state_.choose(writers.clients.size())];
+        SwarmClient& chosen = *std::exchange(writers.next, choose_next(writers));
         if (!chosen.away_as_planned(now)) return &chosen;
     }
     return nullptr;
+}
+
+SwarmClient* Chat::choose_next(const Writers& writers) {
+    SwarmClient* next = writers.clients[state_.choose(writers.clients.size())];
+    prefetch(next, sizeof *next);
+    return next;
 }
 
 void Chat::send(SwarmClient& sender, Time planned) {

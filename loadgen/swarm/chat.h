@@ -46,9 +46,11 @@ private:
     struct Writers {
         std::vector<SwarmClient*> clients;
         PlannedRate times;
+        SwarmClient* next = nullptr;  ///< chosen already, to be in the caches by then
     };
 
-    SwarmClient* choose(const Writers& writers, Time now);
+    SwarmClient* choose(Writers& writers, Time now);
+    SwarmClient* choose_next(const Writers& writers);
     void send(SwarmClient& sender, Time planned);
 
     SwarmState& state_;
