@@ -26,7 +26,8 @@ SwarmState::SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its
       closes{Scenario::server_tick, assignment.scenario.tolerance},
       loop(the_loop),
       host(the_loop, owner),
-      random(mix(assignment.seed, assignment.worker)) {}
+      random(mix(assignment.seed, assignment.worker)),
+      topics_(fmt::format("loadgen/{:x}/", assignment.run)) {}
 
 void SwarmState::enter(SwarmClient& client, State state) {
     const auto index = [](State of) { return static_cast<std::size_t>(of); };
@@ -72,11 +73,11 @@ void SwarmState::mark(Time at, std::string text) {
 }
 
 std::string SwarmState::client_topic(std::uint32_t number) const {
-    return fmt::format("loadgen/{:x}/{}", assignment.run, number);
+    return topics_ + std::to_string(number);
 }
 
 std::string SwarmState::room_topic(std::uint32_t room) const {
-    return fmt::format("loadgen/{:x}/room/{}", assignment.run, room);
+    return topics_ + "room/" + std::to_string(room);
 }
 
 std::string who(const SwarmClient& client) { return fmt::format("client {}", client.number()); }

@@ -86,6 +86,7 @@ public:
     std::vector<std::pair<double, std::string>> marks;
 
 private:
+    const std::string topics_;  ///< what those of the run begin with
     std::array<std::uint32_t, static_cast<std::size_t>(State::count_)> counts_{};
 };
 
