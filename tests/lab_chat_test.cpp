@@ -185,4 +185,21 @@ TEST_CASE("an agenda comes to everybody at their last planned time, in order") {
     CHECK(seen.size() == entries.size() - 1);
 }
 
+TEST_CASE("an agenda whose owner comes when it says is never late") {
+    const Time start{1h};
+    std::vector<AgendaEntry> entries(100);
+    Agenda agenda;
+    agenda.start(start);
+    for (std::size_t at = 0; at < entries.size(); ++at)
+        agenda.plan(entries[at], start + 1ms + at * 37ms);
+
+    std::size_t seen = 0;
+    for (Time now = start; seen < entries.size() && now < start + 10s; now = agenda.next())
+        agenda.advance(now, [&](AgendaEntry& entry) {
+            CHECK(now == start + 1ms + (&entry - entries.data()) * 37ms);
+            ++seen;
+        });
+    CHECK(seen == entries.size());
+}
+
 }  // namespace pulsegate::load

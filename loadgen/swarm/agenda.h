@@ -14,8 +14,9 @@ struct AgendaEntry : Wheel::Node {
     Time due = Time::max();
 };
 
-/// When who has something to do. Most entries wait in a timing wheel of a second's grain, those of
-/// the current second in order.
+/// When who has something to do. Most entries wait in a timing wheel of coarse grain, those of the
+/// current tick in order: few enough to stay in the caches, and to be taken out of the wheel within
+/// a fraction of a millisecond.
 class Agenda {
 public:
     void start(Time at) { start_ = at; }
@@ -28,7 +29,7 @@ public:
             wheel_.schedule(entry, tick(due));
         } else {
             Wheel::cancel(entry);
-            this_second_.emplace(due, &entry);
+            this_tick_.emplace(due, &entry);
         }
     }
     void cancel(AgendaEntry& entry) { plan(entry, Time::max()); }
@@ -39,29 +40,33 @@ public:
     void advance(Time now, Act act) {
         wheel_.advance(tick(now), [this](Wheel::Node& node) {
             auto& entry = static_cast<AgendaEntry&>(node);
-            this_second_.emplace(entry.due, &entry);
+            this_tick_.emplace(entry.due, &entry);
         });
-        while (!this_second_.empty() && this_second_.top().first <= now) {
-            const auto [due, entry] = this_second_.top();
-            this_second_.pop();
+        while (!this_tick_.empty() && this_tick_.top().first <= now) {
+            const auto [due, entry] = this_tick_.top();
+            this_tick_.pop();
             if (entry->due != due) continue;  // planned anew since
             entry->due = Time::max();
             act(*entry);
         }
     }
 
-    /// Of what is due within the current second.
-    Time next() const { return this_second_.empty() ? Time::max() : this_second_.top().first; }
+    /// When to advance next: to the first of the current tick, or to the next tick.
+    Time next() const {
+        return this_tick_.empty() ? start_ + (wheel_.now() + 1) * grain : this_tick_.top().first;
+    }
 
 private:
+    static constexpr Duration grain = std::chrono::milliseconds(100);
+
     Tick tick(Time time) const {
-        return time <= start_ ? 0 : static_cast<Tick>((time - start_) / std::chrono::seconds(1));
+        return time <= start_ ? 0 : static_cast<Tick>((time - start_) / grain);
     }
 
     using Due = std::pair<Time, AgendaEntry*>;
     Time start_{};
     Wheel wheel_;
-    std::priority_queue<Due, std::vector<Due>, std::greater<>> this_second_;
+    std::priority_queue<Due, std::vector<Due>, std::greater<>> this_tick_;
 };
 
 }  // namespace pulsegate::load
