@@ -32,9 +32,11 @@ namespace {
 constexpr Duration heartbeat = 10ms;
 
 /// Where a worker has many packets a second to send and to read, it does so in rounds: half the
-/// CPU, for a latency that is that much higher at most.
-constexpr double many_packets = 3000;
-constexpr auto round_length = 500us;
+/// CPU, for a latency that is higher by two rounds at most, one to send and one to read.
+Duration round_length(double packets) {
+    if (packets > 10'000) return 1ms;
+    return packets > 3000 ? 500us : Duration::zero();
+}
 
 }  // namespace
 
@@ -126,8 +128,7 @@ void Swarm::Parts::start(Time at) {
 void Swarm::Parts::go(Time at) {
     state.phase = Phase::measuring;
     state.measured_since = at;
-    const bool many = state.scenario().packets() / state.assignment.workers > many_packets;
-    state.loop.pace(many ? round_length : Duration::zero());
+    state.loop.pace(round_length(state.scenario().packets() / state.assignment.workers));
     for (SwarmClient& client : state.clients) client.attendance.begin();
     chat.go(at);
     departures.go(at);
