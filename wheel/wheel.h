@@ -12,8 +12,9 @@ namespace pulsegate {
 /// nodes there are. It has no clock, no thread and no allocation: the owner says what time it is.
 ///
 /// A node carries its deadline and waits in slot `deadline % 30`. A deadline that is laps away is
-/// just not due yet when time passes its slot, so 30 slots serve any timeout, and a tick looks at
-/// the nodes of one slot only.
+/// just not due yet when time passes its slot, so 30 slots serve any timeout. A tick looks at the
+/// nodes of one slot only, and not even at them before the earliest deadline that was ever set
+/// there since they were last looked at.
 ///
 /// An owner that schedules for ceil(time + timeout) and advances to floor(time), both in ticks,
 /// expires nobody early, and nobody more than one tick late.
@@ -25,7 +26,7 @@ public:
 
     static constexpr Tick slots = 30;
 
-    explicit Wheel(Tick now = 0) : now_(now) {}
+    explicit Wheel(Tick now = 0) : now_(now) { std::fill_n(earliest_, slots, never); }
     Wheel(const Wheel&) = delete;
     Wheel& operator=(const Wheel&) = delete;
 
@@ -39,7 +40,9 @@ public:
     /// tick: its own slot has been passed, and would not be looked at again for a lap.
     void schedule(Node& node, Tick deadline) {
         node.deadline_ = std::max(deadline, now_ + 1);
-        Ring& ring = rings_[node.deadline_ % slots];
+        const Tick slot = node.deadline_ % slots;
+        earliest_[slot] = std::min(earliest_[slot], node.deadline_);
+        Ring& ring = rings_[slot];
         if (node.ring_ == &ring) return;  // only the lap changed: spare the neighbours' cache lines
         cancel(node);
         ring.add(node);
@@ -86,23 +89,33 @@ public:
     std::uint32_t count(Tick slot) const { return rings_[slot].count; }
 
 private:
+    static constexpr Tick never = ~Tick{0};
+
     void collect_due(Tick now) {
         if (now <= now_) return;
         // Thirty ticks pass every slot; a longer jump has nothing more to see.
         const Tick passed = std::min(now - now_, slots);
         now_ = now;
-        for (Tick ago = passed; ago-- > 0;) collect_due(rings_[(now - ago) % slots]);
+        for (Tick ago = passed; ago-- > 0;) look_at((now - ago) % slots);
     }
 
-    void collect_due(Ring& ring) {
+    void look_at(Tick slot) {
+        Tick& earliest = earliest_[slot];
+        if (earliest > now_) return;
+        earliest = never;
+        Ring& ring = rings_[slot];
         ring.for_each([&](Node& node) {
-            if (node.deadline_ > now_) return;
+            if (node.deadline_ > now_) {
+                earliest = std::min(earliest, node.deadline_);
+                return;
+            }
             ring.remove(node);
             due_.add(node);
         });
     }
 
     Ring rings_[slots];
+    Tick earliest_[slots];  ///< no node of the slot is due before; whose it was may have left
 
     // Due nodes gather here before the first `expire`, so nothing that `expire` does can disturb a
     // slot that is being walked. They are in no slot: scheduling one again always relinks it. And
