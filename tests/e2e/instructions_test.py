@@ -1,0 +1,84 @@
+"""How many instructions of its own the gateway executes for a ping, a message and a login, as callgrind counts them.
+
+This does not depend on how fast or busy the machine is. The limits leave room for other compilers and C libraries."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from gateway import Client, Gateway, SANITIZED, wait_until
+
+TIMES = 500
+WARM_UP = 20  # what is to grow has grown
+
+
+class Callgrind:
+    """A gateway whose instructions are counted: `with Callgrind() as gateway`."""
+
+    def __init__(self, *arguments):
+        self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-callgrind-")
+        self.file = Path(self.folder.name) / "counts"
+        self.dumps = 0
+        self.gateway = Gateway(*arguments, prefix=("valgrind", "-q", "--tool=callgrind",
+                                                   f"--callgrind-out-file={self.file}"))
+
+    def __enter__(self):
+        self.gateway.__enter__()
+        return self
+
+    def __exit__(self, *details):
+        self.gateway.__exit__(*details)
+        self.folder.cleanup()
+
+    def count(self):
+        """Instructions of all threads since the last call."""
+        self.dumps += 1
+        dump = self.file.with_name(f"{self.file.name}.{self.dumps}")
+        subprocess.run(["callgrind_control", "--dump", str(self.gateway.pid)], check=True, capture_output=True,
+                       timeout=20)
+
+        def total():
+            return dump.exists() and re.search(r"^totals: (\d+)$", dump.read_text(errors="replace"), re.MULTILINE)
+
+        return int(wait_until(total, what="the counts of callgrind")[1])
+
+
+@unittest.skipIf(SANITIZED, "sanitizers have instructions of their own")
+@unittest.skipUnless(shutil.which("valgrind"), "needs valgrind")
+class InstructionsTest(unittest.TestCase):
+    def check(self, what, limit, counted, step, times=TIMES):
+        for _ in range(WARM_UP):
+            step()
+        counted.count()
+        for _ in range(times):
+            step()
+        each = counted.count() / times
+        print(f"{each:.0f} instructions for a {what}", flush=True)
+        self.assertLessEqual(each, limit)
+        self.assertGreater(each, 100, "nothing was counted")
+
+    def test_pings_messages_and_logins_take_few_instructions(self):
+        def pass_on(qos):
+            sender.publish("inbox/receiver", bytes(64), qos=qos)
+            receiver.receive_publish()
+            if qos:
+                self.assertEqual(sender.receive()[0], 0x40)
+
+        def come_and_go():
+            Client(counted.gateway.port).login("guest").disconnect()
+
+        with Callgrind("--shards", "1") as counted, counted.gateway.connect("sender") as sender, \
+                counted.gateway.connect("receiver") as receiver:
+            self.check("PINGREQ", 1_400, counted, sender.ping)
+            receiver.subscribe("inbox/receiver")
+            self.check("message of QoS 0", 8_000, counted, lambda: pass_on(0))
+            receiver.subscribe("inbox/receiver", qos=1)
+            self.check("message of QoS 1", 11_000, counted, lambda: pass_on(1))
+            self.check("login with its DISCONNECT", 20_000, counted, come_and_go, times=100)
+
+
+if __name__ == "__main__":
+    unittest.main()
