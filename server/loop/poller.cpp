@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/base/prefetch.h"
+
 namespace pulsegate {
 
 namespace {
@@ -20,6 +22,9 @@ Readiness readiness(std::uint32_t events) {
             .writable = (events & (EPOLLOUT | broken)) != 0,
             .drain = (events & drain) != 0};
 }
+
+/// What most of those who are told have in one place.
+constexpr std::size_t fetched = 176;
 
 }  // namespace
 
@@ -70,6 +75,7 @@ void Poller::wait(int timeout) {
                                  static_cast<int>(most), timeout, nullptr, 0);
     // -1 is EINTR: a signal's handler has run.
     batch_ = {events_.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
+    for (const epoll_event& event : batch_) prefetch(event.data.ptr, fetched);
 }
 
 void Poller::tell() {

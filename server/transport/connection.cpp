@@ -146,6 +146,7 @@ bool Connection::receive() {
         kept = rest.size();
     }
     const auto room = buffer.size() - kept;
+    fetch_neighbours();  // while the kernel reads: a packet moves the connection on the wheel
     const auto size = receive_now(socket_.get(), tls(), buffer.data() + kept, room);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         unread_ = false;

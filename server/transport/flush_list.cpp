@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/base/prefetch.h"
 #include "server/transport/connection.h"
 
 namespace pulsegate {
@@ -11,6 +12,10 @@ namespace {
 /// Each is a system call or more, of some 5 to 10 microseconds: a message to a hundred thousand is
 /// written in many rounds.
 constexpr std::size_t writes_a_round = 512;
+
+/// So far ahead connections are fetched: a room's are written to long after they were given the
+/// message, and the kernel has used the caches meanwhile.
+constexpr std::size_t ahead = 4;
 
 }  // namespace
 
@@ -36,6 +41,8 @@ void FlushList::flush() {
     thread_.assert_here();
     // Flushing one connection may put others on the list: it grows while it is walked.
     for (; next_ < connections_.size() && left_ > 0; --left_) {
+        if (next_ + ahead < connections_.size())
+            prefetch(connections_[next_ + ahead].get(), sizeof(Connection));
         const auto connection = std::move(connections_[next_++]);
         connection->end_turn();
     }
