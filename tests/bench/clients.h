@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <array>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <random>
@@ -66,13 +67,14 @@ inline void end_sessions(std::uint16_t port, std::size_t count, const Members& m
 /// What was published, and how long it took until it was acknowledged.
 struct Published {
     std::size_t messages = 0;
-    double seconds = 0;           ///< until the last of them
-    std::vector<double> waits{};  ///< of each, in ms, from the moment when it was due
+    double seconds = 0;                ///< until the last of them
+    std::vector<double> waits{};       ///< of each, in ms, from the moment when it was due
+    std::vector<double> deliveries{};  ///< the same until a receiver among the clients had it
 };
 
 /// Messages to publish at QoS 1.
 struct Messages {
-    std::string payload;
+    std::string payload;  ///< begins with room for the moment when the message is due
     std::function<std::string()> next_topic;
 };
 
@@ -156,7 +158,9 @@ private:
         if (++client.last_id == 0) ++client.last_id;
         const std::string id{static_cast<char>(client.last_id >> 8),
                              static_cast<char>(client.last_id)};
-        client.output += packet('\x32', text(messages.next_topic()) + id + messages.payload);
+        std::string payload = messages.payload;
+        std::memcpy(payload.data(), &due, sizeof due);
+        client.output += packet('\x32', text(messages.next_topic()) + id + payload);
         client.due.push_back(due);
         ++unacknowledged_;
     }
@@ -193,7 +197,7 @@ private:
         std::string_view left = client.input;
         while (const auto size = packet_size(left)) {
             if (left[0] == '\x40') acknowledged(client, left, now);
-            if ((left[0] & 0xF6) == 0x32) answer(client, left);
+            if ((left[0] & 0xF6) == 0x32) take_message(client, left, now);
             left.remove_prefix(*size);
         }
         client.input.erase(0, client.input.size() - left.size());
@@ -225,13 +229,17 @@ private:
         last_answer_ = now;
     }
 
-    /// A message of QoS 1 is acknowledged.
-    static void answer(Client& client, std::string_view publish) {
+    /// One of QoS 1, which is acknowledged.
+    void take_message(Client& client, std::string_view publish, Clock::time_point now) {
         const std::size_t topic = publish[1] & 128 ? 3 : 2;
         const auto length = static_cast<unsigned char>(publish[topic]) * 256u +
                             static_cast<unsigned char>(publish[topic + 1]);
         client.output += "\x40\x02";
         client.output += publish.substr(topic + 2 + length, 2);
+        Clock::time_point due;
+        std::memcpy(&due, publish.data() + topic + 4 + length, sizeof due);
+        const std::chrono::duration<double, std::milli> passed = now - due;
+        published_.deliveries.push_back(passed.count());
     }
 
     int epoll_;

@@ -2,12 +2,16 @@
 // beside a bare epoll loop that does the same on the wire.
 //
 //     message-bench [--pairs N] [--room N] [--seconds S] [--rounds N]
-//                   [--events on] [--json FILE] [--pulsegate PATH]... [--mosquitto PATH]
+//                   [--events on] [--shards N] [--json FILE] [--pulsegate PATH]... [--mosquitto
+//                   PATH]
 //
 // One to one: each of the pairs' publishers keeps a few messages of 64 bytes under way to its
 // subscriber. Room: one publisher, and all others subscribe. A delivery includes all that belongs
 // to it: the PUBLISH that comes in, the one that leaves, and at QoS 1 both acknowledgements. The
 // servers are on CPU 0, the clients on CPU 1, and they take turns.
+//
+// --shards N adds the first build of Pulsegate with so many shards, on all CPUs. Its throughput
+// ends where its busiest thread has no time left: so what counts is the CPU time of that thread.
 
 #include <map>
 #include <memory>
@@ -23,12 +27,14 @@ using Clock = std::chrono::steady_clock;
 struct Options : CommonOptions {
     unsigned pairs = 100;
     unsigned room = 1'000;
+    unsigned shards = 1;
 };
 
 Options parse(int argc, char** argv) {
     Options options;
     const KnownOptions known{
         {"--pairs", [&](auto text) { options.pairs = static_cast<unsigned>(std::atoi(text)); }},
+        {"--shards", [&](auto text) { options.shards = static_cast<unsigned>(std::atoi(text)); }},
         {"--room", [&](auto text) { options.room = static_cast<unsigned>(std::atoi(text)); }},
     };
     read_options(argc, argv, options, known);
@@ -100,25 +106,38 @@ private:
 };
 
 struct Contender {
-    Contender(std::string title, const std::function<void(std::uint16_t port)>& serve)
-        : name(std::move(title)), port(free_port()), peer(port, 0, [&] { serve(port); }) {}
+    Contender(std::string title, int cpu, const std::function<void(std::uint16_t port)>& serve)
+        : name(std::move(title)), port(free_port()), peer(port, cpu, [&] { serve(port); }) {}
     ~Contender() { remove_files(port); }
 
     const std::string name;
     const std::uint16_t port;
     Peer peer;
-    std::map<std::string, std::vector<double>> costs{};  ///< us of CPU, by what was done
+    std::map<std::string, std::vector<double>> costs{};    ///< us of CPU, by what was done
+    std::map<std::string, std::vector<double>> busiest{};  ///< the same of its busiest thread
 };
+
+/// Of the thread that has worked most since then, in seconds.
+double busiest(const Peer& peer, const std::map<std::string, double>& before) {
+    double most = 0;
+    for (const auto& [thread, spent] : peer.threads()) {
+        const auto found = before.find(thread);
+        most = std::max(most, spent - (found == before.end() ? 0 : found->second));
+    }
+    return most;
+}
 
 /// Repeats `work`, which returns how much it did, and notes what one costs the peer.
 template <class Work>
 void measure(Contender& contender, const std::string& what, double seconds, Work work) {
     const double before = contender.peer.cpu();
+    const auto threads_before = contender.peer.threads();
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     std::uint64_t done = 0;
     while (Clock::now() < end) done += work();
-    contender.costs[what].push_back((contender.peer.cpu() - before) / static_cast<double>(done) *
-                                    1e6);
+    const double each = 1e6 / static_cast<double>(done);
+    contender.costs[what].push_back((contender.peer.cpu() - before) * each);
+    contender.busiest[what].push_back(busiest(contender.peer, threads_before) * each);
 }
 
 void measure_pairs(Contender& contender, const Options& options, int qos) {
@@ -164,16 +183,37 @@ void measure_logins(Contender& contender, const Options& options) {
         if (socket >= 0) drop(socket);
 }
 
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+void print(const Contenders& contenders, std::string_view title,
+           std::map<std::string, std::vector<double>> Contender::*figures) {
+    fmt::print("{:<24}", title);
+    for (const auto& [what, costs] : *contenders[0].*figures) fmt::print("{:>22}", what);
+    for (const auto& contender : contenders) {
+        fmt::print("\n{:<24}", contender->name);
+        for (const auto& [what, costs] : *contender.*figures)
+            fmt::print("{:>22.2f}", median(costs));
+    }
+    fmt::print("\n");
+}
+
 void run(const Options& options) {
     pin_to(1);
-    std::vector<std::unique_ptr<Contender>> contenders;
-    contenders.push_back(std::make_unique<Contender>("bare epoll loop", serve_barely));
+    Contenders contenders;
+    const auto enter = [&](const std::string& name, int cpu, const auto& serve) {
+        contenders.push_back(std::make_unique<Contender>(name, cpu, serve));
+    };
+    enter("bare epoll loop", 0, serve_barely);
     for (const auto& binary : options.pulsegate)
-        contenders.push_back(std::make_unique<Contender>(
-            binary, [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); }));
+        enter(binary, 0,
+              [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); });
+    if (options.shards > 1)
+        enter(fmt::format("{} shards", options.shards), any_cpu, [&](std::uint16_t port) {
+            execute_pulsegate(options.pulsegate[0], port, options.events, options.shards);
+        });
     if (access(options.mosquitto.c_str(), X_OK) == 0)
-        contenders.push_back(std::make_unique<Contender>(
-            "mosquitto", [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); }));
+        enter("mosquitto", 0,
+              [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); });
     else
         fmt::print("{} is not here: without it\n", options.mosquitto);
 
@@ -183,17 +223,15 @@ void run(const Options& options) {
         for (auto& contender : contenders) measure_room(*contender, options);
         for (auto& contender : contenders) measure_logins(*contender, options);
     }
-    fmt::print("{:<24}", "us of CPU, median");
-    for (const auto& [what, costs] : contenders[0]->costs) fmt::print("{:>22}", what);
-    for (const auto& contender : contenders) {
-        fmt::print("\n{:<24}", contender->name);
-        for (const auto& [what, costs] : contender->costs) fmt::print("{:>22.2f}", median(costs));
-    }
-    fmt::print("\n");
+    print(contenders, "us of CPU, median", &Contender::costs);
+    if (options.shards > 1) print(contenders, "of the busiest thread", &Contender::busiest);
     if (options.json.empty()) return;
     Figures figures;
-    for (const auto& contender : contenders)
+    for (const auto& contender : contenders) {
         for (const auto& [what, costs] : contender->costs) figures[what][contender->name] = costs;
+        for (const auto& [what, costs] : contender->busiest)
+            figures[what + ", busiest thread"][contender->name] = costs;
+    }
     write_json(options.json, figures);
 }
 

@@ -33,10 +33,13 @@ namespace pulsegate::bench {
 // What the benchmarks against other brokers share: a broker in a process of its own, pinned to a
 // CPU, and what the kernel says about its cost.
 
+inline constexpr int any_cpu = -1;
+
 inline void pin_to(int cpu) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
+    for (int i = 0; i < CPU_SETSIZE; ++i)
+        if (cpu == any_cpu || cpu == i) CPU_SET(i, &set);
     sched_setaffinity(0, sizeof set, &set);
 }
 
@@ -172,14 +175,21 @@ public:
 
     /// What its threads have spent on a CPU, in the kernel and outside, in seconds.
     double cpu() const {
-        double nanoseconds = 0;
+        double sum = 0;
+        for (const auto& [thread, spent] : threads()) sum += spent;
+        return sum;
+    }
+
+    /// The same of each thread.
+    std::map<std::string, double> threads() const {
+        std::map<std::string, double> seconds;
         const auto tasks = fmt::format("/proc/{}/task", pid_);
         for (const auto& task : std::filesystem::directory_iterator(tasks)) {
-            double spent = 0;
-            std::ifstream(task.path() / "schedstat") >> spent;
-            nanoseconds += spent;
+            double nanoseconds = 0;
+            std::ifstream(task.path() / "schedstat") >> nanoseconds;
+            seconds[task.path().filename()] = nanoseconds / 1e9;
         }
-        return nanoseconds / 1e9;
+        return seconds;
     }
 
     /// Its own memory in bytes: no pages of files.
@@ -317,7 +327,8 @@ inline std::string events_file(std::uint16_t port) {
     return fmt::format("/tmp/pulsegate-bench-events-{}", port);
 }
 
-inline void execute_pulsegate(const std::string& binary, std::uint16_t port, bool events = false) {
+inline void execute_pulsegate(const std::string& binary, std::uint16_t port, bool events = false,
+                              unsigned shards = 1) {
     std::vector<std::string> command{binary,
                                      "--listen",
                                      fmt::format("mqtt://127.0.0.1:{}", port),
@@ -326,7 +337,7 @@ inline void execute_pulsegate(const std::string& binary, std::uint16_t port, boo
                                      "--data",
                                      "none",
                                      "--shards",
-                                     "1",
+                                     std::to_string(shards),
                                      "--log-level",
                                      "error",
                                      "--max-message-rate",

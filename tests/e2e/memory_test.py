@@ -124,6 +124,34 @@ def own_memory(gateway):
     raise AssertionError("no RssAnon")
 
 
+def idle_cost(*listener, scheme="mqtt", size=CLIENTS, **crowd):
+    """Bytes for each idle client that comes by that listener."""
+    with Gateway(*listener) as gateway:
+        port = port_of(gateway, scheme)
+        early = Crowd(port, WARM_UP, **crowd)  # who stays, lest others find memory that is free already
+        before = own_memory(gateway)
+        clients = Crowd(port, size, first=WARM_UP, **crowd)
+        each = (own_memory(gateway) - before) / size
+        early.leave()
+        clients.leave()
+    return each
+
+
+def websocket_cost(size=CLIENTS // 2):
+    return idle_cost("--listen", "ws://127.0.0.1:0", scheme="ws", size=size, way=WebSocket)
+
+
+def tls_cost(version, size=TLS_CLIENTS):
+    authority = Certificates()
+    certificate, key = authority.issue("localhost")
+    Tls.context.minimum_version = Tls.context.maximum_version = version
+    try:
+        return idle_cost("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key,
+                         scheme="mqtts", size=size, way=Tls)
+    finally:
+        authority.folder.cleanup()
+
+
 @unittest.skipIf(SANITIZED, "sanitizers have a memory of their own")
 class MemoryTest(unittest.TestCase):
     @classmethod
@@ -133,43 +161,29 @@ class MemoryTest(unittest.TestCase):
             raise unittest.SkipTest(f"needs {FILES} open files (ulimit -Hn): {hard} are allowed")
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-    def check_cost(self, who, *listener, scheme="mqtt", size=CLIENTS, limit=LIMIT, **crowd):
-        with Gateway(*listener) as gateway:
-            port = port_of(gateway, scheme)
-            early = Crowd(port, WARM_UP, **crowd)  # who stays, lest others find memory that is free already
-            before = own_memory(gateway)
-            clients = Crowd(port, size, first=WARM_UP, **crowd)
-            each = (own_memory(gateway) - before) / size
-            print(f"{each:.0f} bytes for an idle client of {who}", flush=True)
-            early.leave()
-            clients.leave()
+    def check(self, who, each, limit=LIMIT):
+        print(f"{each:.0f} bytes for an idle client of {who}", flush=True)
         self.assertLessEqual(each, limit)
 
     def test_an_idle_client_costs_less_than_600_bytes(self):
-        self.check_cost("MQTT 3.1.1", topic="", limit=600)
+        self.check("MQTT 3.1.1", idle_cost(topic=""), limit=600)
 
     def test_an_idle_client_with_its_inbox_costs_less_than_750_bytes(self):
-        self.check_cost("MQTT 3.1.1 with its inbox")
+        self.check("MQTT 3.1.1 with its inbox", idle_cost())
 
     def test_an_idle_client_in_a_room_costs_less_than_750_bytes(self):
-        self.check_cost("MQTT 3.1.1 in a room with all others", topic="rooms/lobby")
+        self.check("MQTT 3.1.1 in a room with all others", idle_cost(topic="rooms/lobby"))
 
     def test_an_idle_client_of_mqtt_5_costs_less_than_750_bytes(self):
-        self.check_cost("MQTT 5.0 with its inbox", version=5)
+        self.check("MQTT 5.0 with its inbox", idle_cost(version=5))
 
     def test_an_idle_client_of_websocket_costs_less_than_850_bytes(self):
-        self.check_cost("MQTT 3.1.1 over WebSocket", "--listen", "ws://127.0.0.1:0", scheme="ws", size=CLIENTS // 2,
-                        limit=850, way=WebSocket)
+        self.check("MQTT 3.1.1 over WebSocket", websocket_cost(), limit=850)
 
     def test_an_idle_client_of_tls_costs_less_than_16000_bytes(self):
-        authority = Certificates()
-        self.addCleanup(authority.folder.cleanup)
-        certificate, key = authority.issue("localhost")
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             with self.subTest(version=version):
-                Tls.context.minimum_version = Tls.context.maximum_version = version
-                self.check_cost(f"MQTT 3.1.1 over {version.name}", "--listen", "mqtts://127.0.0.1:0", "--tls-cert",
-                                certificate, "--tls-key", key, scheme="mqtts", size=TLS_CLIENTS, limit=16_000, way=Tls)
+                self.check(f"MQTT 3.1.1 over {version.name}", tls_cost(version), limit=16_000)
 
     def test_clients_that_come_again_cost_nothing_more(self):
         with Gateway() as gateway:
