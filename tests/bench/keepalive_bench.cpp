@@ -2,12 +2,13 @@
 // mosquitto and beside a bare epoll loop that answers the same bytes, the least any server can do.
 //
 //     keepalive-bench [--clients N] [--rate PINGS/S] [--seconds S] [--rounds N]
-//                     [--subscribe 1] [--syscalls 1] [--json FILE]
+//                     [--subscribe 1] [--syscalls 1] [--uring 1] [--json FILE]
 //                     [--pulsegate PATH]... [--mosquitto PATH]
 //
 // Several builds of Pulsegate can be compared with one another. --subscribe gives each client a
 // subscription to a topic of its own. --syscalls has perf count the server's system calls in a
-// round of its own, for it slows them down.
+// round of its own, for it slows them down. --uring adds a bare loop of io_uring, if liburing-dev
+// was there when this was compiled.
 //
 // All peers are up with all their clients, the servers on CPU 0, the clients on CPU 1, and they
 // take turns: one second each, round after round, because times vary with whatever else the machine
@@ -24,6 +25,10 @@
 #include <random>
 
 #include "tests/bench/bare.h"
+#if __has_include(<liburing.h>)
+#include "tests/bench/bare_uring.h"
+#define HAS_URING 1
+#endif
 
 using namespace pulsegate::bench;
 
@@ -36,6 +41,7 @@ struct Options : CommonOptions {
     double rate = 20'000;
     bool subscribe = false;
     bool syscalls = false;
+    bool uring = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -46,6 +52,7 @@ Options parse(int argc, char** argv) {
         {"--rate", [&](auto text) { options.rate = std::atof(text); }},
         {"--subscribe", [&](auto text) { options.subscribe = std::atoi(text) != 0; }},
         {"--syscalls", [&](auto text) { options.syscalls = std::atoi(text) != 0; }},
+        {"--uring", [&](auto text) { options.uring = std::atoi(text) != 0; }},
     };
     read_options(argc, argv, options, known);
     return options;
@@ -175,6 +182,11 @@ void run(const Options& options) {
         contenders.push_back(std::make_unique<Contender>(name, options, serve));
     };
     enter("bare epoll loop", serve_barely);
+#ifdef HAS_URING
+    if (options.uring) enter("bare io_uring loop", serve_barely_with_uring);
+#else
+    if (options.uring) fail("--uring: this was compiled without liburing-dev");
+#endif
     for (const auto& binary : options.pulsegate)
         enter(binary, [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); });
     if (access(options.mosquitto.c_str(), X_OK) == 0)
