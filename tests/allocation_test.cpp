@@ -2,7 +2,7 @@
 // own, and are left alone.
 #include <doctest/doctest.h>
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef PULSEGATE_SANITIZED
 
 #include <atomic>
 #include <cstdint>

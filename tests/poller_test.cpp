@@ -15,7 +15,7 @@ using namespace pulsegate;
 namespace {
 
 /// One end of a connection that is watched, and the other one.
-struct Watched : Polled {
+struct Watched final : Polled {
     explicit Watched(Poller& its_poller) : poller(its_poller) {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) ==

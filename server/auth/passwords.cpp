@@ -264,10 +264,9 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     Digest once{};
     Digest stretched{};
     Digest unused{};
-    bool computed =
-        hash_once(password, entry.salt, once) &
-        stretch(password, entry.salt, entry.iterations, stretched) &
-        stretch(password, costly.salt, costly.iterations + 1 - entry.iterations, unused);
+    bool computed = hash_once(password, entry.salt, once);
+    computed &= stretch(password, entry.salt, entry.iterations, stretched);
+    computed &= stretch(password, costly.salt, costly.iterations + 1 - entry.iterations, unused);
     std::string argon2;
     if (costly.argon2) {
         const Entry& like = entry.argon2 ? entry : costly;
