@@ -1,73 +1,21 @@
-"""Who may come in, and who may publish and subscribe to what."""
+"""Logins: passwords, certificates and tokens."""
 
-import base64
-import hashlib
-import hmac
-import json
 import os
 import select
 import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import paho.mqtt.client as paho
 
 import packets
 from certificates import Certificates
-from gateway import Gateway, add_users, binary, port_of, wait_until
-
-SECRET = "a secret of a test, of forty-two characters"
-
-
-def part(data):
-    return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-
-def token(claims, secret=SECRET, header=None):
-    signed = part(json.dumps(header or {"alg": "HS256", "typ": "JWT"}).encode()) + b"." + part(json.dumps(claims).encode())
-    return (signed + b"." + part(hmac.new(secret.encode(), signed, hashlib.sha256).digest())).decode()
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="pulsegate-auth-")
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name)
-
-    def file(self, name, text=""):
-        path = self.path / name
-        path.write_text(text)
-        path.chmod(0o600)
-        return str(path)
-
-    def password_file(self, **users):
-        return add_users(self.path / "users", **users)
-
-    def client(self, gateway, user=None, password=None, client_id="c", version=paho.MQTTv5):
-        """Code of the CONNACK and the client, which is logged in if that is 0."""
-        client = paho.Client(client_id=client_id, protocol=version)
-        codes = []
-        client.on_connect = lambda c, u, flags, rc, *rest: codes.append(int(getattr(rc, "value", rc)))
-        if user is not None:
-            client.username_pw_set(user, password)
-        client.connect("127.0.0.1", gateway.port)
-        client.loop_start()
-        self.addCleanup(client.loop_stop)
-        self.addCleanup(client.disconnect)
-        code = wait_until(lambda: codes or None, what="a CONNACK")[0]
-        if code != 0:
-            client.loop_stop()
-        return code, client
-
-    def code(self, *arguments, **options):
-        return self.client(*arguments, **options)[0]
+from credentials import SECRET, Folder, granted, part, token
+from gateway import Gateway, binary, port_of, wait_until
 
 
 class PasswordTest(Folder):
@@ -415,90 +363,6 @@ class TokenTest(Folder):
             claims = {"sub": "alice", "exp": time.time() + 60, "acl": ["allow readwrite only/#"]}
             _, client = self.client(gateway, "u", token(claims))
             self.assertEqual(granted(client, "only/x", "other", "#", "inbox/alice"), [0, 0x87, 0x87, 0x87])
-
-
-def granted(client, *filters):
-    """The codes of a SUBACK."""
-    codes = []
-    client.on_subscribe = lambda c, u, mid, reasons, *rest: codes.append([reason.value for reason in reasons])
-    client.subscribe([(each, paho.SubscribeOptions(qos=0)) for each in filters])
-    return wait_until(lambda: codes or None, what="a SUBACK")[0]
-
-
-def published(client, topic, payload="!", retain=False):
-    """The code of a PUBACK."""
-    log = []
-    client.on_log = lambda c, u, level, text: log.append(text)
-    codes = []
-    client.on_publish = lambda c, u, mid: codes.append(mid)
-    client.publish(topic, payload, 1, retain)
-    wait_until(lambda: codes, what="a PUBACK")
-
-
-class AccessTest(Folder):
-    def test_the_usual_rules_suit_a_chat(self):
-        with Gateway("--password-file", self.password_file(alice="a", bob="b")) as gateway:
-            _, alice = self.client(gateway, "alice", "a", "alice-phone")
-            _, bob = self.client(gateway, "bob", "b", "bob-phone")
-            self.assertEqual(granted(alice, "inbox/alice", "room/#", "presence/bob", "presence/+", "$share/g/room/1"),
-                             [0] * 5)
-            self.assertEqual(granted(alice, "inbox/bob", "inbox/+", "+/bob", "#", "inbox/#", "$share/g/inbox/bob",
-                                     "$share/g/#", "+/+"), [0x87] * 8)
-            heard = []
-            alice.on_message = lambda c, u, message: heard.append((message.topic, message.payload))
-            published(bob, "presence/alice", "a lie")
-            published(bob, "inbox/alice", "hello")
-            wait_until(lambda: ("inbox/alice", b"hello") in heard)
-            self.assertNotIn(b"a lie", [payload for _, payload in heard])
-
-    def test_a_file_has_other_rules_and_is_read_anew(self):
-        rules = self.file("rules", "allow read news/%c\ndeny read news/#\nallow write user bob news/#\n")
-        with Gateway("--password-file", self.password_file(alice="a", bob="b"), "--access-file", rules) as gateway:
-            _, alice = self.client(gateway, "alice", "a", "phone")
-            self.assertEqual(granted(alice, "news/phone", "news/other", "room/1"), [0, 0x87, 0x87])
-            self.file("rules", "allow readwrite #\n")
-            gateway.process.send_signal(signal.SIGHUP)
-            gateway.wait_for_log("users, keys and rules reloaded")
-            wait_until(lambda: granted(alice, "room/1") == [0])
-
-    def test_a_will_obeys_the_rules(self):
-        with Gateway("--password-file", self.password_file(alice="a")) as gateway:
-            refused = paho.Client(client_id="w", protocol=paho.MQTTv5)
-            codes = []
-            refused.on_connect = lambda c, u, flags, rc, *rest: codes.append(rc.value)
-            refused.username_pw_set("alice", "a")
-            refused.will_set("presence/bob", "gone")
-            refused.connect("127.0.0.1", gateway.port)
-            refused.loop_start()
-            self.addCleanup(refused.loop_stop)
-            self.assertEqual(wait_until(lambda: codes or None)[0], 0x87)
-
-    def test_a_rule_that_makes_no_sense_stops_the_start(self):
-        gateway = Gateway("--access-file", self.file("rules", "allow everything #\n"))
-        with self.assertRaises(AssertionError):
-            gateway.start()
-        self.assertRegex(gateway.log, "rules:1: ")
-        gateway.folder.cleanup()
-
-
-class AdminTokenTest(Folder):
-    def test_the_admin_api_asks_for_its_token(self):
-        secret = "0123456789abcdef0123456789abcdef"
-        with Gateway("--admin-token-file", self.file("token", secret + "\n")) as gateway:
-            def status(path, **headers):
-                request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}{path}", headers=headers)
-                try:
-                    with urllib.request.urlopen(request, timeout=10) as answer:
-                        return answer.status
-                except urllib.error.HTTPError as error:
-                    with error:
-                        self.assertIn("error", json.loads(error.read()))
-                        return error.code
-            self.assertEqual(status("/metrics"), 401)
-            self.assertEqual(status("/metrics", Authorization="Bearer " + secret[:-1] + "x"), 401)
-            self.assertEqual(status("/metrics", Authorization="Basic " + secret), 401)
-            self.assertEqual(status("/metrics", Authorization="Bearer " + secret), 200)
-            self.assertEqual(status("/healthz"), 200)
 
 
 if __name__ == "__main__":

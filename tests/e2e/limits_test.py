@@ -12,10 +12,10 @@ import urllib.error
 import urllib.request
 
 import packets
-from auth_test import Folder
+from credentials import Folder
 from certificates import Certificates
 from gateway import Client, DISCONNECT, Gateway, PINGREQ, port_of, wait_until
-from transports_test import WebSocket, frame
+from streams import WebSocket, frame
 
 BUSY, BANNED, QUOTA, TAKEN_OVER = 0x89, 0x8A, 0x97, 0x8E
 OLD_BUSY, OLD_NOT_AUTHORIZED = 3, 5

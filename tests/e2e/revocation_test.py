@@ -4,9 +4,9 @@ import datetime
 import time
 import unittest
 
-from auth_test import SECRET, Folder, token
+from credentials import SECRET, Folder, token
 from gateway import Client, Gateway, wait_until
-from hook_test import ALLOW, DENY, Backend, connect_packet
+from hook_backend import ALLOW, DENY, Backend, connect_packet
 from packets import DISCONNECT
 
 WRONG = 0x86

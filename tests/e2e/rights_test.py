@@ -8,7 +8,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from auth_test import SECRET, Folder, token
+from credentials import SECRET, Folder, token
 from gateway import Gateway, wait_until
 
 
