@@ -323,7 +323,7 @@ bool LoginFlow::awaits_connack(const Login& login) {
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {
     const bool broken = ending.cause == Cause::connection_lost || ending.cause == Cause::kicked;
     const bool evicted = ending.reason == Reason::administrative_action;
-    if (evicted || (!broken && ending.cause != Cause::logout)) return;
+    if (evicted || ending.is_ours || (!broken && ending.cause != Cause::logout)) return;
     const bool banned = broken ? client_limits_.broke_off(session.user.name, session.client, now)
                                : client_limits_.logged_out(session.user.name, session.client, now);
     if (!banned) return;

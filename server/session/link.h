@@ -16,8 +16,13 @@ class Session;
 /// Why a connection ends: the cause for presence, the reason code for an MQTT 5.0 DISCONNECT, and
 /// text for the log, "" if it has been logged. `Reason::success` sends no DISCONNECT.
 struct Ending {
+    Ending() = default;
+    Ending(Cause cause, Reason reason, const char* why, bool is_ours = false)
+        : cause(cause), reason(reason), is_ours(is_ours), why(why) {}
+
     Cause cause{};
     Reason reason{};
+    bool is_ours = false;  ///< the gateway is in trouble: the client has done nothing
     const char* why = "";
 };
 

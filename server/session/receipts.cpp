@@ -90,11 +90,11 @@ void Receipts::send(const Receipt& answer, Session& session) {
     const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
     if (!packet.empty()) session.link->send(packet);
     if (is_connack && answer.is_refused)
-        session.link->end({Cause::kicked, Reason::success, why});  // no DISCONNECT follows it
+        session.link->end({Cause::kicked, Reason::success, why, true});  // no DISCONNECT follows it
     else if (is_connack)
         session.link->notify_when_drained();  // what was published meanwhile waits
     else if (packet.empty())
-        session.disconnect(Reason::quota_exceeded, why);
+        session.link->end({Cause::kicked, Reason::quota_exceeded, why, true});
 }
 
 void Receipts::forget(Session& session) {

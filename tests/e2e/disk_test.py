@@ -9,7 +9,8 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Gateway, SANITIZED, wait_until
+import packets
+from gateway import Client, Gateway, SANITIZED, wait_until
 
 
 class Faults:
@@ -107,6 +108,20 @@ class DiskTest(unittest.TestCase):
         with self.start() as gateway:
             received = self.subscribe(gateway, "-i", "away", "-t", "chat/away")
             self.assertEqual([each for each in received if each != "meanwhile"], ["before", "after"])
+
+    def test_who_is_refused_because_the_disk_is_full_is_not_banned_for_coming_back(self):
+        with self.start("--ban-flaps", "2", "--log-level", "info") as gateway:
+            self.faults.set(is_full=True)
+            for _ in range(5):
+                with Client(gateway.port, timeout=30) as client:
+                    client.send(packets.connect(4, "patient", clean=False))
+                    self.assertEqual(client.receive_until_closed()[-1][1][1], 3)  # server unavailable
+            self.faults.set()
+            wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=20, what="a disk that takes data")
+            with Client(gateway.port) as client:
+                client.send(packets.connect(4, "patient", clean=False))
+                self.assertEqual(client.receive()[1][1], 0)
+            self.assertNotIn("banned", gateway.log)
 
     def test_a_wall_clock_that_is_changed_makes_nothing_early_and_nothing_go_back(self):
         with self.start() as gateway:
