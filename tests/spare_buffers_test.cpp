@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <utility>
+#include <vector>
 
 using namespace pulsegate;
 
@@ -47,4 +48,27 @@ TEST_CASE("there is room again for what was taken") {
         CHECK(buffer->empty());
         spare.give_back(std::move(buffer));
     }
+}
+
+TEST_CASE("buffers that nobody needs any more are freed bit by bit, the others stay") {
+    SpareBuffers spare;
+    const auto use = [&](std::size_t count) {
+        std::vector<std::unique_ptr<Buffer>> taken;
+        for (std::size_t i = 0; i < count; ++i) taken.push_back(spare.take());
+        std::size_t kept = 0;
+        for (auto& buffer : taken) {
+            kept += buffer->capacity() > 1'000;
+            buffer->reserve(1'001);
+            spare.give_back(std::move(buffer));
+        }
+        return kept;
+    };
+    CHECK(use(500) == 0);
+    spare.free_unneeded();
+    CHECK(use(500) == 500);
+    for (int second = 0; second < 60; ++second) {
+        CHECK(use(10) == 10);
+        spare.free_unneeded();
+    }
+    CHECK(use(500) == 10);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -17,6 +18,7 @@ public:
         if (spare_.empty()) return std::make_unique<Buffer>();
         auto buffer = std::move(spare_.back());
         spare_.pop_back();
+        unneeded_ = std::min(unneeded_, spare_.size());
         bytes_ -= cost(*buffer);
         return buffer;
     }
@@ -31,6 +33,14 @@ public:
         spare_.push_back(std::move(buffer));
     }
 
+    /// Frees some of those that were not needed since the last call; to be called once a second.
+    void free_unneeded() {
+        const auto some = spare_.begin() + static_cast<std::ptrdiff_t>((unneeded_ + 7) / 8);
+        for (auto each = spare_.begin(); each != some; ++each) bytes_ -= cost(**each);
+        spare_.erase(spare_.begin(), some);
+        unneeded_ = spare_.size();
+    }
+
 private:
     static constexpr std::size_t largest = 16 * 1024;
     static constexpr std::size_t most = 1024 * 1024;  ///< bytes of all
@@ -42,6 +52,7 @@ private:
 
     std::vector<std::unique_ptr<Buffer>> spare_;
     std::size_t bytes_ = 0;
+    std::size_t unneeded_ = 0;  ///< the first ones
 };
 
 }  // namespace pulsegate

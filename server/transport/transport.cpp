@@ -93,7 +93,7 @@ void Transport::expire_due() {
     const auto expire = [](Wheel::Node& node) { connection_of(node).on_due(); };
     expiring_ = context_.wheel.advance(now, expire, expiries_a_turn);
     end_turn();
-    if (!expiring_) return;
+    if (!expiring_) return context_.spare_buffers.free_unneeded();
     context_.loop.post([this] {
         expiring_ = false;
         expire_due();
