@@ -179,20 +179,21 @@ void GroupCommit::perform(Unit& unit, const Request& request) {
 }
 
 bool GroupCommit::floor_is_due() const {
-    return floor_ < std::max(highest_, stamp_at(wall_now())) + floor_ahead / 2;
+    return must_write_floor_ || floor_ < std::max(highest_, stamp_at(wall_now())) + floor_ahead / 2;
 }
 
 void GroupCommit::keep_floor() {
     next_floor_ = floor_;
     if (!floor_is_due()) return;
     const Stamp latest = std::max(highest_, stamp_at(wall_now()));
-    next_floor_ = latest + floor_ahead;
+    next_floor_ = std::max(floor_, latest + floor_ahead);  // the clock may have been put back
     writer_.put_meta("floor", next_floor_);
     writer_.forget_dropped_before(latest - floor_ahead);
 }
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
+    must_write_floor_ = false;
     file_size_.measure();
     writer_.committed();
     index_.forget_dead(removed_);
@@ -211,10 +212,11 @@ void GroupCommit::add_to_index(const Request& request, const Unit& unit) {
     for (std::size_t i = 0; i < unit.operations.size(); ++i) {
         if (std::ranges::find(request.left_out, i) != request.left_out.end()) continue;
         std::visit(
-            Overloaded{[&](const PutOwner& put) { index_.add_owner(put.owner); },
-                       [&](const EndOwner& end) { index_.end_owner(end.owner); },
-                       [&](const PutMessage& put) { index_.add_message(put.stamp, put.receivers); },
-                       [](const auto&) {}},
+            Overloaded{
+                [&](const PutOwner& put) { index_.add_owner(put.owner); },
+                [&](const EndOwner& end) { index_.end_owner(end.owner); },
+                [&](const PutMessage& put) { index_.add_message(put.stamp, put.receivers); },
+                [](const auto&) {}},
             unit.operations[i]);
     }
 }

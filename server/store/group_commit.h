@@ -30,7 +30,7 @@ public:
     std::size_t commit(std::deque<Request>& requests, std::optional<std::size_t> count);
 
     /// The next commit writes something, if there are no requests too.
-    void write_floor() { floor_ = 0; }
+    void write_floor() { must_write_floor_ = true; }
 
     /// Is there something to write without requests?
     bool has_work() const {
@@ -70,6 +70,7 @@ private:
     Stamp floor_;       ///< committed
     Stamp next_floor_;  ///< after the transaction
     Stamp highest_ = 0;
+    bool must_write_floor_ = false;
     std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
     Request* mistaken_ = nullptr;  ///< has caused the error, not the disk
     std::size_t last_tried_ = 0;   ///< of the operations of a unit
