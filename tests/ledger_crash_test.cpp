@@ -201,10 +201,10 @@ private:
     }
 
     Operation operation() {
-        switch (below(33)) {
+        switch (below(36)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
-            case 2: return PutAbsence{.owner = owner(), .ends = below(1000)};
+            case 2: return PutAbsence{.owner = owner(), .ends = below(1000), .place = near()};
             case 3: return DropAbsence{.owner = owner()};
             case 4: return PutIncoming{.owner = owner(), .packet_id = packet()};
             case 5: return DropIncoming{.owner = owner(), .packet_id = packet()};
@@ -231,7 +231,7 @@ private:
             case 21: return DropEndedBans{.by = static_cast<WallMillis>(below(3))};
             case 22:
                 return PutRevocation{.user = name(), .before = static_cast<std::int64_t>(near())};
-            case 23: return PutMember{.topic = name(), .user = name()};
+            case 23: return PutMember{.topic = name(), .user = name(), .since = 7};
             case 24: return DropMember{.topic = name(), .user = name()};
             case 15: return EndOwner{.owner = owner()};
             case 16:
@@ -239,6 +239,8 @@ private:
             case 25: return PutEvent{.kind = static_cast<std::uint8_t>(below(4)), .body = name()};
             case 26: return PutDeadLetter{{.event = {1 + below(5), 0, name()}, .why = name()}};
             case 27: return DropDeadLetters{.number = 1 + below(5)};
+            case 28: return PutAway{.user = name(), .place = near()};
+            case 29: return DropAway{.user = name()};
             default: return put_message();
         }
     }

@@ -157,6 +157,9 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
         const bool has_delayed =
             found.text().find("delayed 4066165800354971650 eve later") != std::string::npos;
         CHECK(has_delayed == (version > 1));
+        const bool has_member = found.text().find("member room/lobby bob 0\n") != std::string::npos;
+        CHECK(has_member == (version > 4));
+        CHECK(found.text().find("absence 1 1795992503590 0\n") != std::string::npos);
         store.fill({delayed(100)});
     }
 }

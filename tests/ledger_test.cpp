@@ -114,6 +114,34 @@ TEST_CASE("a message that is stored late is found at the next start, though late
     CHECK(store.found().waits(2, 9));
 }
 
+TEST_CASE("a message can get one more receiver, whose cursor may be beyond it") {
+    Store store;
+    commit(*store, {session(1), session(2, "bob"), put(5, {1}), put(7, {1}), put(9, {1, 2})});
+    commit(*store, {Done{.owner = 2, .upto = 9}});
+    commit(*store, {PutReceiver{.stamp = 5, .receiver = {.owner = 2, .identifiers = {3}}},
+                    PutReceiver{.stamp = 7, .receiver = {.owner = 2}}});
+    commit(*store, {Done{.owner = 1, .upto = 9}, Done{.owner = 2, .beyond = {7}}});
+    commit(*store, {});
+    CHECK(stored_of(*store, {5, 7, 9}) == std::vector<Stamp>{5});
+    for (int start = 0; start < 2; ++start) {
+        store.restart();
+        CHECK(store.found().stamps() == std::vector<Stamp>{5});
+        CHECK(store.found().waits(2, 5));
+        CHECK(store.found().text().find("message 5 for 2: 1 false 3") != std::string::npos);
+    }
+}
+
+TEST_CASE("a receiver of a message that was never stored is forgotten at the next start") {
+    Store store;
+    commit(*store, {session(1), PutReceiver{.stamp = 5, .receiver = {.owner = 1}}});
+    store.restart();
+    CHECK(store.found().stamps().empty());
+    commit(*store, {});
+    commit(*store, {put(5, {})});
+    store.restart();
+    CHECK(store.found().stamps().empty());
+}
+
 TEST_CASE("a unit that breaks a rule of the tables is refused alone") {
     const QuietLog quiet;
     Store store;

@@ -216,6 +216,7 @@ void GroupCommit::add_to_index(const Request& request, const Unit& unit) {
                 [&](const PutOwner& put) { index_.add_owner(put.owner); },
                 [&](const EndOwner& end) { index_.end_owner(end.owner); },
                 [&](const PutMessage& put) { index_.add_message(put.stamp, put.receivers); },
+                [&](const PutReceiver& put) { index_.add_message(put.stamp, {put.receiver}); },
                 [](const auto&) {}},
             unit.operations[i]);
     }

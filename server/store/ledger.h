@@ -71,6 +71,7 @@ public:
         virtual void ban(const PutBan&) {}
         virtual void revocation(const PutRevocation&) {}
         virtual void member(const PutMember&) {}
+        virtual void away(const PutAway&) {}
     };
 
     /// Where this process begins to count.

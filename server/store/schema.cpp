@@ -53,6 +53,11 @@ constexpr const char* steps[] = {
            checksum INTEGER, body TEXT);
        CREATE TABLE dead_letter(number INTEGER PRIMARY KEY, kind INTEGER, failed INTEGER,
            to_replay INTEGER, checksum INTEGER, why TEXT, body TEXT);)",
+    R"(CREATE TABLE receiver(stamp INTEGER, owner INTEGER, receivers BLOB,
+           PRIMARY KEY(stamp, owner)) WITHOUT ROWID;
+       ALTER TABLE member ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+       ALTER TABLE absence ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
+       CREATE TABLE away(user TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID;)",
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ inline constexpr Table tables[] = {
     {"exchange", "owner", true},     {"will", "rowid", true},         {"message", "rowid", false},
     {"retained", "rowid", false},    {"delayed", "rowid", false},     {"user", "name", false},
     {"ban", "user", false},          {"revocation", "user", false},   {"member", "topic", false},
-    {"event", "rowid", false},       {"dead_letter", "rowid", false},
+    {"event", "rowid", false},       {"dead_letter", "rowid", false}, {"receiver", "stamp", true},
+    {"away", "user", false},
 };
 
 }  // namespace pulsegate

@@ -1,6 +1,7 @@
 #include "server/store/store_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "server/store/body.h"
@@ -60,8 +61,9 @@ public:
     }
 
     void absences() {
-        each("SELECT owner, ends FROM absence", [&](const Row& row) {
-            visitor_.absence({.owner = row.as<OwnerId>(0), .ends = row.number(1)});
+        each("SELECT owner, ends, place FROM absence", [&](const Row& row) {
+            visitor_.absence(
+                {.owner = row.as<OwnerId>(0), .ends = row.number(1), .place = row.bits(2)});
         });
     }
 
@@ -92,11 +94,20 @@ public:
             });
     }
 
+    void receivers() {
+        each("SELECT stamp, receivers FROM receiver ORDER BY stamp", [&](const Row& row) {
+            const auto receivers = decode_receivers(row.bits(0), row.view(1));
+            if (!receivers) return log_damaged("receiver", row.number(0));
+            for (const Receiver& receiver : *receivers) added_.push_back({row.bits(0), receiver});
+        });
+    }
+
     void messages() {
         each(
             "SELECT stamp, expires, flags, receivers, length(properties) + length(payload)"
             " FROM message ORDER BY stamp",
             [&](const Row& row) { message(row); });
+        take_added(std::numeric_limits<Stamp>::max());
     }
 
     void retained() {
@@ -136,8 +147,11 @@ public:
     }
 
     void members() {
-        each("SELECT topic, user FROM member",
-             [&](const Row& row) { visitor_.member({.topic = row.text(0), .user = row.text(1)}); });
+        each("SELECT topic, user, since FROM member", [&](const Row& row) {
+            visitor_.member({.topic = row.text(0), .user = row.text(1), .since = row.bits(2)});
+        });
+        each("SELECT user, place FROM away",
+             [&](const Row& row) { visitor_.away({.user = row.text(0), .place = row.bits(1)}); });
     }
 
     void revocations() {
@@ -167,10 +181,12 @@ private:
                                      .flags = flags_in(row.bits(2)),
                                      .sender = sender_in(row.bits(2)),
                                      .bytes = row.as<std::size_t>(4)};
-        const auto receivers = decode_receivers(message.stamp, row.view(3));
-        if (!receivers) log_damaged("message", row.number(0));
+        const auto first = decode_receivers(message.stamp, row.view(3));
+        if (!first) log_damaged("message", row.number(0));
+        const auto receivers =
+            merge_receivers(first.value_or(std::vector<Receiver>()), take_added(message.stamp));
         std::vector<Receiver> waiting;
-        for (const Receiver& receiver : receivers.value_or(std::vector<Receiver>())) {
+        for (const Receiver& receiver : receivers) {
             note(receiver.owner);
             const Cursor* cursor = index_.cursor(receiver.owner);
             if (!cursor || cursor->has_done(message.stamp)) continue;
@@ -180,10 +196,23 @@ private:
         index_.add_message(message.stamp, waiting);
     }
 
+    /// Those that the message got later. What is left of messages before it, which are not stored
+    /// after all, is to be deleted.
+    std::vector<Receiver> take_added(Stamp stamp) {
+        for (; next_added_ < added_.size() && added_[next_added_].first < stamp; ++next_added_)
+            index_.add_message(added_[next_added_].first, {});
+        std::vector<Receiver> receivers;
+        for (; next_added_ < added_.size() && added_[next_added_].first == stamp; ++next_added_)
+            receivers.push_back(std::move(added_[next_added_].second));
+        return receivers;
+    }
+
     Database& database_;
     WaitingIndex& index_;
     Ledger::Visitor& visitor_;
     OwnerId next_owner_ = 1;
+    std::vector<std::pair<Stamp, Receiver>> added_;  ///< ascending
+    std::size_t next_added_ = 0;
 };
 
 }  // namespace
@@ -196,6 +225,7 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
     loading.absences();
     loading.exchanges();
     loading.wills();
+    loading.receivers();
     loading.messages();
     loading.retained();
     loading.users();

@@ -15,13 +15,13 @@
 namespace pulsegate {
 
 /// Whatever has a queue that outlives the process: a session, the inbox of a user, a group of a
-/// shared subscription. A number is given once; see `Ledger::Start` for the next one.
+/// shared subscription, a room. A number is given once; see `Ledger::Start` for the next one.
 using OwnerId = std::uint32_t;
 
 /// The number of a message. Later messages have larger ones, also after a restart.
 using Stamp = std::uint64_t;
 
-enum class OwnerKind : std::uint8_t { session, inbox, share_group };
+enum class OwnerKind : std::uint8_t { session, inbox, share_group, room };
 
 /// One who is to get a message, and what the subscriptions of this owner add to it.
 struct Receiver {
@@ -47,6 +47,13 @@ struct PutMessage {
     std::vector<Receiver> receivers{};
 };
 
+/// The message gets one more receiver, who waits for it until `Done`. It is stored already, or is
+/// by the time that anybody is told of it.
+struct PutReceiver {
+    Stamp stamp = 0;
+    Receiver receiver{};
+};
+
 /// The owner waits no longer for its messages up to `upto`, nor for those in `beyond`. A message
 /// that nobody waits for is deleted.
 struct Done {
@@ -62,7 +69,8 @@ struct PutOwner {
     OwnerKind kind = OwnerKind::session;
     std::string user{};
     std::string client{};      ///< or the group and its filter; of an inbox who has caused it: the
-                               ///< sender's fingerprint in hexadecimal digits
+                               ///< sender's fingerprint in hexadecimal digits; of a room the
+                               ///< shard, and how many there are
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 
@@ -90,6 +98,7 @@ struct DropSubscription {
 struct PutAbsence {
     OwnerId owner = 0;
     WallMillis ends = 0;
+    Stamp place = 0;  ///< what is later than that in the rooms of its user, it has not got
 };
 struct DropAbsence {
     OwnerId owner = 0;
@@ -223,9 +232,19 @@ struct PutRevocation {
 struct PutMember {
     std::string topic{};
     std::string user{};
+    Stamp since = 0;
 };
 struct DropMember {
     std::string topic{};
+    std::string user{};
+};
+
+/// A member of rooms has no device, and has not got what is later than `place`; 0: it has one.
+struct PutAway {
+    std::string user{};
+    Stamp place = 0;
+};
+struct DropAway {
     std::string user{};
 };
 
@@ -255,12 +274,12 @@ struct ReplayDeadLetters {
 };
 
 using Operation =
-    std::variant<PutMessage, Done, PutOwner, EndOwner, PutSubscription, DropSubscription,
-                 PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange, ReleaseExchange,
-                 DropExchange, PutWill, DropWill, PutRetained, DropRetained, PutDelayed,
-                 CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan, DropEndedBans,
-                 PutRevocation, PutMember, DropMember, PutEvent, EventDelivered, PutDeadLetter,
-                 DropDeadLetters, ReplayDeadLetters>;
+    std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, PutSubscription,
+                 DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange,
+                 ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained, DropRetained,
+                 PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan,
+                 DropEndedBans, PutRevocation, PutMember, DropMember, PutAway, DropAway, PutEvent,
+                 EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises

@@ -17,12 +17,14 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       index_(index),
       delayed_(delayed),
       events_(events),
-      message_receivers_(database, "SELECT receivers FROM message WHERE stamp = ?"),
       receivers_between_(database,
-                         "SELECT stamp, receivers FROM message WHERE stamp > ? AND stamp <= ?"),
+                         "SELECT stamp, receivers FROM message WHERE stamp > ?1 AND stamp <= ?2"
+                         " UNION ALL SELECT stamp, receivers FROM receiver"
+                         " WHERE stamp > ?1 AND stamp <= ?2 AND owner = ?3"),
       add_message_(database, "INSERT OR IGNORE INTO message VALUES(?,?,?,?,?,?,?,?)"),
-      add_receivers_(database, "UPDATE message SET receivers = ?2 WHERE stamp = ?1"),
+      put_receiver_(database, "INSERT OR REPLACE INTO receiver VALUES(?,?,?)"),
       remove_message_(database, "DELETE FROM message WHERE stamp = ?"),
+      remove_receivers_(database, "DELETE FROM receiver WHERE stamp = ?"),
       put_cursor_(database, "INSERT OR REPLACE INTO cursor VALUES(?,?,?)"),
       find_namesake_(database,
                      "SELECT id FROM owner WHERE user = ? AND client = ? AND kind = ? AND id <> ?"),
@@ -32,7 +34,7 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
                  " expiry = excluded.expiry, protocol = excluded.protocol"),
       put_subscription_(database, "INSERT OR REPLACE INTO subscription VALUES(?,?,?,?,?)"),
       drop_subscription_(database, "DELETE FROM subscription WHERE owner = ? AND filter = ?"),
-      put_absence_(database, "INSERT OR REPLACE INTO absence VALUES(?,?)"),
+      put_absence_(database, "INSERT OR REPLACE INTO absence VALUES(?,?,?)"),
       drop_absence_(database, "DELETE FROM absence WHERE owner = ?"),
       put_incoming_(database, "INSERT OR REPLACE INTO incoming VALUES(?,?)"),
       drop_incoming_(database, "DELETE FROM incoming WHERE owner = ? AND packet_id = ?"),
@@ -57,8 +59,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       put_ban_(database, "INSERT OR REPLACE INTO ban VALUES(?,?,?,?,?)"),
       drop_ban_(database, "DELETE FROM ban WHERE user = ? AND client = ? AND address = ?"),
       drop_ended_bans_(database, "DELETE FROM ban WHERE ends > 0 AND ends <= ?"),
-      put_member_(database, "INSERT OR IGNORE INTO member VALUES(?, ?)"),
+      put_member_(database, "INSERT OR IGNORE INTO member VALUES(?,?,?)"),
       drop_member_(database, "DELETE FROM member WHERE topic = ? AND user = ?"),
+      put_away_(database, "INSERT OR REPLACE INTO away VALUES(?,?)"),
+      drop_away_(database, "DELETE FROM away WHERE user = ?"),
       put_revocation_(database,
                       "INSERT INTO revocation VALUES(?,?) ON CONFLICT(user) DO UPDATE SET"
                       " issued_before = max(issued_before, excluded.issued_before)"),
@@ -106,6 +110,7 @@ void UnitWriter::finish() {
 
 void UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
     for (const Stamp stamp : stamps) remove_message_.run(stamp);
+    for (const Stamp stamp : stamps) remove_receivers_.run(stamp);
 }
 
 bool UnitWriter::is_owner(OwnerId owner) {
@@ -124,14 +129,28 @@ Cursor* UnitWriter::cursor(OwnerId owner) {
 // Messages
 
 void UnitWriter::apply(const PutMessage& put) {
-    // Stamps grow, so that there is hardly ever a cursor beyond a new message.
-    for (const Receiver& receiver : put.receivers) {
-        const bool may_be_late =
-            put.stamp <= index_.done_upto() || cursors_.contains(receiver.owner);
-        Cursor* late = may_be_late ? cursor(receiver.owner) : nullptr;
-        if (late && put.stamp <= late->upto) reopen(receiver.owner, *late, put.stamp);
-    }
+    for (const Receiver& receiver : put.receivers) await(receiver.owner, put.stamp);
     write_message(put, encode_receivers(put.stamp, put.receivers));
+}
+
+/// Stamps grow, so that there is hardly ever a cursor beyond a new message.
+void UnitWriter::await(OwnerId owner, Stamp stamp) {
+    const bool may_be_late = stamp <= index_.done_upto() || cursors_.contains(owner);
+    Cursor* const late = may_be_late ? cursor(owner) : nullptr;
+    if (late && stamp <= late->upto) reopen(owner, *late, stamp);
+}
+
+/// A row of its own: the message's is not written again, however many there are.
+void UnitWriter::put_receiver(Stamp stamp, const Receiver& receiver) {
+    const std::string encoded = encode_receivers(stamp, {receiver});
+    put_receiver_.run(stamp, receiver.owner, blob(encoded));
+    bytes_ += encoded.size();
+}
+
+void UnitWriter::apply(const PutReceiver& put) {
+    if (!is_owner(put.receiver.owner)) return;
+    await(put.receiver.owner, put.stamp);
+    put_receiver(put.stamp, put.receiver);
 }
 
 void UnitWriter::write_message(const PutMessage& put, const std::string& receivers) {
@@ -139,22 +158,10 @@ void UnitWriter::write_message(const PutMessage& put, const std::string& receive
     const int added = add_message_.run(put.stamp, put.expires, flags_column(put.flags, put.sender),
                                        blob(receivers), checksum_of(message), message.topic,
                                        blob(message.properties), blob(message.payload));
-    if (added == 0 && database_.ok()) {
-        const std::string all = encode_receivers(put.stamp, with_stored_receivers(put));
-        add_receivers_.run(put.stamp, blob(all));
-    }
+    if (added == 0 && database_.ok())
+        for (const Receiver& receiver : put.receivers) put_receiver(put.stamp, receiver);
     bytes_ += receivers.size() + message.topic.size() + message.properties.size() +
               message.payload.size();
-}
-
-std::vector<Receiver> UnitWriter::with_stored_receivers(const PutMessage& put) {
-    std::vector<Receiver> stored;
-    message_receivers_.each(
-        [&](const Row& row) {
-            stored = decode_receivers(put.stamp, row.view(0)).value_or(std::vector<Receiver>());
-        },
-        put.stamp);
-    return merge_receivers(std::move(stored), put.receivers);
 }
 
 /// Puts the cursor back before `stamp`: else the message would be taken for done after a restart.
@@ -169,7 +176,7 @@ void UnitWriter::reopen(OwnerId owner, Cursor& cursor, Stamp stamp) {
                             [&](const Receiver& each) { return each.owner == owner; });
             if (received) done.push_back(row.bits(0));
         },
-        stamp, cursor.upto);
+        stamp, cursor.upto, owner);
     cursor.reopen(stamp, done);
 }
 
@@ -215,7 +222,7 @@ void UnitWriter::apply(const DropSubscription& drop) {
 }
 
 void UnitWriter::apply(const PutAbsence& put) {
-    if (is_owner(put.owner)) put_absence_.run(put.owner, put.ends);
+    if (is_owner(put.owner)) put_absence_.run(put.owner, put.ends, put.place);
 }
 
 void UnitWriter::apply(const DropAbsence& drop) { drop_absence_.run(drop.owner); }
@@ -277,9 +284,14 @@ void UnitWriter::apply(const DropEndedBans& drop) { drop_ended_bans_.run(drop.by
 
 void UnitWriter::apply(const PutRevocation& put) { put_revocation_.run(put.user, put.before); }
 
-void UnitWriter::apply(const PutMember& put) { put_member_.run(put.topic, put.user); }
+void UnitWriter::apply(const PutMember& put) { put_member_.run(put.topic, put.user, put.since); }
 
 void UnitWriter::apply(const DropMember& drop) { drop_member_.run(drop.topic, drop.user); }
+
+void UnitWriter::apply(const PutAway& put) { put_away_.run(put.user, put.place); }
+
+void UnitWriter::apply(const DropAway& drop) { drop_away_.run(drop.user); }
+
 void UnitWriter::apply(const PutEvent& put) {
     events_.put(put);
     bytes_ += put.body.size();

@@ -52,6 +52,7 @@ public:
 
 private:
     void apply(const PutMessage& put);
+    void apply(const PutReceiver& put);
     void apply(const Done& done);
     void apply(const PutOwner& put);
     void apply(const EndOwner& end);
@@ -79,6 +80,8 @@ private:
     void apply(const PutRevocation& put);
     void apply(const PutMember& put);
     void apply(const DropMember& drop);
+    void apply(const PutAway& put);
+    void apply(const DropAway& drop);
     void apply(const PutEvent& put);
     void apply(EventDelivered delivered) { events_.delivered(delivered); }
     void apply(const PutDeadLetter& put) { events_.put(put); }
@@ -88,7 +91,8 @@ private:
     bool is_owner(OwnerId owner);
     void end_namesake(const PutOwner& put);
     Cursor* cursor(OwnerId owner);
-    std::vector<Receiver> with_stored_receivers(const PutMessage& put);
+    void await(OwnerId owner, Stamp stamp);
+    void put_receiver(Stamp stamp, const Receiver& receiver);
     void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
     void write_message(const PutMessage& put, const std::string& receivers);
 
@@ -99,11 +103,11 @@ private:
     Cursors cursors_;
     std::size_t bytes_ = 0;
 
-    Statement message_receivers_;
     Statement receivers_between_;
     Statement add_message_;
-    Statement add_receivers_;
+    Statement put_receiver_;
     Statement remove_message_;
+    Statement remove_receivers_;
     Statement put_cursor_;
     Statement find_namesake_;
     Statement put_owner_;
@@ -128,6 +132,8 @@ private:
     Statement drop_ended_bans_;
     Statement put_member_;
     Statement drop_member_;
+    Statement put_away_;
+    Statement drop_away_;
     Statement put_revocation_;
     Statement put_meta_;
 };

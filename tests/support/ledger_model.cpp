@@ -50,6 +50,7 @@ std::size_t StoredState::apply(const Unit& unit) {
 void StoredState::apply_one(const Operation& operation) {
     std::visit(Overloaded{
                    [&](const PutMessage& what) { put(what); },
+                   [&](const PutReceiver& what) { receiver(what); },
                    [&](const Done& what) { done(what); },
                    [&](const PutOwner& what) { owner(what); },
                    [&](const EndOwner& what) { end(what.owner); },
@@ -102,6 +103,8 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const DropMember& what) {
                        members_.erase({what.topic, what.user});
                    },
+                   [&](const PutAway& what) { away(what); },
+                   [&](const DropAway& what) { away_.erase(what.user); },
                    [&](const PutEvent& what) {
                        const auto last = events_.empty() ? 0 : events_.rbegin()->first;
                        events_[last + 1] = fmt::format("{} {}", what.kind, what.body);
@@ -126,11 +129,17 @@ void StoredState::put(const PutMessage& put) {
         .flags = put.flags,
         .sender = put.sender,
         .bytes = put.message->properties.size() + put.message->payload.size()};
+    about_.emplace(put.stamp, about);
     bool first = true;
     for (const auto& [key, line] : waiting_) first = first && key.first != put.stamp;
     if (first) bodies_[put.stamp] = line(put.expires, put.flags, put.message);
     for (const Receiver& receiver : put.receivers)
         if (known(receiver.owner)) waiting(about, receiver);
+}
+
+void StoredState::receiver(const PutReceiver& put) {
+    const auto about = about_.find(put.stamp);
+    if (about != about_.end() && known(put.receiver.owner)) waiting(about->second, put.receiver);
 }
 
 void StoredState::done(const Done& done) {
@@ -172,7 +181,7 @@ void StoredState::subscription(const PutSubscription& put) {
         fmt::format("{} {} {}", put.options, put.identifier, put.owed);
 }
 
-void StoredState::absence(PutAbsence put) { absences_[put.owner] = put.ends; }
+void StoredState::absence(PutAbsence put) { absences_[put.owner] = {put.ends, put.place}; }
 
 void StoredState::incoming(PutIncoming put) { incoming_.insert({put.owner, put.packet_id}); }
 
@@ -223,7 +232,11 @@ void StoredState::ban(const PutBan& put) {
     bans_[{put.user, put.client, put.address}] = {put.ends, put.reason};
 }
 
-void StoredState::member(const PutMember& put) { members_.emplace(put.topic, put.user); }
+void StoredState::member(const PutMember& put) {
+    members_.emplace(std::pair(put.topic, put.user), put.since);
+}
+
+void StoredState::away(const PutAway& put) { away_[put.user] = put.place; }
 
 void StoredState::revocation(const PutRevocation& put) {
     const auto known = revocations_.emplace(put.user, put.before).first;
@@ -283,7 +296,8 @@ std::string StoredState::text() const {
     for (const auto& [id, line] : owners_) out += fmt::format("owner {} {}\n", id, line);
     for (const auto& [key, line] : subscriptions_)
         out += fmt::format("subscription {} {} {}\n", key.first, key.second, line);
-    for (const auto& [owner, ends] : absences_) out += fmt::format("absence {} {}\n", owner, ends);
+    for (const auto& [owner, absence] : absences_)
+        out += fmt::format("absence {} {} {}\n", owner, absence.first, absence.second);
     for (const auto& [owner, packet] : incoming_)
         out += fmt::format("incoming {} {}\n", owner, packet);
     for (const auto& [key, exchange] : exchanges_)
@@ -306,7 +320,9 @@ std::string StoredState::text() const {
     for (const auto& [name, line] : users_) out += fmt::format("user {} {}\n", name, line);
     for (const auto& [target, ban] : bans_)
         out += fmt::format("ban {} {} {}\n", fmt::join(target, "/"), ban.first, ban.second);
-    for (const auto& [topic, user] : members_) out += fmt::format("member {} {}\n", topic, user);
+    for (const auto& [key, since] : members_)
+        out += fmt::format("member {} {} {}\n", key.first, key.second, since);
+    for (const auto& [user, place] : away_) out += fmt::format("away {} {}\n", user, place);
     for (const auto& [user, before] : revocations_)
         out += fmt::format("revocation {} {}\n", user, before);
     for (const auto& [number, line] : events_) out += fmt::format("event {} {}\n", number, line);

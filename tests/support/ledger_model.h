@@ -44,6 +44,7 @@ public:
     void ban(const PutBan& put) override;
     void revocation(const PutRevocation& put) override;
     void member(const PutMember& put) override;
+    void away(const PutAway& put) override;
 
 private:
     using Line = std::string;
@@ -51,6 +52,7 @@ private:
 
     void apply_one(const Operation& operation);
     void put(const PutMessage& put);
+    void receiver(const PutReceiver& put);
     void done(const Done& done);
     void end(OwnerId owner);
     void release(const ReleaseExchange& release);
@@ -63,7 +65,7 @@ private:
 
     std::map<OwnerId, Line> owners_;
     std::map<std::pair<OwnerId, std::string>, Line> subscriptions_;
-    std::map<OwnerId, WallMillis> absences_;
+    std::map<OwnerId, std::pair<WallMillis, Stamp>> absences_;
     std::set<Packet> incoming_;
     std::map<Packet, std::pair<Stamp, bool>> exchanges_;
     std::map<OwnerId, Line> wills_;
@@ -74,7 +76,9 @@ private:
     std::map<std::string, Line> users_;
     std::map<std::array<std::string, 3>, std::pair<WallMillis, Line>> bans_;
     std::map<std::string, std::int64_t> revocations_;
-    std::set<std::pair<std::string, std::string>> members_;
+    std::map<std::pair<std::string, std::string>, Stamp> members_;
+    std::map<std::string, Stamp> away_;
+    std::map<Stamp, WaitingMessage> about_;
     std::map<EventNumber, Line> events_;
     std::map<EventNumber, Line> dead_letters_;
 };
