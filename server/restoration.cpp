@@ -1,14 +1,19 @@
 #include "server/restoration.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <future>
+#include <map>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/message.h"
 #include "server/session/shard_place.h"
@@ -35,6 +40,10 @@ public:
         for (Broker* broker : brokers_) broker->restore().expect(of_one);
     }
     void owner(const PutOwner& stored) override {
+        if (stored.kind == OwnerKind::room) {
+            logs_[stored.owner].owner = stored;
+            return;
+        }
         const auto home = home_of(stored.user);
         Session* const session = brokers_[home]->restore().owner(stored);
         if (session) owners_.push_back({stored.owner, home, session});
@@ -44,7 +53,7 @@ public:
             home(*owner).subscription(*owner->session, stored);
     }
     void absence(PutAbsence stored) override {
-        if (Owner* owner = find(stored.owner)) owner->absent_until = stored.ends;
+        if (Owner* owner = find(stored.owner)) owner->absence = stored;
     }
     void incoming(PutIncoming stored) override {
         if (const Owner* owner = find(stored.owner)) home(*owner).incoming(*owner->session, stored);
@@ -57,6 +66,8 @@ public:
         if (const Owner* owner = find(stored.owner)) home(*owner).will(*owner->session, stored);
     }
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
+        const auto log = logs_.find(receiver.owner);
+        if (log != logs_.end()) return log->second.waiting.emplace_back(stored, receiver), void();
         const Owner* const owner = find(receiver.owner);
         if (!owner) return;
         ++waiting_;
@@ -92,6 +103,7 @@ public:
     void member(const PutMember& stored) override {
         brokers_[home_of(stored.user)]->restore().member(stored);
     }
+    void away(const PutAway& stored) override { away_.push_back(stored); }
     void revocation(const PutRevocation& stored) override {
         kept_out_.revocations.push_back(stored);
     }
@@ -99,10 +111,11 @@ public:
     KeptOut take_kept_out() { return std::move(kept_out_); }
 
     /// Reads the messages that were under way at QoS 2, and ends.
-    void finish(Ledger& ledger) {
+    void finish(Ledger& ledger, Ledger::Start& start) {
         for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
-        for (const Owner& owner : owners_)
-            home(owner).absence(*owner.session, owner.absent_until, now_);
+        for (const Owner& owner : owners_) home(owner).absence(*owner.session, owner.absence, now_);
+        for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
+        restore_logs(start.next_owner);
         for (Broker* broker : brokers_) broker->restore().finish();
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
@@ -119,8 +132,65 @@ private:
         OwnerId id;
         unsigned shard;
         Session* session;
-        WallMillis absent_until = 0;
+        PutAbsence absence{};
     };
+
+    /// What waits for the members of a room, of one shard.
+    struct Log {
+        PutOwner owner{};
+        std::vector<std::pair<WaitingMessage, Receiver>> waiting{};
+    };
+
+    std::string place_in(std::size_t shard) const {
+        return fmt::format("{}/{}", shard, brokers_.size());
+    }
+
+    void restore_logs(OwnerId& next_owner) {
+        for (const auto& [owner, log] : logs_) {
+            const auto shard = static_cast<std::size_t>(std::atoi(log.owner.client.c_str()));
+            if (shard >= brokers_.size() || log.owner.client != place_in(shard))
+                merge(log);
+            else
+                restore_log(shard, log);
+        }
+        for (const auto& [topic, messages] : merged_) spread(topic, messages, next_owner);
+    }
+
+    void restore_log(std::size_t shard, const Log& log) {
+        Restore& home = brokers_[shard]->restore();
+        home.room(log.owner);
+        for (const auto& [stored, receiver] : log.waiting)
+            home.room_message(log.owner.user, stored, receiver);
+    }
+
+    /// There was another number of shards, and the members were on others.
+    void merge(const Log& log) {
+        for (const auto& each : log.waiting)
+            merged_[log.owner.user].emplace(each.first.stamp, each);
+        expired_.push_back(EndOwner{log.owner.owner});
+    }
+
+    using Merged = std::map<Stamp, std::pair<WaitingMessage, Receiver>>;
+
+    /// Which members are behind of what, their places say: each shard gets all of it.
+    void spread(const std::string& topic, const Merged& messages, OwnerId& next_owner) {
+        for (std::size_t shard = 0; shard < brokers_.size(); ++shard) {
+            if (!brokers_[shard]->restore().has_members(topic)) continue;
+            Log log{.owner = {.owner = next_owner++,
+                              .kind = OwnerKind::room,
+                              .user = topic,
+                              .client = place_in(shard)}};
+            std::vector<Operation> added{log.owner};
+            for (const auto& [stamp, message] : messages) {
+                log.waiting.push_back(message);
+                log.waiting.back().second.owner = log.owner.owner;
+                added.push_back(PutReceiver{stamp, log.waiting.back().second});
+            }
+            restore_log(shard, log);
+            // Before the old owners end, or nobody would wait for the messages.
+            expired_.insert(expired_.begin(), added.begin(), added.end());
+        }
+    }
 
     unsigned home_of(std::string_view user) const {
         return ShardPlace{0, static_cast<unsigned>(brokers_.size())}.home_of(user);
@@ -186,6 +256,9 @@ private:
     std::vector<Owner> owners_;  ///< ascending
     std::size_t last_ = 0;       ///< place of the one that was found last
     std::size_t waiting_ = 0;
+    std::map<OwnerId, Log> logs_;
+    std::map<std::string, Merged> merged_;
+    std::vector<PutAway> away_;
     std::vector<std::pair<Stamp, Receiver>> under_way_;
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
@@ -198,8 +271,9 @@ private:
 
 Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now) {
     Restoration restoration(brokers, now);
-    const Ledger::Start start = ledger.load(restoration);
-    restoration.finish(ledger);
+    Ledger::Start start = ledger.load(restoration);
+    set_stamp_floor(start.floor);  // places are stamps, too
+    restoration.finish(ledger, start);
     return {start, restoration.take_kept_out()};
 }
 

@@ -21,22 +21,23 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       memory_(settings, host),
       sender_(settings, place_, host, journal_, receipts_, counters),
       inboxes_(settings, place_, sessions_, presence_, sender_, journal_, receipts_, counters),
-      rooms_(settings, place_, interest, journal_),
+      rooms_(settings, place_, interest, presence_, journal_),
+      room_logs_(settings, place_, rooms_, presence_, sender_, journal_),
       shared_(place_, interest, router_, sender_, journal_, counters, host),
       replay_(settings, place_, retained_, presence_, rooms_, sender_, host),
-      fan_out_(settings, place_, router_, retained_, presence_, inboxes_, rooms_, shared_, replay_,
-               sender_, journal_, events_, receipts_, counters, host),
+      fan_out_(settings, place_, router_, retained_, presence_, inboxes_, rooms_, room_logs_,
+               shared_, replay_, sender_, journal_, events_, receipts_, counters, host),
       announcer_(place_, presence_, fan_out_, journal_, events_, host),
       delayed_(settings, place_, fan_out_, sender_, journal_, receipts_, counters, host),
       publishing_(settings, authorizations_, memory_, rooms_, fan_out_, delayed_, sender_, journal_,
                   receipts_, counters),
       subscriptions_(settings, authorizations_, presence_, memory_, rooms_, router_, shared_,
                      replay_, sender_, journal_, receipts_, counters),
-      lifecycle_(settings, place_, sessions_, presence_, inboxes_, rooms_, authorizations_, memory_,
-                 retained_, shared_, subscriptions_, replay_, fan_out_, delayed_, announcer_,
-                 events_, sender_, journal_, receipts_, counters),
-      restore_(sessions_, presence_, inboxes_, rooms_, retained_, subscriptions_, shared_, sender_,
-               journal_, events_) {}
+      lifecycle_(settings, place_, sessions_, presence_, inboxes_, rooms_, room_logs_,
+                 authorizations_, memory_, retained_, shared_, subscriptions_, replay_, fan_out_,
+                 delayed_, announcer_, events_, sender_, journal_, receipts_, counters),
+      restore_(sessions_, presence_, inboxes_, rooms_, room_logs_, retained_, subscriptions_,
+               shared_, sender_, journal_, events_) {}
 
 Broker::~Broker() {
     receipts_.close();
@@ -143,6 +144,7 @@ bool Broker::tick(Millis now) {
         sender_.tick();
         delayed_.tick(now);
         retained_.forget_some(now);
+        room_logs_.sweep();
     }
     authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
@@ -179,9 +181,9 @@ ClientDescriptions Broker::clients(std::string_view user, const std::optional<st
     thread_.assert_here();
     const User* const known = presence_.find(user);
     if (!known) return {};
-    if (!client) return describe_clients(*known, most);
+    if (!client) return describe_clients(*known, room_logs_, most);
     const Session* const session = sessions_.find(*known, *client);
-    return session ? describe_client(*session) : ClientDescriptions();
+    return session ? describe_client(*session, room_logs_) : ClientDescriptions();
 }
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

@@ -31,6 +31,7 @@
 #include "server/session/receipts.h"
 #include "server/session/replay.h"
 #include "server/session/restore.h"
+#include "server/session/room_logs.h"
 #include "server/session/session_table.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
@@ -147,6 +148,7 @@ public:
                                std::size_t most) const;
     const Presence& presence() const { return presence_; }
     Rooms& rooms() { return rooms_; }
+    const RoomLogs& room_logs() const { return room_logs_; }
     const Retained& retained() const { return retained_; }
     /// Deletes retained messages of this shard, a page of them.
     void erase(Retained::Erasure& erasure, Millis now);
@@ -160,7 +162,8 @@ public:
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
-        return router_.work() + shared_.work() + replay_.work() + fan_out_.work() + sender_.work();
+        return router_.work() + shared_.work() + replay_.work() + fan_out_.work() + sender_.work() +
+               room_logs_.work();
     }
 
 private:
@@ -182,6 +185,7 @@ private:
     PacketSender sender_;
     Inboxes inboxes_;
     Rooms rooms_;
+    RoomLogs room_logs_;
     SharedSubscriptions shared_;
     Replay replay_;
     FanOut fan_out_;

@@ -1,20 +1,21 @@
 #include "server/session/client_description.h"
 
 #include "server/routing/router.h"
+#include "server/session/room_logs.h"
 #include "server/session/session.h"
 
 namespace pulsegate {
 
 namespace {
 
-ClientDescription describe(const Session& session) {
-    ClientDescription description{.client = session.client};
+ClientDescription describe(const Session& session, const RoomLogs& rooms) {
+    ClientDescription description{.client = session.client, .queued = rooms.missed(session)};
     if (session.link) {
         description.peer = session.link->peer();
         description.version = session.terms.version;
     }
     if (const Outbox* outbox = session.state.exchanges().outbox()) {
-        description.queued = outbox->queued();
+        description.queued += outbox->queued();
         description.queued_bytes = outbox->queued_bytes();
         description.in_flight = outbox->in_flight() + outbox->interrupted();
     }
@@ -25,7 +26,7 @@ ClientDescription describe(const Session& session) {
 
 }  // namespace
 
-ClientDescriptions describe_clients(const User& user, std::size_t most) {
+ClientDescriptions describe_clients(const User& user, const RoomLogs& rooms, std::size_t most) {
     ClientDescriptions all;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
@@ -34,13 +35,13 @@ ClientDescriptions describe_clients(const User& user, std::size_t most) {
             all.more = true;
             break;
         }
-        all.clients.push_back(describe(session));
+        all.clients.push_back(describe(session, rooms));
     }
     return all;
 }
 
-ClientDescriptions describe_client(const Session& session) {
-    ClientDescription one = describe(session);
+ClientDescriptions describe_client(const Session& session, const RoomLogs& rooms) {
+    ClientDescription one = describe(session, rooms);
     for (const Subscription& subscription : session.state.subscriptions())
         one.filters.emplace_back(subscription.filter->text(), subscription.options.qos);
     ClientDescriptions all;

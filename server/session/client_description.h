@@ -13,6 +13,7 @@
 
 namespace pulsegate {
 
+class RoomLogs;
 class Session;
 
 /// What the admin API shows of a client and its session.
@@ -33,10 +34,11 @@ struct ClientDescriptions {
     bool more = false;  ///< than are described
 };
 
-/// The clients of a user, connected ones first, `most` of them.
-ClientDescriptions describe_clients(const User& user, std::size_t most);
+/// The clients of a user, connected ones first, `most` of them. What one that is away has missed in
+/// rooms counts as queued.
+ClientDescriptions describe_clients(const User& user, const RoomLogs& rooms, std::size_t most);
 
 /// One, with its filters.
-ClientDescriptions describe_client(const Session& session);
+ClientDescriptions describe_client(const Session& session, const RoomLogs& rooms);
 
 }  // namespace pulsegate

@@ -80,10 +80,6 @@ Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<M
     return lost;
 }
 
-std::optional<QueuedMessage> Exchanges::take_surplus(const Delivery& next) {
-    return flow_ ? flow_->outbox.take_surplus(next) : std::nullopt;
-}
-
 Queue Exchanges::take_queue() {
     if (!flow_) return {};
     auto taken = flow_->outbox.take_queue();

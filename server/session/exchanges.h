@@ -39,7 +39,16 @@ public:
     Outbox::Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Outbox::Effect on_pubcomp(std::uint16_t packet_id);
     void interrupt();
-    std::optional<QueuedMessage> take_surplus(const Delivery& next);
+    std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes) {
+        return flow_ ? flow_->outbox.take_surplus(sender, bytes) : std::nullopt;
+    }
+    template <class Wanted>
+    Queue take_queued_if(Wanted wanted) {
+        if (!flow_) return {};
+        Queue taken = flow_->outbox.take_queued_if(wanted);
+        forget_if_idle();
+        return taken;
+    }
     Queue take_queue();
     Queue take_lent();
     template <class Wanted>

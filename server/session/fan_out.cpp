@@ -11,7 +11,7 @@
 namespace pulsegate {
 
 FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-               Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+               Presence& presence, Inboxes& inboxes, const Rooms& rooms, RoomLogs& room_logs,
                SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
                EventRecorder& events, Receipts& receipts, Counters& counters, BrokerHost& host)
     : settings_(settings),
@@ -21,6 +21,7 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router,
       presence_(presence),
       inboxes_(inboxes),
       rooms_(rooms),
+      room_logs_(room_logs),
       shared_(shared),
       replay_(replay),
       sender_(sender),
@@ -37,7 +38,9 @@ bool FanOut::publish(Message message, const Session* publisher, Millis now,
         log_limited(spdlog::level::warn,
                     "message to {} delivered, but not retained: retain-available is off",
                     quoted(message.topic));
-    const bool is_stored = journal_.is_on() && message.qos != QoS::at_most_once;
+    const bool is_acknowledged = message.qos != QoS::at_most_once;
+    // Of a room's the stamp says who has it, stored or not.
+    const bool is_stored = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
     if (retained || is_stored) message.stamp = next_stamp();
     if (retained) {
         message.retained = true;
@@ -125,8 +128,9 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         if (room > 0) --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
-    if (!visit_recipients(*message, publisher, owner, audience, now, visit))
-        debts.count(Fate::dropped);
+    const Found found = visit_recipients(*message, publisher, owner, audience, now, visit);
+    if (!found.has_room) debts.count(Fate::dropped);
+    keep_for_absent(message, found.behind, debts, now);
     tell_of_away(*message, owner, audience, debts, now);
     if (later.empty() && !unfinished()) return fan_out_to_groups(message, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
@@ -170,56 +174,78 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     debts.count(sender_.enqueue(session, delivery, encoder, now, debts));
 }
 
-/// Calls `visit(const Recipient&)` once for each session that is to get the message. False: it is
-/// for an inbox, and there is no room for one.
+/// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
+/// own queue.
 template <class Visit>
-bool FanOut::visit_recipients(const Message& message, const Session* publisher,
-                              const std::optional<std::string>& owner,
-                              const Rooms::Audience& audience, Millis now, Visit visit) {
+FanOut::Found FanOut::visit_recipients(const Message& message, const Session* publisher,
+                                       const std::optional<std::string>& owner,
+                                       const Rooms::Audience& audience, Millis now, Visit visit) {
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
         if (!audience.admits(session.user.name)) return;
-        const bool is_own = user == &session.user || audience.is_member(session.user.name);
+        const Stamp* const since = audience.since(session.user.name);
+        if (since && RoomLogs::is_behind(session, *since, message)) return;  // counted as a member
+        const bool is_own = user == &session.user || since;
         if (is_own) session.served = true;
         visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),
                         message.retain && match.retain_as_published, match.identifiers});
     });
     const Session* const except = declined ? publisher : nullptr;
-    if (owner) return visit_user({*owner, user, message.sender}, message, except, now, visit);
-    bool has_room = true;
-    if (!audience.members()) return has_room;
-    for (const std::string& name : *audience.members())
-        has_room &= visit_user({name, presence_.find(name), Inboxes::by_rooms}, message, except,
-                               now, visit);
-    return has_room;
+    if (owner) return visit_user(*owner, nullptr, message, except, now, visit);
+    Found found;
+    if (!audience.members()) return found;
+    for (const auto& [name, since] : *audience.members()) {
+        const Found of_one = visit_user(name, &since, message, except, now, visit);
+        found.has_room &= of_one.has_room;
+        found.behind += of_one.behind;
+    }
+    return found;
 }
 
-/// All that get a message because it is for the user. False: there is no room for an inbox.
+/// All that get a message because it is for the user: by the inbox (`since` is null), or as a
+/// member of a room.
 template <class Visit>
-bool FanOut::visit_user(const Addressee& to, const Message& message, const Session* except,
-                        Millis now, Visit& visit) {
+FanOut::Found FanOut::visit_user(const std::string& name, const Stamp* since,
+                                 const Message& message, const Session* except, Millis now,
+                                 Visit& visit) {
     ++visited_;
-    if (to.user) visit_devices(*to.user, message, except, visit);
-    if (message.qos == QoS::at_most_once) return true;
-    const auto [inbox, has_room] = inboxes_.receiver(to.name, to.user, to.creator, now);
+    User* const user = presence_.find(name);
+    const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
+    if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
+    if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};
+    const std::uint64_t creator = since ? Inboxes::by_rooms : message.sender;
+    const auto [inbox, has_room] = inboxes_.receiver(name, user, creator, now);
     if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
-    return has_room;
+    return {.has_room = has_room};
 }
 
-/// The user's sessions that don't get the message by a subscription of their own.
+/// The user's sessions that don't get the message by a subscription of their own. Returns how many
+/// are away and get it from the log of the room: but not what was under way when they went.
 template <class Visit>
-void FanOut::visit_devices(User& user, const Message& message, const Session* except,
-                           Visit& visit) {
+std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Message& message,
+                                    const Session* except, Visit& visit) {
+    std::uint32_t behind = 0;
     for (Device& device : user.devices) {
         ++visited_;
         auto& session = static_cast<Session&>(device);
         if (session.is_inbox()) continue;
         const bool served = session.served;
         session.served = false;
-        if (!served && &session != except)
+        if (served || &session == except) continue;
+        if (since && RoomLogs::is_behind(session, *since, message))
+            ++behind;
+        else
             visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
     }
+    return behind;
+}
+
+void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, DebtSource& debts,
+                             Millis now) {
+    if (behind == 0) return;
+    const Fate fate = room_logs_.keep(message, debts, now);
+    for (; behind > 0; --behind) debts.count(fate);
 }
 
 /// Backends are told of messages that wait for a user of whom no device is connected.
@@ -227,8 +253,33 @@ void FanOut::tell_of_away(const Message& message, const std::optional<std::strin
                           const Rooms::Audience& audience, DebtSource& debts, Millis now) {
     if (!events_.wants(EventKind::message_waiting) || message.qos == QoS::at_most_once) return;
     if (owner) return tell_if_away(message, *owner, debts, now);
-    if (!audience.members()) return;
-    for (const std::string& name : *audience.members()) tell_if_away(message, name, debts, now);
+    if (audience.members()) tell_members_away(message, *audience.members(), debts, now);
+}
+
+void FanOut::tell_members_away(const Message& message, const Rooms::Members& members,
+                               DebtSource& debts, Millis now) {
+    const std::vector<Stamp> stamps = room_logs_.stamps(message.topic);
+    for (const auto& [name, since] : members) {
+        const User* const user = presence_.find(name);
+        if (user && user->online()) continue;
+        visited_ += stamps.size() / 64 + 1;
+        const Stamp place = room_logs_.place_of(name, user, since);
+        const auto first = std::ranges::upper_bound(stamps, place);
+        const auto missed = static_cast<std::size_t>(stamps.end() - first);
+        const std::size_t waiting = missed + (user ? most_queued(*user) : 0);
+        if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
+    }
+}
+
+/// In the longest queue of the user's devices.
+std::size_t FanOut::most_queued(const User& user) {
+    std::size_t most = 0;
+    for (const Device& device : user.devices) {
+        ++visited_;
+        const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
+        if (outbox) most = std::max(most, outbox->queued() + outbox->interrupted());
+    }
+    return most;
 }
 
 /// The user's home does it for all shards.
@@ -236,12 +287,8 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Debt
                           Millis now) {
     const User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->online() || user->devices.empty()) return;
-    std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
-    for (const Device& device : user->devices) {
-        ++visited_;
-        const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
-        if (outbox) waiting = std::max(waiting, outbox->queued() + outbox->interrupted());
-    }
+    // This one may be among those that are delivered in a later turn.
+    const std::size_t waiting = std::max<std::size_t>(most_queued(*user), 1);
     events_.message_waiting(message, owner, waiting, debts.debt(), now);
 }
 

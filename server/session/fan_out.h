@@ -13,6 +13,7 @@
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/replay.h"
+#include "server/session/room_logs.h"
 #include "server/session/rooms.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
@@ -27,9 +28,9 @@ namespace pulsegate {
 class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-           Presence& presence, Inboxes& inboxes, const Rooms& rooms, SharedSubscriptions& shared,
-           Replay& replay, PacketSender& sender, Journal& journal, EventRecorder& events,
-           Receipts& receipts, Counters& counters, BrokerHost& host);
+           Presence& presence, Inboxes& inboxes, const Rooms& rooms, RoomLogs& room_logs,
+           SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
+           EventRecorder& events, Receipts& receipts, Counters& counters, BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it
@@ -65,27 +66,32 @@ private:
     void fan_out(const MessageRef& message, const Session* publisher,
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
     void fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now);
-    template <class Visit>
-    bool visit_recipients(const Message& message, const Session* publisher,
-                          const std::optional<std::string>& owner, const Rooms::Audience& audience,
-                          Millis now, Visit visit);
-    /// A user whom a message is for, and who is to blame if an inbox is needed.
-    struct Addressee {
-        const std::string& name;
-        User* user;  ///< null: never heard of
-        std::uint64_t creator;
+    /// Who is to get a message, besides those who are visited.
+    struct Found {
+        bool has_room = true;      ///< for the inboxes that it needs
+        std::uint32_t behind = 0;  ///< members of its room who are away, and get it from the log
     };
     template <class Visit>
-    bool visit_user(const Addressee& to, const Message& message, const Session* except, Millis now,
-                    Visit& visit);
+    Found visit_recipients(const Message& message, const Session* publisher,
+                           const std::optional<std::string>& owner, const Rooms::Audience& audience,
+                           Millis now, Visit visit);
     template <class Visit>
-    void visit_devices(User& user, const Message& message, const Session* except, Visit& visit);
+    Found visit_user(const std::string& name, const Stamp* since, const Message& message,
+                     const Session* except, Millis now, Visit& visit);
+    template <class Visit>
+    std::uint32_t visit_devices(User& user, const Stamp* since, const Message& message,
+                                const Session* except, Visit& visit);
+    void keep_for_absent(const MessageRef& message, std::uint32_t behind, DebtSource& debts,
+                         Millis now);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
     void tell_of_away(const Message& message, const std::optional<std::string>& owner,
                       const Rooms::Audience& audience, DebtSource& debts, Millis now);
     void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                       Millis now);
+    std::size_t most_queued(const User& user);
+    void tell_members_away(const Message& message, const Rooms::Members& members, DebtSource& debts,
+                           Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 
     const BrokerSettings& settings_;
@@ -95,6 +101,7 @@ private:
     Presence& presence_;
     Inboxes& inboxes_;
     const Rooms& rooms_;
+    RoomLogs& room_logs_;
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;

@@ -26,16 +26,17 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::u
                                  Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
     if (!may_wait || !place_.is_home_of(name)) return {};
-    const auto is_device = [](const Device& device) {
-        return !static_cast<const Session&>(device).is_inbox();
-    };
-    if (user && std::ranges::any_of(user->devices, is_device)) return {};
+    if (user && user->has_device()) return {};
     Session* inbox = user ? find(*user) : nullptr;
     if (!inbox) inbox = create(name, creator);
     if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
     sessions_.start_expiry(*inbox, now);
     return {.inbox = inbox};
+}
+
+Session* Inboxes::open(std::string_view name, std::uint64_t creator, Millis now) {
+    return receiver(name, presence_.find(name), creator, now).inbox;
 }
 
 Session* Inboxes::create(std::string_view name, std::uint64_t creator) {

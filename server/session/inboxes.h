@@ -47,6 +47,10 @@ public:
     /// 0 for the gateway, or `by_rooms`.
     Place receiver(std::string_view name, const User* user, std::uint64_t creator, Millis now);
 
+    /// The inbox of a user without a device, made if need be; null if there is no room for it, or
+    /// nothing waits in inboxes.
+    Session* open(std::string_view name, std::uint64_t creator, Millis now);
+
     /// A device has logged in. It gets what waits when all of it is stored.
     void lend(User& user, Millis now);
     /// A message that was collected is stored.

@@ -21,7 +21,7 @@ bool is_spared(const Session& session, const Eviction& eviction) {
 }  // namespace
 
 Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-                     Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+                     Presence& presence, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,
                      Authorizations& authorizations, const MemoryLimits& memory,
                      const Retained& retained, SharedSubscriptions& shared,
                      Subscriptions& subscriptions, Replay& replay, FanOut& fan_out,
@@ -34,6 +34,7 @@ Lifecycle::Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTa
       presence_(presence),
       inboxes_(inboxes),
       rooms_(rooms),
+      room_logs_(room_logs),
       authorizations_(authorizations),
       memory_(memory),
       retained_(retained),
@@ -109,6 +110,7 @@ void Lifecycle::login(Link& link, const Connect& connect, const AuthResult& resu
     if (takes_over) detach(session);
     const bool resumed = !connect.clean_start && session.state.expiry() > 0;
     begin(session, resumed, now);
+    if (!user.has_device()) welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
         subscriptions_.judge(session, now);  // this login may be allowed less than the last
@@ -185,8 +187,24 @@ void Lifecycle::begin(Session& session, bool resumed, Millis now) {
     else
         clear(session, now);
     publish_will(session, now);
+    if (resumed && rooms_.has_rooms(session.user.name)) catch_up(session, now);
     sessions_.stop_expiry(session);
     session.since = wall_now();
+}
+
+/// It is stored with the end of its absence.
+void Lifecycle::catch_up(Session& session, Millis now) {
+    while (fan_out_.unfinished()) fan_out_.go_on(now);  // what is older may be among it
+    room_logs_.catch_up(session);
+    rooms_.place_changes();
+}
+
+/// What the user's rooms have for it goes into the inbox, and from there to the device.
+void Lifecycle::welcome_first_device(User& user, Millis now) {
+    if (room_logs_.has_missed(user.name))
+        if (Session* const inbox = inboxes_.open(user.name, Inboxes::by_rooms, now))
+            room_logs_.catch_up_inbox(*inbox);
+    rooms_.device_came(user.name);
 }
 
 /// Connects the session with its client, on the terms of the CONNECT.
@@ -304,9 +322,11 @@ void Lifecycle::end(Session& session, const Ending& ending, Millis now) {
     end_inbox_if_done(user, now);
     if (!survives) return;
     sessions_.start_expiry(session, now);
+    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
+    session.expiry_timer->place = place;
     if (session.state.owner != 0)
-        journal_.add_lazily(PutAbsence{session.state.owner,
-                                       wall_now() + WallMillis{session.state.expiry()} * 1000});
+        journal_.add_lazily(PutAbsence{
+            session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
     if (Session* surplus = sessions_.over_quota(session)) {
         ++counters_.sessions_over_quota;
         end_disconnected(*surplus, "persistent-session-quota is exceeded", now);
@@ -338,7 +358,9 @@ void Lifecycle::clear(Session& session, Millis now) {
     shared_.forget(session);
     subscriptions_.end_all(session);
     fan_out_.forget(session);
+    const bool was_device = session.is_linked() && !session.is_inbox();
     session.unlink();  // so that its own will to the user's inbox does not go to this session
+    if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
     replay_.pause(session);
     session.replay.reset();
     sender_.stop_reading(session);

@@ -20,6 +20,7 @@
 #include "server/session/presence_announcer.h"
 #include "server/session/refusal.h"
 #include "server/session/replay.h"
+#include "server/session/room_logs.h"
 #include "server/session/session_table.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
@@ -33,7 +34,7 @@ namespace pulsegate {
 class Lifecycle {
 public:
     Lifecycle(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-              Presence& presence, Inboxes& inboxes, const Rooms& rooms,
+              Presence& presence, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,
               Authorizations& authorizations, const MemoryLimits& memory, const Retained& retained,
               SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
               FanOut& fan_out, DelayedPublishing& delayed, PresenceAnnouncer& announcer,
@@ -82,6 +83,8 @@ private:
     bool is_full(const User& user, std::string_view client) const;
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
+    void catch_up(Session& session, Millis now);
+    void welcome_first_device(User& user, Millis now);
     void attach(Session& session, Link& link, const Connect& connect,
                 const ConnectAgreement& agreement);
     void greet(Session& session, const Connect& connect, Buffer connack);
@@ -107,7 +110,8 @@ private:
     SessionTable& sessions_;
     Presence& presence_;
     Inboxes& inboxes_;
-    const Rooms& rooms_;
+    Rooms& rooms_;
+    RoomLogs& room_logs_;
     Authorizations& authorizations_;
     const MemoryLimits& memory_;
     const Retained& retained_;

@@ -119,10 +119,10 @@ void Outbox::interrupt() {
     }
 }
 
-std::optional<QueuedMessage> Outbox::take_surplus(const Delivery& next) {
+std::optional<QueuedMessage> Outbox::take_surplus(SenderShares::Sender sender, std::size_t bytes) {
     if (!surplus_) count_shares();
     Surplus& surplus = *surplus_;
-    const auto largest = surplus.shares.largest(SenderShares::sender(*next.message), next.cost());
+    const auto largest = surplus.shares.largest(sender, bytes);
     if (!surplus.shares.has(largest)) return std::nullopt;
     const bool same = std::exchange(surplus.largest, largest) == largest;
     if (!same || surplus.from == queue_.end()) surplus.from = queue_.begin();

@@ -122,9 +122,12 @@ public:
     /// The connection has ended: messages in flight will be sent again.
     void interrupt();
 
-    /// Makes room in a full queue for the message `next`: removes the oldest one of the user who
-    /// would have the most bytes in it. Nothing if that is `next` itself.
-    std::optional<QueuedMessage> take_surplus(const Delivery& next);
+    /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
+    /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
+    std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
+    std::optional<QueuedMessage> take_surplus(const Delivery& next) {
+        return take_surplus(SenderShares::sender(*next.message), next.cost());
+    }
     /// Entries examined for it, about.
     std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
 
@@ -139,6 +142,19 @@ public:
     /// Removes what was lent, sent or not, in the order of sending.
     Queue take_lent();
     bool has_lent() const;
+
+    const Queue& queue() const { return queue_; }
+    /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
+    template <class Wanted>
+    Queue take_queued_if(Wanted wanted) {
+        Queue taken;
+        for (auto entry = queue_.begin(); entry != queue_.end();) {
+            const auto next = std::next(entry);
+            if (wanted(*entry)) taken.push_back(dequeue(entry));
+            entry = next;
+        }
+        return taken;
+    }
 
     /// Is any message queued whose stamp is `wanted`?
     template <class Wanted>

@@ -227,23 +227,33 @@ void PacketSender::drop(const Delivery& delivery) {
 
 // -- queue --
 
+/// An empty queue takes a message of any size.
+bool PacketSender::is_full(const Exchanges& queue, std::size_t bytes) const {
+    const Outbox* const outbox = queue.outbox();
+    return outbox && outbox->queued() > 0 &&
+           (outbox->queued() >= settings_.max_queued_messages ||
+            outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
+}
+
+/// Should a queue that has messages not grow, because memory or the disk is short?
+bool PacketSender::is_short(OwnerId owner, const Exchanges& queue) const {
+    const Outbox* const outbox = queue.outbox();
+    if (!outbox || outbox->queued() == 0) return false;
+    return owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
+}
+
 Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
     Exchanges& exchanges = session.state.exchanges();
+    const auto sender = SenderShares::sender(*delivery.message);
     const auto cost = delivery.cost();
-    const auto full = [&] {
-        const Outbox* outbox = exchanges.outbox();
-        // An empty queue takes a message of any size.
-        return outbox && outbox->queued() > 0 &&
-               (outbox->queued() >= settings_.max_queued_messages ||
-                outbox->queued_bytes() + cost > settings_.max_queued_bytes);
-    };
-    while (full())
-        if (!make_room(session, delivery)) return Fate::dropped;
-    const Outbox* outbox = exchanges.outbox();
-    const bool grows = outbox && outbox->queued() > 0;
-    const bool is_short =
-        session.state.owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
-    if (grows && is_short && !make_room(session, delivery)) return Fate::dropped;
+    bool has_room = true;
+    while (has_room && is_full(exchanges, cost)) has_room = make_room(session, sender, cost);
+    if (has_room && is_short(session.state.owner, exchanges))
+        has_room = make_room(session, sender, cost);
+    if (!has_room) {
+        drop(delivery);
+        return Fate::dropped;
+    }
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
     exchanges.enqueue(waiting_, stored);
@@ -251,26 +261,59 @@ Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     return Fate::queued;
 }
 
+Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                        DebtSource& debts) {
+    const auto sender = SenderShares::sender(*delivery.message);
+    const auto cost = delivery.cost();
+    bool has_room = true;
+    while (has_room && is_full(queue, cost)) has_room = make_room(queue, owner, sender, cost);
+    if (has_room && is_short(owner, queue)) has_room = make_room(queue, owner, sender, cost);
+    if (!has_room) return Fate::dropped;
+    Delivery stored = delivery;
+    store_for(owner, stored, debts, now);
+    queue.enqueue(waiting_, stored);
+    leave_to_store();
+    return Fate::queued;
+}
+
+bool PacketSender::enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver) {
+    Exchanges& exchanges = session.state.exchanges();
+    while (is_full(exchanges, message.cost))
+        if (!make_room(session, message.sender, message.cost)) return false;
+    receiver.owner = message.is_stored ? session.state.owner : 0;
+    Queue added;
+    added.emplace_back(message, receiver);
+    if (receiver.owner != 0) journal_.add_lazily(PutReceiver{message.stamp, std::move(receiver)});
+    exchanges.enqueue(waiting_, std::move(added));
+    leave_to_store();
+    return true;
+}
+
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
-/// matter most, but nobody may make others' go. False if the delivery itself is dropped.
-bool PacketSender::make_room(Session& session, const Delivery& delivery) {
-    const auto taken = session.state.exchanges().take_surplus(delivery);
-    work_ += session.state.exchanges().outbox()->senders_queued();
-    if (taken)
-        drop(session, *taken);
-    else
-        drop(delivery);
+/// matter most, but nobody may make others' go. False if there is no room but by dropping the new
+/// one.
+bool PacketSender::make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender,
+                             std::size_t bytes) {
+    const auto taken = queue.take_surplus(sender, bytes);
+    if (const Outbox* outbox = queue.outbox()) work_ += outbox->senders_queued();
+    if (taken) drop(owner, *taken);
     ++counters_.dropped_queue_full;
-    if (session.state.exchanges().count_lost() == 1)
+    return taken.has_value();
+}
+
+bool PacketSender::make_room(Session& session, SenderShares::Sender sender, std::size_t bytes) {
+    Exchanges& exchanges = session.state.exchanges();
+    const bool has_room = make_room(exchanges, session.state.owner, sender, bytes);
+    if (exchanges.count_lost() == 1)
         log_limited(spdlog::level::warn,
                     "client {} of user {}: queue full, dropping the oldest messages of those who "
                     "have most in it",
                     quoted(session.client), quoted(session.user.name));
-    return taken.has_value();
+    return has_room;
 }
 
-void PacketSender::drop(const Session& session, const QueuedMessage& message) {
-    const OwnerId owner = message.owner_in(session.state.owner);
+void PacketSender::drop(OwnerId queue_owner, const QueuedMessage& message) {
+    const OwnerId owner = message.owner_in(queue_owner);
     if (owner != 0) journal_.done(owner, message.stamp);
 }
 
@@ -341,7 +384,7 @@ Session* PacketSender::receive(const MessagesRead& read) {
     Session* const session = reader_.receive(read);
     if (!session) return nullptr;
     const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found);
-    for (const QueuedMessage& message : lost) drop(*session, message);
+    for (const QueuedMessage& message : lost) drop(session->state.owner, message);
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
     log_limited(spdlog::level::err,

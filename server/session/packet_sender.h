@@ -45,6 +45,18 @@ public:
     Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
                  DebtSource& debts);
 
+    /// Puts a message into a queue that is no session's, with the bounds of one. `owner`: of the
+    /// queue, in the store.
+    Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+              DebtSource& debts);
+    /// Puts a message of another queue into the session's too. False: there is no room.
+    bool enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver);
+    /// What `wanted` of a queue that is no session's is needed no more.
+    template <class Wanted>
+    void drop_if(Exchanges& queue, OwnerId owner, Wanted wanted) {
+        for (const QueuedMessage& each : queue.take_queued_if(wanted)) drop(owner, each);
+    }
+
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.
     void receive(Session& session, const Puback& puback, Millis now);
@@ -132,8 +144,11 @@ private:
     void call_store_overdue(Millis due);
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
-    bool make_room(Session& session, const Delivery& delivery);
-    void drop(const Session& session, const QueuedMessage& message);
+    bool is_full(const Exchanges& queue, std::size_t bytes) const;
+    bool is_short(OwnerId owner, const Exchanges& queue) const;
+    bool make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender, std::size_t bytes);
+    bool make_room(Session& session, SenderShares::Sender sender, std::size_t bytes);
+    void drop(OwnerId owner, const QueuedMessage& message);
     void leave_to_store();
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
     void report_lost(Session& session);

@@ -39,6 +39,10 @@ const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
+bool User::has_device() const {
+    return std::ranges::any_of(devices, [](const Device& each) { return !each.client.empty(); });
+}
+
 void User::set_since(WallMillis now, WallMillis seen) {
     constexpr WallMillis most = INT32_MAX;
     since = now;

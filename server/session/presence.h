@@ -52,6 +52,8 @@ struct User : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<tr
 
     explicit User(std::string_view name) : name(name) {}
     bool online() const { return here > 0; }
+    /// Connected, or with a session that is kept: not the inbox.
+    bool has_device() const;
     /// Has any device ever logged in? If not, there is an inbox for the first.
     bool is_known() const { return since != 0; }
     PresencePosition position() const { return {version, reinterpret_cast<std::uintptr_t>(this)}; }

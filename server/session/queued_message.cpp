@@ -101,6 +101,18 @@ QueuedMessage::QueuedMessage(const WaitingMessage& stored, const Receiver& recei
         make_details(receiver.owner).identifiers = receiver.identifiers;
 }
 
+QueuedMessage::QueuedMessage(const QueuedMessage& other, const Receiver& receiver)
+    : stamp(other.stamp),
+      sender(other.sender),
+      cost(other.cost),
+      is_exactly_once(receiver.qos == QoS::exactly_once),
+      retain(receiver.retain),
+      is_stored(receiver.owner != 0),
+      body(other.body) {
+    if (!receiver.identifiers.empty())
+        make_details(receiver.owner).identifiers = receiver.identifiers;
+}
+
 OwnerId QueuedMessage::owner_in(OwnerId owner) const {
     if (has_details()) return details().owner;
     return is_stored ? owner : 0;

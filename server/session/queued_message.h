@@ -84,6 +84,12 @@ struct QueuedMessage {
     QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
     /// Of before a restart.
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver);
+    /// The same message for another receiver; it shares the body.
+    QueuedMessage(const QueuedMessage& other, const Receiver& receiver);
+    QueuedMessage(const QueuedMessage&) = delete;
+    QueuedMessage(QueuedMessage&&) = default;
+    QueuedMessage& operator=(const QueuedMessage&) = delete;
+    QueuedMessage& operator=(QueuedMessage&&) = default;
 
     bool has_body() const { return body && body->message; }
     bool is_lent() const { return has_details() && details().lent; }

@@ -104,14 +104,16 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     exchanges_.erase(sent);
 }
 
-void Restore::absence(Session& session, WallMillis ends, Millis now) {
+void Restore::absence(Session& session, PutAbsence stored, Millis now) {
     const auto longest = Millis{session.state.expiry()} * 1000;
     auto left = longest;
-    if (ends == 0)
-        journal_.add_lazily(PutAbsence{session.state.owner, wall_now() + longest});
-    else
-        left = std::clamp<Millis>(ends - wall_now(), 0, longest);
+    const bool was_here = stored.ends == 0;
+    if (!was_here) left = std::clamp<Millis>(stored.ends - wall_now(), 0, longest);
+    if (was_here && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
+    if (was_here)
+        journal_.add_lazily(PutAbsence{session.state.owner, wall_now() + longest, stored.place});
     sessions_.start_expiry(session, now - (longest - left));
+    session.expiry_timer->place = stored.place;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 

@@ -9,6 +9,7 @@
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
+#include "server/session/room_logs.h"
 #include "server/session/session_table.h"
 #include "server/session/shared_subscriptions.h"
 #include "server/session/subscriptions.h"
@@ -20,12 +21,14 @@ namespace pulsegate {
 class Restore {
 public:
     Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Rooms& rooms,
-            Retained& retained, Subscriptions& subscriptions, SharedSubscriptions& shared,
-            PacketSender& sender, Journal& journal, EventRecorder& events)
+            RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
+            SharedSubscriptions& shared, PacketSender& sender, Journal& journal,
+            EventRecorder& events)
         : sessions_(sessions),
           presence_(presence),
           inboxes_(inboxes),
           rooms_(rooms),
+          room_logs_(room_logs),
           retained_(retained),
           subscriptions_(subscriptions),
           shared_(shared),
@@ -36,6 +39,14 @@ public:
     void expect(const StoredCounts& counts);
     void user(const PutUser& stored);
     void member(const PutMember& stored) { rooms_.restore(stored); }
+    bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
+    /// Behind all members.
+    void away(const PutAway& stored) { rooms_.restore(stored); }
+    void room(const PutOwner& stored) { room_logs_.restore(stored); }
+    void room_message(std::string_view topic, const WaitingMessage& stored,
+                      const Receiver& receiver) {
+        room_logs_.restore(topic, stored, receiver);
+    }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Null if it has ended.
     Session* owner(const PutOwner& stored);
@@ -48,8 +59,8 @@ public:
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver);
     void message(Session& session, const MessageRef& message, const Receiver& receiver);
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
-    /// not stored (0).
-    void absence(Session& session, WallMillis ends, Millis now);
+    /// not stored (0). Behind all members.
+    void absence(Session& session, PutAbsence stored, Millis now);
 
     void finish();
 
@@ -58,6 +69,7 @@ private:
     Presence& presence_;
     Inboxes& inboxes_;
     Rooms& rooms_;
+    RoomLogs& room_logs_;
     Retained& retained_;
     Subscriptions& subscriptions_;
     SharedSubscriptions& shared_;

@@ -19,8 +19,6 @@ auto first_room(const ByTopic& lists, std::string_view after) {
     return lists.upper_bound(std::max(after, before_rooms));
 }
 
-bool is_room(std::string_view topic) { return room_of(topic).has_value(); }
-
 }  // namespace
 
 Rooms::~Rooms() {
@@ -52,6 +50,12 @@ bool Rooms::Audience::is_own(std::string_view user) const {
     return !presence_.empty() && is_topic_level(presence_.substr(presence_.find('/') + 1), user);
 }
 
+const Stamp* Rooms::Audience::since(std::string_view user) const {
+    if (!members_) return nullptr;
+    const auto found = members_->find(user);
+    return found == members_->end() ? nullptr : &found->second;
+}
+
 bool Rooms::admits(std::string_view user, std::string_view topic) const {
     return audience(topic).admits(user);
 }
@@ -70,24 +74,32 @@ Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
     const Members* const all = members(topic);
     if (all && all->contains(user)) return Change::nothing;
     if (memberships_ >= settings_.max_room_members / place_.count + 1) return Change::no_room;
-    enter(topic, user);
-    if (journal_.is_on()) journal_.add(PutMember{std::string(topic), std::string(user)});
+    const bool is_first = is_room(topic) && !has_rooms(user);
+    const Stamp since = next_stamp();
+    enter(topic, user, since);
+    if (!journal_.is_on()) return Change::done;
+    journal_.add(PutMember{std::string(topic), std::string(user), since});
+    places_unit_ = journal_.unit();
+    const User* const known = is_first ? presence_.find(user) : nullptr;
+    if (known && known->has_device()) put_away(user, 0);
     return Change::done;
 }
 
 void Rooms::restore(const PutMember& stored) {
     const Members* const all = members(stored.topic);
-    if (!all || !all->contains(stored.user)) enter(stored.topic, stored.user);
+    if (!all || !all->contains(stored.user)) enter(stored.topic, stored.user, stored.since);
 }
 
-void Rooms::enter(std::string_view topic, std::string_view user) {
+void Rooms::enter(std::string_view topic, std::string_view user, Stamp since) {
     auto found = rooms_.find(topic);
     if (found == rooms_.end()) {
         found = rooms_.emplace(topic, Room()).first;
         if (is_room(topic)) found->second.table = interest_.add(topic);
     }
-    found->second.members.emplace(user);
+    found->second.members.emplace(user, since);
     ++memberships_;
+    latest_place_ = std::max(latest_place_, since);
+    if (is_room(topic)) by_user_[std::string(user)].topics.insert(found->first);
 }
 
 Rooms::Change Rooms::remove(std::string_view topic, std::string_view user) {
@@ -110,7 +122,16 @@ std::size_t Rooms::remove_some(std::string_view topic, std::size_t most) {
 }
 
 void Rooms::leave(ByTopic::iterator room, Members::iterator member) {
-    if (journal_.is_on()) journal_.add(DropMember{room->first, *member});
+    const std::string& user = member->first;
+    if (journal_.is_on()) journal_.add(DropMember{room->first, user});
+    const auto of_user = by_user_.find(user);
+    if (of_user != by_user_.end()) {
+        of_user->second.topics.erase(room->first);
+        if (of_user->second.topics.empty()) {
+            by_user_.erase(of_user);
+            if (journal_.is_on()) journal_.add_lazily(DropAway{user});
+        }
+    }
     room->second.members.erase(member);
     --memberships_;
     if (!room->second.members.empty()) return;
@@ -124,7 +145,7 @@ std::vector<std::string> Rooms::list_members(std::string_view topic, std::string
     const Members* const all = members(topic);
     if (!all) return page;
     for (auto next = all->upper_bound(after); next != all->end() && page.size() < most; ++next)
-        page.push_back(*next);
+        page.push_back(next->first);
     return page;
 }
 
@@ -140,13 +161,55 @@ Rooms::Found Rooms::rooms_of(std::string_view user, std::string_view after,
                              std::size_t most) const {
     thread_.assert_here();
     Found found;
-    auto next = first_room(rooms_, after);
-    for (; next != rooms_.end() && most > 0; ++next, --most) {
-        if (next->second.members.contains(user)) found.topics.push_back(next->first);
-        found.next = next->first;
-    }
-    if (next == rooms_.end()) found.next.reset();
+    const auto of_user = by_user_.find(user);
+    if (of_user == by_user_.end()) return found;
+    const auto& topics = of_user->second.topics;
+    auto next = topics.upper_bound(after);
+    for (; next != topics.end() && most > 0; ++next, --most) found.topics.emplace_back(*next);
+    if (next != topics.end()) found.next = found.topics.back();
     return found;
+}
+
+bool Rooms::is_room(std::string_view topic) {
+    const auto room = room_of(topic);
+    return room && *room == topic;
+}
+
+// -- places --
+
+Stamp Rooms::draw_place() {
+    places_unit_ = journal_.unit();
+    return latest_place_ = next_stamp();
+}
+
+Stamp Rooms::away(std::string_view user) const {
+    const auto found = by_user_.find(user);
+    return found == by_user_.end() ? 0 : found->second.away;
+}
+
+void Rooms::device_came(std::string_view user) {
+    if (has_rooms(user)) put_away(user, 0);
+}
+
+void Rooms::last_device_went(std::string_view user) {
+    if (has_rooms(user)) put_away(user, draw_place());
+}
+
+/// Units are applied in their order: what is stored later finds it in the store.
+void Rooms::put_away(std::string_view user, Stamp place) {
+    by_user_.find(user)->second.away = place;
+    if (!journal_.is_on()) return;
+    places_unit_ = journal_.unit();
+    journal_.add_lazily(PutAway{std::string(user), place});
+}
+
+/// Whoever had a device when the process died has got, or has in a queue, all that was before.
+void Rooms::restore(const PutAway& stored) {
+    const auto found = by_user_.find(stored.user);
+    if (found == by_user_.end()) return;
+    if (stored.place == 0) return put_away(stored.user, draw_place());
+    found->second.away = stored.place;
+    latest_place_ = std::max(latest_place_, stored.place);
 }
 
 }  // namespace pulsegate

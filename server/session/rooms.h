@@ -1,18 +1,21 @@
 #pragma once
 
+#include <boost/container/flat_set.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/base/hash.h"
 #include "server/base/owner_thread.h"
 #include "server/routing/interest.h"
 #include "server/session/journal.h"
+#include "server/session/presence.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
 
@@ -30,10 +33,16 @@ namespace pulsegate {
 /// thread.
 class Rooms {
 public:
-    using Members = std::set<std::string, std::less<>>;
+    /// With the stamp since which they are members.
+    using Members = std::map<std::string, Stamp, std::less<>>;
 
-    Rooms(const BrokerSettings& settings, ShardPlace place, Interest& interest, Journal& journal)
-        : settings_(settings), place_(place), interest_(interest), journal_(journal) {}
+    Rooms(const BrokerSettings& settings, ShardPlace place, Interest& interest,
+          const Presence& presence, Journal& journal)
+        : settings_(settings),
+          place_(place),
+          interest_(interest),
+          presence_(presence),
+          journal_(journal) {}
     ~Rooms();
     Rooms(const Rooms&) = delete;
     Rooms& operator=(const Rooms&) = delete;
@@ -50,6 +59,8 @@ public:
         /// topics.
         const Members* members() const { return members_; }
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
+        /// Null: the user is no member.
+        const Stamp* since(std::string_view user) const;
         /// As `Rooms::admits`.
         bool admits(std::string_view user) const {
             return !is_closed_ || (readers_ && readers_->contains(user)) || is_own(user);
@@ -67,6 +78,8 @@ public:
         bool is_closed_ = false;
     };
     Audience audience(std::string_view topic) const;
+    /// Is it the topic of a room, and not one below?
+    static bool is_room(std::string_view topic);
 
     /// May the user read, or publish to, this topic as far as rooms and watchers are concerned?
     bool admits(std::string_view user, std::string_view topic) const;
@@ -98,10 +111,40 @@ public:
         std::vector<std::string> topics{};
         std::optional<std::string> next{};  ///< to go on behind; nothing: these were the last
     };
-    /// Those of which the user is a member, of the next `most` rooms behind `after`.
+    /// Of those of which the user is a member, up to `most` behind `after`.
     Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
 
     std::size_t memberships() const { return memberships_; }
+
+    // A member's place: what is later than that in a room, the member has not got. Places are
+    // stamps, so that messages that are under way from other shards are on the right side of them.
+
+    /// Of a user whose last device, or of a device whose connection, ends now.
+    Stamp draw_place();
+    /// No place that was drawn here, and no membership, is later.
+    Stamp latest_place() const { return latest_place_; }
+    /// What is stored in this turn changes a place.
+    void place_changes() { places_unit_ = journal_.unit(); }
+    /// Is the store sure to know all places before what it is told later?
+    bool are_places_stored() const { return journal_.is_committed(places_unit_); }
+
+    /// Is the user a member of any room?
+    bool has_rooms(std::string_view user) const { return by_user_.contains(user); }
+    /// The first device of a user has logged in, or the last one's session has ended.
+    void device_came(std::string_view user);
+    void last_device_went(std::string_view user);
+    /// After a restart, when all members are there.
+    void restore(const PutAway& stored);
+    /// Of a user without a device, in all rooms.
+    Stamp away(std::string_view user) const;
+    /// Calls `visit(topic, since)` for each room of which the user is a member.
+    template <class Visit>
+    void visit_rooms_of(std::string_view user, Visit visit) const {
+        const auto found = by_user_.find(user);
+        if (found == by_user_.end()) return;
+        for (const std::string_view topic : found->second.topics)
+            visit(topic, members(topic)->find(user)->second);
+    }
 
 private:
     struct Room {
@@ -109,16 +152,26 @@ private:
         std::optional<Interest::Table> table;  ///< a room's messages are sent to this shard
     };
     using ByTopic = std::map<std::string, Room, std::less<>>;
+    /// The rooms of a user.
+    struct OfUser {
+        boost::container::flat_set<std::string_view> topics{};
+        Stamp away = 0;  ///< see PutAway
+    };
 
-    void enter(std::string_view topic, std::string_view user);
+    void enter(std::string_view topic, std::string_view user, Stamp since);
+    void put_away(std::string_view user, Stamp place);
     void leave(ByTopic::iterator room, Members::iterator member);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
     Interest& interest_;
+    const Presence& presence_;
     Journal& journal_;
     ByTopic rooms_;
+    boost::unordered_flat_map<std::string, OfUser, TextHash, std::equal_to<>> by_user_;
     std::size_t memberships_ = 0;
+    Stamp latest_place_ = 0;
+    std::uint64_t places_unit_ = 0;  ///< of the journal, with the latest place
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -40,6 +40,7 @@ struct SessionExpiry
 
     Session& session;
     const Tick ends;
+    Stamp place = 0;        ///< what is later in the rooms of its user, it has not got
     std::size_t bytes = 0;  ///< memory of the session meanwhile, without its queue
 };
 

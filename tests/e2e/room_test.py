@@ -145,8 +145,12 @@ class RoomTest(unittest.TestCase):
         gateway.kill()
         gateway = self.start()
         self.assertEqual(self.members(gateway, "lobby"), ["a/b", "alice", "bob"])
-        for name, keep in (("bob", 100), ("a/b", 0), ("dave", 0)):  # it was a message to him, then
+        for name, keep in (("bob", 100), ("a/b", 0)):
             self.assertEqual(self.phone(gateway, name, keep=keep).hear(), ("room/lobby", "while you were out"))
+        dave = self.phone(gateway, "dave")
+        gateway.ask("POST", "/api/v1/publish", {"topic": "inbox/dave", "payload": "the end"})
+        self.assertEqual(dave.hear(), ("inbox/dave", "the end"))
+        self.assertEqual(dave.got, [])
 
     def test_a_backend_manages_members(self):
         gateway = self.start()

@@ -60,6 +60,11 @@ public:
         disk_.restart();
         start();
     }
+    /// The next start has another number of shards.
+    void crash(unsigned shards) {
+        shards_ = shards;
+        crash();
+    }
 
 private:
     void start() {
@@ -75,7 +80,7 @@ private:
     }
 
     const QuietLog quiet_;
-    const unsigned shards_;
+    unsigned shards_;
     const BrokerSettings settings_;
     const TemporaryFolder folder_;
     FaultyDisk disk_;

@@ -1,0 +1,201 @@
+#include "server/session/room_logs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/session/session.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr Stamp everything = std::numeric_limits<Stamp>::max();
+
+/// Of a device that is away. One whose place is not drawn yet is going just now.
+Stamp place_of_device(const Session& session) {
+    return session.expiry_timer ? session.expiry_timer->place : everything;
+}
+
+}  // namespace
+
+bool RoomLogs::is_behind(const Session& session, Stamp since, const Message& message) {
+    if (session.link || message.qos == QoS::at_most_once) return false;
+    return message.stamp > std::max(place_of_device(session), since);
+}
+
+/// Hardly ever is a message older than the latest place of all.
+bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
+                         const Message& message) const {
+    if (settings_.inbox_expiry == 0 || (user && user->has_device())) return false;
+    if (message.stamp > rooms_.latest_place()) return true;
+    return message.stamp > std::max(rooms_.away(name), since);
+}
+
+Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
+    Log& log = find_or_create(message->topic);
+    // Another shard stores it, and must not do so before the places are stored that say who is
+    // behind of it.
+    const DebtRef debt = debts.debt();
+    if (debt && debt->collects() && !rooms_.are_places_stored()) journal_.await_patiently(debt);
+    const Delivery delivery{.message = message,
+                            .qos = std::min(message->qos, settings_.max_qos),
+                            .retain = message->retain};
+    log.newest = std::max(log.newest, message->stamp);
+    return sender_.keep(log.queue, log.owner, delivery, now, debts);
+}
+
+RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
+    Log& log = logs_[topic];
+    if (log.owner != 0 || !journal_.is_on()) return log;
+    log.owner = journal_.next_owner();
+    journal_.add(PutOwner{.owner = log.owner,
+                          .kind = OwnerKind::room,
+                          .user = topic,
+                          .client = fmt::format("{}/{}", place_.index, place_.count)});
+    return log;
+}
+
+void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
+                       const Receiver& receiver) {
+    Log& log = logs_.find(topic)->second;
+    Queue message;
+    message.emplace_back(stored, receiver);
+    log.queue.enqueue(sender_.waiting(), std::move(message));
+    log.newest = std::max(log.newest, stored.stamp);
+}
+
+// -- places --
+
+/// Nobody waits longer for a user without a device.
+Stamp RoomLogs::oldest_in_inboxes() const {
+    constexpr unsigned clock_shift = 20;
+    if (settings_.inbox_expiry == 0) return everything;
+    return static_cast<Stamp>(wall_now() - settings_.inbox_expiry) << clock_shift;
+}
+
+Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
+    return std::max({since, rooms_.away(user), oldest_in_inboxes()});
+}
+
+Stamp RoomLogs::place_of(std::string_view name, const User* user, Stamp since) const {
+    if (!user || !user->has_device()) return place_without_device(name, since);
+    Stamp least = everything;
+    for (const Device& device : user->devices) {
+        ++work_;
+        const auto& session = static_cast<const Session&>(device);
+        if (!session.is_inbox() && !session.link)
+            least = std::min(least, std::max(place_of_device(session), since));
+    }
+    return least;
+}
+
+// -- those who come back --
+
+std::vector<RoomLogs::Missed> RoomLogs::missed(std::string_view user, Stamp place) const {
+    std::vector<Missed> found;
+    if (logs_.empty()) return found;
+    rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
+        ++work_;
+        const auto log = logs_.find(topic);
+        const Stamp behind = std::max(place, since);
+        if (log == logs_.end() || log->second.newest <= behind) return;
+        const Outbox* const outbox = log->second.queue.outbox();
+        if (!outbox) return;
+        work_ += outbox->queued();
+        for (const QueuedMessage& each : outbox->queue())
+            if (each.stamp > behind) found.push_back({&each, log->first});
+    });
+    return found;
+}
+
+std::size_t RoomLogs::missed(const Session& device) const {
+    if (device.link) return 0;
+    return missed(device.user.name, place_of_device(device)).size();
+}
+
+void RoomLogs::catch_up(Session& device) {
+    if (device.link) return;  // its connection is taken over
+    enqueue(device, missed(device.user.name, place_of_device(device)));
+}
+
+bool RoomLogs::has_missed(std::string_view user) const {
+    return !missed(user, place_without_device(user, 0)).empty();
+}
+
+void RoomLogs::catch_up_inbox(Session& inbox) {
+    const auto& name = inbox.user.name;
+    enqueue(inbox, missed(name, place_without_device(name, 0)));
+}
+
+void RoomLogs::enqueue(Session& session, std::vector<Missed> missed) {
+    std::ranges::sort(missed, {}, [](const Missed& each) { return each.message->stamp; });
+    for (const Missed& each : missed)
+        sender_.enqueue_too(session, *each.message, receiver(session, each));
+}
+
+/// What the subscriptions of the session add to it.
+Receiver RoomLogs::receiver(const Session& session, const Missed& missed) const {
+    const QueuedMessage& message = *missed.message;
+    Receiver receiver{.qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once};
+    for (const Subscription& each : session.state.subscriptions()) {
+        ++work_;
+        const auto filter = each.filter->text();
+        if (shared_filter(filter) || !topic_matches(filter, missed.topic)) continue;
+        receiver.retain |= message.retain && each.options.retain_as_published;
+        if (each.identifier != 0) receiver.identifiers.push_back(each.identifier);
+    }
+    return receiver;
+}
+
+std::vector<Stamp> RoomLogs::stamps(std::string_view topic) const {
+    std::vector<Stamp> all;
+    const auto log = logs_.find(topic);
+    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
+    if (!outbox) return all;
+    for (const QueuedMessage& each : outbox->queue()) all.push_back(each.stamp);
+    std::ranges::sort(all);
+    return all;
+}
+
+// -- what nobody is behind of --
+
+void RoomLogs::sweep() {
+    constexpr std::size_t members_a_turn = 1000;
+    std::size_t left = members_a_turn;
+    for (std::size_t logs = logs_.size(); logs > 0 && left > 0; --logs, --left) {
+        auto log = logs_.lower_bound(sweep_.topic);
+        if (log == logs_.end()) log = logs_.begin();
+        if (log->first != sweep_.topic) sweep_ = {log->first, {}, next_stamp()};
+        const auto* const members = rooms_.members(log->first);
+        if (members && !sweep(*members, left)) return;
+        const Stamp done = members ? sweep_.least : everything;
+        sender_.drop_if(log->second.queue, log->second.owner,
+                        [done](const QueuedMessage& each) { return each.stamp <= done; });
+        sweep_ = {};
+        sweep_.topic = log->first + '\0';
+        const Outbox* const outbox = log->second.queue.outbox();
+        if (outbox && outbox->queued() > 0) continue;
+        if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
+        logs_.erase(log);
+    }
+}
+
+/// False if there are members left. Those who go away meanwhile have later places.
+bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
+    auto next = members.upper_bound(sweep_.member);
+    for (; next != members.end() && left > 1; ++next, --left) {
+        ++work_;
+        const auto& [name, since] = *next;
+        const Stamp place = place_of(name, presence_.find(name), since);
+        sweep_.least = std::min(sweep_.least, place);
+        sweep_.member = name;
+    }
+    return next == members.end();
+}
+
+}  // namespace pulsegate

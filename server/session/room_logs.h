@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/session/exchanges.h"
+#include "server/session/journal.h"
+#include "server/session/packet_sender.h"
+#include "server/session/presence.h"
+#include "server/session/reach.h"
+#include "server/session/rooms.h"
+#include "server/session/settings.h"
+#include "server/session/shard_place.h"
+
+namespace pulsegate {
+
+/// What was published to rooms at QoS 1 and 2 while members were away: a message is kept once for
+/// all of them on this shard, and in the store once for each shard. Each member has a place, and is
+/// **behind** of what is later: it gets that when it comes back, into a queue of its own. A log has
+/// the bounds of one queue; it ends when nobody is behind. It belongs to the shard's thread.
+class RoomLogs {
+public:
+    RoomLogs(const BrokerSettings& settings, ShardPlace place, const Rooms& rooms,
+             const Presence& presence, PacketSender& sender, Journal& journal)
+        : settings_(settings),
+          place_(place),
+          rooms_(rooms),
+          presence_(presence),
+          sender_(sender),
+          journal_(journal) {}
+
+    /// Is the device of a member away, and gets the message from the log? If not, it gets it now,
+    /// or in its queue.
+    static bool is_behind(const Session& session, Stamp since, const Message& message);
+    /// The same of a member who has no device; `user` is null if there never was one.
+    bool is_behind(std::string_view name, const User* user, Stamp since,
+                   const Message& message) const;
+
+    /// Keeps the message for those who are behind.
+    Fate keep(const MessageRef& message, DebtSource& debts, Millis now);
+
+    /// The device comes back: puts into its queue what it is behind of, as much of the latest as
+    /// one queue may hold.
+    void catch_up(Session& device);
+    /// Is there anything for the first device of the user?
+    bool has_missed(std::string_view user) const;
+    /// The same as for a device, for the inbox of a user without one.
+    void catch_up_inbox(Session& inbox);
+
+    /// How much the device, which is away, is behind of in all rooms.
+    std::size_t missed(const Session& device) const;
+    /// The stamps of what a room's log has, ascending.
+    std::vector<Stamp> stamps(std::string_view topic) const;
+    /// Of a member who is offline: the least of all devices'.
+    Stamp place_of(std::string_view name, const User* user, Stamp since) const;
+
+    /// Once a second: forgets what nobody is behind of, a thousand members at a time.
+    void sweep();
+
+    /// After a restart.
+    void restore(const PutOwner& stored) { logs_[stored.user].owner = stored.owner; }
+    void restore(std::string_view topic, const WaitingMessage& stored, const Receiver& receiver);
+
+    std::size_t size() const { return logs_.size(); }
+    /// Members and messages visited since the start.
+    std::uint64_t work() const { return work_; }
+
+private:
+    struct Log {
+        Exchanges queue{};
+        OwnerId owner = 0;
+        Stamp newest = 0;
+    };
+    using Logs = std::map<std::string, Log, std::less<>>;
+    struct Missed {
+        const QueuedMessage* message;
+        std::string_view topic;
+    };
+
+    Log& find_or_create(const std::string& topic);
+    std::vector<Missed> missed(std::string_view user, Stamp place) const;
+    void enqueue(Session& session, std::vector<Missed> missed);
+    Receiver receiver(const Session& session, const Missed& missed) const;
+    bool sweep(const Rooms::Members& members, std::size_t& left);
+    Stamp oldest_in_inboxes() const;
+    Stamp place_without_device(std::string_view user, Stamp since) const;
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    const Rooms& rooms_;
+    const Presence& presence_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Logs logs_;
+
+    /// How far the sweep has come.
+    struct Sweep {
+        std::string topic{};
+        std::string member{};
+        Stamp least = 0;  ///< place of all members so far
+    };
+    Sweep sweep_;
+    mutable std::uint64_t work_ = 0;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,224 @@
+// What waits in a room for the members who are away, and how they get it.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+
+#include "server/base/hash.h"
+#include "tests/support/durable_cluster.h"
+
+using namespace pulsegate;
+
+namespace {
+
+std::string user_at(unsigned shard, unsigned shards, std::string name) {
+    while (home_shard(name, shards) != shard) name += '+';
+    return name;
+}
+
+/// A room of two shards. Its members: `away` and `other` have a session, on different shards,
+/// `stranger` was never here, and `sender` keeps none.
+struct Lobby {
+    explicit Lobby(const BrokerSettings& settings = {}) : brokers(2, settings) {
+        for (const std::string& name : {away_name, other_name, stranger_name, sender_name})
+            join(name);
+        sender.connect(true);
+        away.connect(false);
+        other.connect(false);
+        brokers.settle();
+        forget_all();
+    }
+
+    void join(const std::string& name) {
+        brokers->broker(home_shard(name, brokers->shards())).rooms().add("room/r", name);
+    }
+    void leave(const std::string& name) {
+        brokers->broker(home_shard(name, brokers->shards())).rooms().remove("room/r", name);
+    }
+    void part() {
+        away.lose_connection();
+        other.lose_connection();
+        brokers.settle();
+    }
+    /// At QoS 1; the sender, which is a member, gets it too.
+    void say(const std::string& text) {
+        sender.send("32 r s'room/r' k" + std::to_string(++said) + " '" + text + "'");
+        brokers.settle();
+        sender.send("40 02 k" + std::to_string(said));
+        brokers.settle();
+    }
+    void forget_all() {
+        for (PlainClient* each : {&sender, &away, &other}) each->take();
+    }
+    std::size_t logs() const {
+        std::size_t sum = 0;
+        for (unsigned shard = 0; shard < brokers_shards(); ++shard)
+            sum += const_cast<DurableCluster&>(brokers)->broker(shard).room_logs().size();
+        return sum;
+    }
+    unsigned brokers_shards() const { return const_cast<DurableCluster&>(brokers)->shards(); }
+    void tick() {
+        brokers->now += 1000;
+        for (unsigned shard = 0; shard < brokers->shards(); ++shard)
+            while (brokers->broker(shard).tick(brokers->now)) {
+            }
+        brokers.settle();
+    }
+
+    const std::string away_name = user_at(0, 2, "away");
+    const std::string other_name = user_at(1, 2, "other");
+    const std::string stranger_name = user_at(1, 2, "stranger");
+    const std::string sender_name = user_at(0, 2, "sender");
+    DurableCluster brokers;
+    PlainClient sender{brokers, sender_name};
+    PlainClient away{brokers, away_name};
+    PlainClient other{brokers, other_name};
+    int said = 0;
+};
+
+/// What a client is sent that comes back: `CONNACK`, then messages of QoS 1 to the room.
+bool has_got(PlainClient& client, const std::string& text) {
+    return client.take().find(hex(text)) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a message to a room is kept once for each shard, however many are away") {
+    Lobby lobby;
+    for (int i = 0; i < 100; ++i) lobby.join("never here " + std::to_string(i));
+    lobby.part();
+    const auto before = lobby.brokers->broker(0).waiting() + lobby.brokers->broker(1).waiting();
+    lobby.say("one");
+    CHECK(lobby.brokers->broker(0).waiting() + lobby.brokers->broker(1).waiting() == before + 2);
+    CHECK(lobby.logs() == 2);
+}
+
+TEST_CASE("members who come back get what they have missed in a room, once") {
+    Lobby lobby;
+    lobby.part();
+    lobby.say("one");
+    lobby.say("two");
+    lobby.forget_all();
+    SUBCASE("at once") {}
+    SUBCASE("after a crash") {
+        lobby.brokers.crash();
+        lobby.sender.connect(true);
+    }
+    for (PlainClient* each : {&lobby.away, &lobby.other}) {
+        each->connect(false);
+        lobby.brokers.settle();
+        const std::string got = each->take();
+        const auto one = got.find(hex("one"));
+        const auto two = got.find(hex("two"));
+        REQUIRE(one != std::string::npos);
+        REQUIRE(two != std::string::npos);
+        CHECK(one < two);
+        CHECK(got.find(hex("two"), two + 1) == std::string::npos);
+    }
+    PlainClient stranger(lobby.brokers, lobby.stranger_name);
+    stranger.connect(true);
+    lobby.brokers.settle();
+    CHECK(has_got(stranger, "one"));
+}
+
+TEST_CASE("what a member has acknowledged does not come again, with or without a crash") {
+    Lobby lobby;
+    lobby.part();
+    lobby.say("one");
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    const std::string got = lobby.away.take();
+    CHECK(got.find(hex("one")) != std::string::npos);
+    lobby.away.send("40 02 " + got.substr(got.find(hex("one")) - 6, 5));  // its identifier
+    lobby.brokers.settle();
+    SUBCASE("without") { lobby.away.lose_connection(); }
+    SUBCASE("with") {
+        lobby.brokers.commit();
+        lobby.brokers.crash();
+    }
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    CHECK_FALSE(has_got(lobby.away, "one"));
+}
+
+TEST_CASE("who leaves a room while away does not get what waits there") {
+    Lobby lobby;
+    lobby.part();
+    lobby.say("one");
+    lobby.leave(lobby.away_name);
+    lobby.join(lobby.away_name);
+    lobby.say("two");
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    const std::string got = lobby.away.take();
+    CHECK(got.find(hex("one")) == std::string::npos);
+    CHECK(got.find(hex("two")) != std::string::npos);
+}
+
+TEST_CASE("what a member subscribes to in its room comes once") {
+    Lobby lobby;
+    lobby.away.send("82 r k1 s'room/#' 01");
+    lobby.brokers.settle();
+    lobby.part();
+    lobby.say("one");
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    const std::string got = lobby.away.take();
+    const auto one = got.find(hex("one"));
+    REQUIRE(one != std::string::npos);
+    CHECK(got.find(hex("one"), one + 1) == std::string::npos);
+}
+
+TEST_CASE("a log has the bounds of a queue, and the latest messages stay") {
+    BrokerSettings settings;
+    settings.max_queued_messages = 3;
+    Lobby lobby(settings);
+    lobby.part();
+    for (const char* text : {"one", "two", "three", "four", "five"}) lobby.say(text);
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    const std::string got = lobby.away.take();
+    CHECK(got.find(hex("two")) == std::string::npos);
+    CHECK(got.find(hex("three")) != std::string::npos);
+    CHECK(got.find(hex("five")) != std::string::npos);
+}
+
+TEST_CASE("a log ends when nobody is behind of it") {
+    Lobby lobby;
+    lobby.leave(lobby.stranger_name);
+    lobby.part();
+    lobby.say("one");
+    CHECK(lobby.logs() == 2);
+    lobby.tick();
+    lobby.tick();
+    CHECK(lobby.logs() == 2);
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    lobby.tick();
+    lobby.tick();
+    CHECK(lobby.logs() == 1);
+    lobby.leave(lobby.other_name);
+    lobby.tick();
+    CHECK(lobby.logs() == 0);
+}
+
+TEST_CASE("what waits in a room is there with another number of shards, too") {
+    Lobby lobby;
+    lobby.part();
+    lobby.say("one");
+    lobby.brokers.crash(3);
+    for (const std::string& name : {lobby.away_name, lobby.other_name, lobby.stranger_name}) {
+        PlainClient member(lobby.brokers, name);
+        member.connect(false);
+        lobby.brokers.settle();
+        CHECK(has_got(member, "one"));
+        member.lose_connection();
+    }
+    lobby.brokers.settle();
+    lobby.brokers.crash(1);
+    lobby.brokers.settle();
+    PlainClient member(lobby.brokers, lobby.away_name);
+    member.connect(false);
+    lobby.brokers.settle();
+    CHECK(has_got(member, "one"));  // not acknowledged
+}
