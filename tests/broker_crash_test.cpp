@@ -52,6 +52,14 @@ std::vector<Play::Step> script_of_clients() {
         [](Play& play) { play.publish(Play::ann_desk, "inbox/dan", q1); },
         [](Play& play) { play.publish(Play::ann_phone, "inbox/eve", q1); },
         settle,
+        // To a room, of whose members some are away or were never here.
+        [](Play& play) { play.publish(Play::cat, "room/r", q2), play.lose(Play::ann_desk); },
+        [](Play& play) { play.publish(Play::cat, "room/r", q1), play.lose(Play::bob_desk); },
+        [](Play& play) { play.publish(Play::ann_phone, "room/r", q2); },
+        commit,
+        [](Play& play) { play.connect(Play::ann_desk), play.connect(Play::bob_desk); },
+        [](Play& play) { play.publish(Play::cat, "room/r", q2); },
+        settle,
         // Receivers who take their time, or go away without an answer.
         [](Play& play) { play.become_slow(Play::ann_phone), play.become_slow(Play::ann_desk); },
         [](Play& play) { play.publish(Play::cat, "t/0", q2), play.publish(Play::cat, "t/0", q1); },
@@ -110,6 +118,8 @@ std::vector<Play::Step> script_of_clients() {
         [](Play& play) { play.lose(Play::ann_desk), play.connect(Play::ann_desk); },
         settle,
         [](Play& play) { play.connect(Play::dan), play.connect(Play::eve); },
+        [](Play& play) { play.publish(Play::cat, "room/r", q2), play.lose(Play::dan); },
+        [](Play& play) { play.publish(Play::cat, "room/r", q1), play.connect(Play::dan); },
         commit,
         [](Play& play) { play.become_slow(Play::bob_phone), play.connect(Play::bob_phone); },
         settle,

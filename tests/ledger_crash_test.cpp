@@ -188,7 +188,13 @@ private:
     std::vector<Operation> unit() {
         std::vector<Operation> operations;
         if (last_owner_ == 0 || below(12) == 0) operations.push_back(new_owner());
-        for (unsigned count = 1 + below(3); count > 0; --count) operations.push_back(operation());
+        for (unsigned count = 1 + below(3); count > 0; --count) {
+            operations.push_back(operation());
+            const auto* const put = std::get_if<PutMessage>(&operations.back());
+            if (put && below(3) == 0)
+                operations.push_back(PutReceiver{.stamp = put->stamp,
+                                                 .receiver = {.owner = owner(), .retain = true}});
+        }
         return operations;
     }
 

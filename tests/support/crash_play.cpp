@@ -150,6 +150,11 @@ void CrashPlay::open() {
     cluster_ =
         std::make_unique<BrokerCluster>(broker_settings(), scene_.shards, ledger_.get(), now_);
     ledger_->end_start();
+    for (const DurableClient& client : clients_) {
+        const auto& user = client.terms().user;
+        Broker& home = cluster_->broker(home_shard(user, scene_.shards));
+        static_cast<void>(home.rooms().add(DeliveryModel::room, user));
+    }
 }
 
 void CrashPlay::check_start() {
@@ -288,6 +293,10 @@ void CrashPlay::publish(Who who, const std::string& topic, QoS qos) {
         return other.terms().is_newcomer && !other.has_been_here() &&
                topic == "inbox/" + other.terms().user;
     });
+    if (topic == DeliveryModel::room)
+        for (const DurableClient& other : clients_)
+            if (other.terms().is_newcomer && !other.has_been_here())
+                note.newcomers.insert(other.terms().name);
     const auto number = model_.publish(note);
     log(fmt::format("{} publishes {} to {} at QoS {}", note.publisher, number, topic,
                     static_cast<int>(qos)));

@@ -75,8 +75,8 @@ void DeliveryModel::begin_session(Receiver& receiver) {
     for (Period& period : receiver.periods)
         if (period.is_open()) period.end = now_;
     receiver.certain = false;
-    receiver.periods.push_back(
-        {.filter = inbox_topic(receiver.user), .qos = QoS::exactly_once, .begin = now_});
+    for (const std::string& topic : {inbox_topic(receiver.user), std::string(room)})
+        receiver.periods.push_back({.filter = topic, .qos = QoS::exactly_once, .begin = now_});
 }
 
 void DeliveryModel::disconnected(const std::string& client) {
@@ -91,9 +91,9 @@ void DeliveryModel::make_certain(Receiver& receiver) {
     ++now_;
     receiver.certain = true;
     for (Period& period : receiver.periods) {
-        const bool is_inbox = period.filter == inbox_topic(receiver.user);
+        const bool is_own = period.filter == inbox_topic(receiver.user) || period.filter == room;
         const bool is_kept = receiver.expected == Expected::present;
-        if (is_inbox && is_kept && period.is_open() && period.sure == never) period.sure = now_;
+        if (is_own && is_kept && period.is_open() && period.sure == never) period.sure = now_;
     }
 }
 
@@ -143,7 +143,7 @@ void DeliveryModel::crash() {
 
 bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry) const {
     const std::string& topic = entry.note.topic;
-    if (topic == inbox_topic(receiver.user)) return true;
+    if (topic == inbox_topic(receiver.user) || topic == room) return true;
     const bool ends_with_answer = entry.note.kind == Kind::plain && !entry.note.retain;
     return std::ranges::any_of(receiver.periods, [&](const Period& period) {
         const bool begins_in_time = !ends_with_answer || period.begin < entry.acknowledged;
@@ -175,6 +175,8 @@ void DeliveryModel::receive(const std::string& client, Number number, QoS qos, b
 void DeliveryModel::check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos) {
     const Note& note = entry.note;
     if (note.kind != Kind::plain || entry.refused || note.for_newcomer) return;
+    for (const std::string& client : note.newcomers)
+        if (&receiver == &receivers_[client]) return;
     Number& latest = receiver.latest[{note.publisher, note.topic, note.qos, qos}];
     if (latest > number) violated("{} is late: {} was before it", number, latest);
     latest = number;
@@ -204,6 +206,9 @@ void DeliveryModel::check_complete() const {
             if (must_get(receiver, entry) && !receiver.received.contains(number))
                 violated("{} to {} is lost for {}", number, entry.note.topic, client);
         if (entry.note.for_newcomer) check_newcomer(entry, number);
+        for (const std::string& client : entry.note.newcomers)
+            if (!receivers_.at(client).ever_received.contains(number))
+                violated("{} to the room is lost for {}", number, client);
     }
 }
 

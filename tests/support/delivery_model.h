@@ -20,6 +20,9 @@ namespace pulsegate {
 /// the gateway may do one thing or the other it allows both. Throws Broken (session_model.h).
 class DeliveryModel {
 public:
+    /// Of a room: all users are members.
+    static constexpr const char* room = "room/r";
+
     enum class Kind : std::uint8_t { plain, will, delayed };
 
     struct Note {
@@ -28,9 +31,10 @@ public:
         std::string publisher{};
         Kind kind = Kind::plain;
         bool retain = false;
-        bool deletes = false;       ///< what is retained
-        bool for_newcomer = false;  ///< to the inbox of a user who never had a session
-        WallMillis due = 0;         ///< of a delayed message
+        bool deletes = false;               ///< what is retained
+        bool for_newcomer = false;          ///< to the inbox of a user who never had a session
+        std::set<std::string> newcomers{};  ///< clients of such users, of a message to the room
+        WallMillis due = 0;                 ///< of a delayed message
     };
     /// Of a message; it is the payload.
     using Number = std::uint32_t;
