@@ -102,10 +102,12 @@ void PresencePoll::judge(Asked& asked, const PresenceQuery::User& told, Time sin
         fault(Count::presence_http_ghosts, client, "as online, and was gone beyond its limit", now);
 }
 
-// It is alive now: so it was all the time. A login may be told a little later.
+// It is alive now: so it was all the time. A login may be told a little later. Before it was
+// complete, the server may not have seen its CONNECT, but the end of an older connection.
 bool PresencePoll::alive_since(const SwarmClient& client, Time since, Time now) const {
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
-    return client.online() && client.alive_for_watchers && client.alive_changed + slack < since &&
+    const Time begin = std::max(client.alive_changed, client.online_since);
+    return client.online() && client.alive_for_watchers && begin + slack < since &&
            !state_.starved(client, now) && !profiles_.token_expired(client.number(), now);
 }
 
