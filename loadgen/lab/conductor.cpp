@@ -32,7 +32,7 @@ constexpr Duration longest_silence = 30s;
 /// Sources of the series below it are workers.
 constexpr std::uint32_t first_observer = 1U << 31;
 
-/// How long to go on for silent clients whose close is overdue, and for storms.
+/// How long to go on for silent clients whose close is overdue, for storms and hostile clients.
 constexpr Duration grace_of_running = 5s;
 
 /// Wait for duplicates even when every message has arrived.

@@ -163,8 +163,8 @@ void choose_in_progress(Layout& layout, const LayoutOptions& options, const Mach
 void note_longer_run(Layout& layout, const Scenario& scenario) {
     if (scenario.settled_after() <= scenario.duration) return;
     layout.notes.push_back(
-        fmt::format("the duration of {} is too short to judge silent clients and storms: the run "
-                    "takes {} or longer",
+        fmt::format("the duration of {} is too short to judge silent clients, storms or hostile "
+                    "clients: the run takes {} or longer",
                     show(scenario.duration), show(scenario.settled_after())));
 }
 

@@ -138,7 +138,7 @@ struct Scenario {
     std::uint32_t first_of(std::size_t group) const;
 
     /// From the end of the ramp until everything that the scenario does once has been seen: silent
-    /// clients closed, storms over.
+    /// clients closed, storms over, hostile clients there for as long as they were not.
     Duration settled_after() const;
 };
 

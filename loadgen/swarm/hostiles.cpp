@@ -43,6 +43,11 @@ void Hostiles::go(Time at) {
     state_.mark(at + quiet, "hostile clients come");
 }
 
+bool Hostiles::settled(Time now) const {
+    const Duration quiet = state_.scenario().hostile_after;
+    return quiet == Duration::zero() || now - 2 * quiet >= state_.measured_since;
+}
+
 void Hostiles::let_in(Time at) {
     for (SwarmClient& client : state_.clients) {
         const Group& group = state_.group(client);

@@ -18,6 +18,9 @@ public:
     void go(Time at);
     void due(SwarmClient& client, Time now);
 
+    /// They were there for as long as the quiet time before them.
+    bool settled(Time now) const;
+
     void opened(SwarmClient& client, Time now);
     void connected(SwarmClient& client, Time now);
     void closed(SwarmClient& client, Time now);

@@ -378,7 +378,9 @@ void Swarm::judge(Time now) { parts_->judge(now); }
 void Swarm::close_all() { parts_->close_all(); }
 
 bool Swarm::settled() const {
-    return parts_->silences.settled(Clock::now()) && parts_->storms.settled();
+    const Time now = Clock::now();
+    return parts_->silences.settled(now) && parts_->storms.settled() &&
+           parts_->hostiles.settled(now);
 }
 
 std::vector<Swarm::Frame> Swarm::flows() {

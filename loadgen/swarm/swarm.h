@@ -35,7 +35,7 @@ public:
     void drain(Time now);  ///< no new messages; what is under way may arrive
 
     bool ramped() const;   ///< every client that starts at once is in, or has failed
-    bool settled() const;  ///< silent clients are judged and storms are over
+    bool settled() const;  ///< silent clients are judged, storms over, hostile clients seen
     bool drained() const;  ///< nothing that this worker sent waits for an acknowledgement
 
     /// What this worker's clients have sent, and when they were alive: for that worker's
