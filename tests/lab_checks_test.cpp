@@ -84,6 +84,17 @@ struct LabRun {
         for (auto& stretch : record.series) spoil(stretch.measured);
     }
 
+    void slow_down(std::size_t from, std::size_t to, Duration latency) {
+        for (std::size_t second = from; second < to; ++second)
+            for (int message = 0; message < 200; ++message)
+                at(second).add(Timing::message, latency);
+    }
+    /// Instead of the one before.
+    void storm_from(double begins, double over) {
+        record.marks[2].at = begins;
+        record.marks[3].at = over;
+    }
+
     std::vector<CheckResult> checks() const { return judge_run(scenario, record); }
     CheckResult check(std::string_view name) const {
         const auto all = checks();
@@ -450,13 +461,60 @@ TEST_CASE_FIXTURE(LabRun, "hostile clients are judged by what the others got bef
             for (int message = 0; message < 10; ++message) at(second).add(Timing::send_lag, 30ms);
         CHECK(outcome("hostile") == Outcome::refused);
     }
-    SUBCASE("what happens in the second of their coming, or in the storm before, is on no side") {
+    SUBCASE("what happens in the second of their coming is on no side") {
         scenario.hostile_factor = 200;
-        at(25).add(Timing::message, 30s);
+        slow_down(25, 26, 30s);
         CHECK(outcome("hostile") == Outcome::passed);
+    }
+    SUBCASE("a storm before they come does not hide it") {
+        slow_down(20, 25, 30s);
+        CHECK(outcome("hostile") == Outcome::failed);
     }
     SUBCASE("without a quiet time there is nothing to compare") {
         std::erase_if(record.marks, [](const Mark& mark) { return mark.text == marks::hostile; });
         CHECK(outcome("hostile") == Outcome::skipped);
+    }
+}
+
+TEST_CASE_FIXTURE(LabRun, "hostile clients are not blamed for a storm") {
+    storm_from(30, 33);
+    slow_down(30, 34, 30s);
+    CHECK(outcome("hostile") == Outcome::passed);
+
+    slow_down(34, 35, 30s);
+    CHECK(outcome("hostile") == Outcome::failed);
+
+    SUBCASE("where there is only a storm, nothing can be said") {
+        storm_from(25, 45);
+        CHECK(check("hostile").outcome == Outcome::skipped);
+        CHECK(check("hostile").detail == "the time with hostile clients is all storm");
+    }
+}
+
+TEST_CASE_FIXTURE(LabRun, "a long stretch that reaches into hostile time is no quiet one") {
+    slow_down(26, 48, 30s);
+    storm_from(4, 5);
+    std::vector<Stretch> joined;
+    const auto join_from = [&](std::uint32_t begin, std::uint32_t end) {
+        joined.push_back(record.series[begin]);
+        for (auto second = begin + 1; second < end; ++second)
+            join(joined.back(), record.series[second]);
+    };
+    join_from(0, 8);
+    join_from(8, 16);
+    SUBCASE("it is on no side, and hides no harm") {
+        join_from(16, 32);
+        join_from(32, 48);
+        record.marks[4].at = 48;
+        record.series = joined;
+        CHECK(outcome("hostile") == Outcome::failed);
+    }
+    SUBCASE("and if there is no other, nothing can be compared") {
+        joined.clear();
+        join_from(0, 32);
+        join_from(32, 48);
+        record.series = joined;
+        CHECK(outcome("hostile") == Outcome::skipped);
+        CHECK(check("hostile").detail == "the quiet time is shorter than a stretch of this run");
     }
 }

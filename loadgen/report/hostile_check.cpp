@@ -62,7 +62,7 @@ CheckResult hostile_check(const Evidence& seen) {
         "hostile clients slow down nobody else: p99 at most {:.4g} times the one before, or {}",
         factor, show(from_seconds(harmless)));
     const auto effect = hostile_effect(seen.record);
-    if (!effect) return skipped("hostile", promise, "no hostile clients came after a quiet time");
+    if (!effect) return skipped("hostile", promise, why_no_hostile_effect(seen.record));
     const auto messages = slowdown_of(*effect, Timing::message, "p99 of messages");
     const auto pings = slowdown_of(*effect, Timing::ping, "p99 of pings");
     if (messages.text.empty() && pings.text.empty())

@@ -1,5 +1,7 @@
 #include "loadgen/report/hostile_effect.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,13 +9,48 @@ namespace pulsegate::load {
 
 namespace {
 
-HostileEffect::Side side_of(const RunRecord& record, double from, double to) {
+using Part = RunRecord::Part;
+
+struct Parts {
+    Part before;
+    Part with;
+};
+
+Parts parts_of(const RunRecord& record, double come) {
+    const auto part = record.measured();
+    return {{std::ceil(part.from), std::min(std::floor(come), std::floor(part.to))},
+            {std::floor(come) + 1, std::floor(part.to)}};
+}
+
+// Those of a long run are several seconds long: one that begins in the quiet time may end with
+// hostile clients.
+std::vector<Stretch> whole_stretches(const RunRecord& record, const Part& part) {
     std::vector<Stretch> stretches;
     std::ranges::copy_if(record.series, std::back_inserter(stretches), [&](const Stretch& stretch) {
-        return stretch.second >= from && stretch.second < to;
+        return stretch.second >= part.from && stretch.second + stretch.length <= part.to;
     });
+    return stretches;
+}
+
+std::vector<Stretch> without_storms(const RunRecord& record, std::vector<Stretch> stretches) {
+    for (const Part& storm : record.storms())
+        std::erase_if(stretches, [&](const Stretch& stretch) {
+            return stretch.second <= storm.to && stretch.second + stretch.length > storm.from;
+        });
+    return stretches;
+}
+
+std::string why_nothing_in(const RunRecord& record, const Part& part, std::string_view name) {
+    const auto stretches = whole_stretches(record, part);
+    if (stretches.empty()) return fmt::format("{} is shorter than a stretch of this run", name);
+    if (without_storms(record, stretches).empty()) return fmt::format("{} is all storm", name);
+    return {};
+}
+
+HostileEffect::Side side_of(const RunRecord& record, const Part& part) {
+    const auto stretches = without_storms(record, whole_stretches(record, part));
     HostileEffect::Side side;
-    side.measured = between(stretches, from, to);
+    side.measured = between(stretches, part.from, part.to);
     for (const Stretch& stretch : stretches) side.length += stretch.length;
     if (const auto cpu = level_of(stretches, Gauge::server_cpu)) side.server_cpu = cpu->mean;
     return side;
@@ -41,11 +78,18 @@ std::optional<double> HostileEffect::Side::arrived() const {
 std::optional<HostileEffect> hostile_effect(const RunRecord& record) {
     const auto come = record.marked(marks::hostile);
     if (!come) return {};
-    const auto part = record.measured();
-    HostileEffect effect{side_of(record, std::ceil(part.from), std::floor(*come)),
-                         side_of(record, std::floor(*come) + 1, std::floor(part.to))};
+    const auto [before, with] = parts_of(record, *come);
+    HostileEffect effect{side_of(record, before), side_of(record, with)};
     if (effect.before.length <= 0 || effect.with.length <= 0) return {};
     return effect;
+}
+
+std::string why_no_hostile_effect(const RunRecord& record) {
+    const auto come = record.marked(marks::hostile);
+    if (!come) return "no hostile clients came after a quiet time";
+    const auto [before, with] = parts_of(record, *come);
+    auto why = why_nothing_in(record, before, "the quiet time");
+    return why.empty() ? why_nothing_in(record, with, "the time with hostile clients") : why;
 }
 
 std::vector<EffectRow> effect_rows(const HostileEffect& effect) {

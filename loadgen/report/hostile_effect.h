@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,8 +29,11 @@ struct HostileEffect {
 };
 
 /// Nothing if there were no hostile clients, or if one of the sides is missing. The second in which
-/// they come is on no side.
+/// they come is on no side, and a storm neither: it slows down clients by itself.
 std::optional<HostileEffect> hostile_effect(const RunRecord& record);
+
+/// Why there is nothing to compare; empty if there is.
+std::string why_no_hostile_effect(const RunRecord& record);
 
 /// The two sides as a table.
 struct EffectRow {

@@ -17,6 +17,19 @@ RunRecord::Part RunRecord::measured() const {
     return {*from, std::max(*from, marked(marks::drain).value_or(end))};
 }
 
+std::vector<RunRecord::Part> RunRecord::storms() const {
+    std::vector<Part> storms;
+    for (const Mark& begins : marks) {
+        if (begins.text != marks::storm) continue;
+        Part storm{begins.at, std::max(begins.at, measured().to)};
+        for (const Mark& over : marks)
+            if (over.text == marks::storm_over && over.at >= begins.at)
+                storm.to = std::min(storm.to, over.at);
+        storms.push_back(storm);
+    }
+    return storms;
+}
+
 std::string_view word(CheckResult::Outcome outcome) {
     switch (outcome) {
         case CheckResult::Outcome::passed: return "passed";

@@ -79,6 +79,9 @@ struct RunRecord {
         double length() const { return to - from; }
     };
     Part measured() const;
+
+    /// Each storm, from its beginning to its end, or to that of the measured part.
+    std::vector<Part> storms() const;
 };
 
 std::string_view word(CheckResult::Outcome outcome);  ///< "passed", as in JSON
