@@ -140,6 +140,10 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::presence_http_ghosts).only_fails("presence_http_ghosts"));
     CHECK(with(Count::presence_http_out_of_order).only_fails("presence_http_order"));
     CHECK(with(Count::presence_unanswered).only_fails("presence_http_answers"));
+    LabRun of_nobody;
+    of_nobody.record.totals = {};
+    of_nobody.record.totals.add(Count::presence_unanswered);
+    CHECK(of_nobody.outcome("presence_http_answers") == Outcome::failed);
     CHECK(with(Count::session_lost).only_fails("session_lost"));
     CHECK(with(Count::closed_early).only_fails("expiry_early"));
     CHECK(with(Count::closed_late).only_fails("expiry_late"));

@@ -67,8 +67,8 @@ enum class Count : std::uint8_t {
     presence_missing,        ///< a change that no watcher was ever told
     presence_unseen,         ///< a user of whom no watcher was ever told anything
     // What the server answered by HTTP, when it was asked for somebody's presence.
-    presence_asked,  ///< users
-    presence_unanswered,
+    presence_asked,       ///< users
+    presence_unanswered,  ///< users too
     presence_http_false_offline,
     presence_http_ghosts,
     presence_http_out_of_order,

@@ -42,10 +42,10 @@ CheckResult check_detection(const Evidence& seen) {
 CheckResult check_answers(const Evidence& seen) {
     const char* promise = "HTTP answered what it was asked of presence";
     const auto without = seen[Count::presence_unanswered];
-    if (seen[Count::presence_asked] == 0)
+    if (seen[Count::presence_asked] + without == 0)
         return skipped("presence_http_answers", promise, "no presence could be asked for (--http)");
     return none_of("presence_http_answers", promise, without,
-                   fmt::format("{} questions without an answer", show_count(without)));
+                   fmt::format("{} users were asked for in vain", show_count(without)));
 }
 
 struct Column {

@@ -73,20 +73,27 @@ void PresencePoll::ask() {
     query_->ask(names);
 }
 
+// An answer tells of each user that was asked for, once: a longer one is not worth the time.
 void PresencePoll::take(const PresenceQuery::Answer& answer, Time now) {
-    if (answer.trouble.empty()) {
-        answered_ = true;
-        for (const auto& user : answer.users)
-            if (const auto found = under_way_.find(user.name); found != under_way_.end())
-                judge(clients_[found->second], user, answer.asked, now);
-        return;
+    if (!answer.trouble.empty()) return unanswered(answer.trouble, now);
+    answered_ = true;
+    if (answer.users.size() > under_way_.size())
+        return unanswered("it tells of more users than were asked for", now);
+    for (const auto& user : answer.users) {
+        const auto asked = under_way_.extract(user.name);
+        if (asked) judge(clients_[asked.mapped()], user, answer.asked, now);
     }
+    if (!under_way_.empty()) unanswered("it does not tell of all users", now);
+}
+
+/// What is still under way.
+void PresencePoll::unanswered(const std::string& trouble, Time now) {
     if (answered_) {
-        state_.at(now).add(Count::presence_unanswered);
-        return state_.give_example("a question for presence by HTTP failed: " + answer.trouble);
+        state_.at(now).add(Count::presence_unanswered, under_way_.size());
+        return state_.give_example("a question for presence by HTTP failed: " + trouble);
     }
     if (++first_troubles_ < most_first_troubles) return;
-    state_.notes.push_back("presence can't be asked for by HTTP: " + answer.trouble);
+    state_.notes.push_back("presence can't be asked for by HTTP: " + trouble);
     query_.reset();
 }
 

@@ -31,6 +31,7 @@ private:
     void choose_clients();
     void ask();
     void take(const PresenceQuery::Answer& answer, Time now);
+    void unanswered(const std::string& trouble, Time now);
     void judge(Asked& asked, const PresenceQuery::User& told, Time since, Time now);
     bool alive_since(const SwarmClient& client, Time since, Time now) const;
     bool dead_since(const SwarmClient& client, Time since) const;

@@ -21,6 +21,7 @@ Lies:
     http-offline=N  every Nth user that HTTP is asked for is told to be offline
     http-ghosts=N   every Nth user that HTTP is asked for is told to be online
     http-order=N    every Nth version that HTTP tells is an old one
+    http-omit=N     every Nth user that HTTP is asked for is left out
 """
 
 import asyncio
@@ -97,7 +98,7 @@ class Server:
 
     def answer(self, target):
         names = urllib.parse.unquote(target.partition("ids=")[2]).split(",")
-        told = [dict(self.users[name]) for name in names if name in self.users]
+        told = [dict(self.users[name]) for name in names if name in self.users and not self.lies.tells("http-omit")]
         for user in told:
             if self.lies.tells("http-offline"):
                 user["state"] = "offline"
