@@ -465,6 +465,14 @@ TEST_CASE_FIXTURE(LabRun, "hostile clients are judged by what the others got bef
             for (int message = 0; message < 10; ++message) at(second).add(Timing::send_lag, 30ms);
         CHECK(outcome("hostile") == Outcome::refused);
     }
+    SUBCASE("its lag explains what is as short, whatever else is slower") {
+        scenario.hostile_factor = 200;
+        for (std::uint32_t second = 26; second < 45; ++second) {
+            for (int ping = 0; ping < 5; ++ping) at(second).add(Timing::ping, 20ms);
+            for (int message = 0; message < 10; ++message) at(second).add(Timing::send_lag, 12ms);
+        }
+        CHECK(outcome("hostile") == Outcome::refused);  // 333 times, but half of it is lag
+    }
     SUBCASE("what happens in the second of their coming is on no side") {
         scenario.hostile_factor = 200;
         slow_down(25, 26, 30s);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 
 #include "loadgen/report/hostile_effect.h"
@@ -36,22 +37,31 @@ std::string change_text(std::string_view what, double before, double with) {
 /// How many times slower they became; 0 if that is nothing to speak of.
 struct Slowdown {
     double times = 0;
+    bool of_generator = false;  ///< at least half of what it is now is its own lag
     std::string text;
 };
+
+Duration own_lag(const Measurements& with) {
+    return std::max(with[Timing::send_lag].percentile(0.99),
+                    with[Timing::loop_lag].percentile(0.99));
+}
 
 Slowdown slowdown_of(const HostileEffect& effect, Timing timing, std::string_view what) {
     const auto before = effect.before.percentile(timing, 0.99);
     const auto with = effect.with.percentile(timing, 0.99);
     if (!before || !with || *before <= 0) return {};
-    return {*with <= harmless ? 0 : *with / *before, change_text(what, *before, *with)};
+    return {*with <= harmless ? 0 : *with / *before,
+            seconds(own_lag(effect.with.measured)) * 2 >= *with, change_text(what, *before, *with)};
 }
 
-bool own_lag_explains(const Measurements& with) {
-    const auto lag =
-        std::max(with[Timing::send_lag].percentile(0.99), with[Timing::loop_lag].percentile(0.99));
-    const auto slowest =
-        std::max(with[Timing::message].percentile(0.99), with[Timing::ping].percentile(0.99));
-    return lag * 2 >= slowest;
+CheckResult::Outcome judged(std::initializer_list<Slowdown> slowdowns, double factor) {
+    auto outcome = CheckResult::Outcome::passed;
+    for (const Slowdown& each : slowdowns) {
+        if (each.times <= factor) continue;
+        if (!each.of_generator) return CheckResult::Outcome::failed;
+        outcome = CheckResult::Outcome::refused;
+    }
+    return outcome;
 }
 
 }  // namespace
@@ -76,12 +86,8 @@ CheckResult hostile_check(const Evidence& seen) {
         detail += fmt::format(", the server's CPU went from {} to {}",
                               show_cores(*effect->before.server_cpu),
                               show_cores(*effect->with.server_cpu));
-    const double worst = std::max(messages.times, pings.times);
-    auto outcome = CheckResult::Outcome::passed;
-    if (worst > factor)
-        outcome = own_lag_explains(effect->with.measured) ? CheckResult::Outcome::refused
-                                                          : CheckResult::Outcome::failed;
-    return {"hostile", promise, outcome, worst, detail};
+    return {"hostile", promise, judged({messages, pings}, factor),
+            std::max(messages.times, pings.times), detail};
 }
 
 }  // namespace pulsegate::load

@@ -52,6 +52,7 @@ def facts_against(record):
     presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
     names |= {f"presence_{name}": f"presence_{name}" for name in presence}
     names["presence_http_order"] = "presence_http_out_of_order"
+    names["presence_http_answers"] = "presence_unanswered"
     return {name for name, count in names.items() if counts.get(count)}
 
 
