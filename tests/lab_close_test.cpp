@@ -61,6 +61,15 @@ TEST_CASE("a talker that the generator left silent beyond its limit was starved"
     CHECK(!was_starved(close_after(29s), limit));
 }
 
+TEST_CASE("without a keepalive nobody is closed too early or too late, or was starved") {
+    CHECK(judge.judge(close_after(1h), 0s) == Expiry::unclear);
+    CHECK(judge.deadline(Time(1h), 0s) == Time::max());
+    CHECK(!was_starved(close_after(1h), 0s));
+    Oversleeping oversleeping;
+    oversleeping.sent(Time(1h), Time(2h), 0s);
+    CHECK(!oversleeping.explains_close(Time(2h), 1s));
+}
+
 TEST_CASE("who overslept may be closed for it until a tick later") {
     const Time start{1h};
     Oversleeping oversleeping;

@@ -58,7 +58,7 @@ enum class Count : std::uint8_t {
     closed_early,
     closed_late,
     never_closed,
-    closed_unclear,  ///< closed during a stall of the generator
+    closed_unclear,  ///< closed during a stall of the generator, or without a limit
     // What watchers were told of others.
     presence_changes,
     presence_false_offline,  ///< shown offline although it was alive

@@ -42,8 +42,8 @@ void Silences::fall_silent(SwarmClient& client, Time now) {
     client.attendance.goes(Attendance::Cause::planned);
     watchers_.fell_silent(client, client.mqtt.before_send());
     state_.at(now).add(Count::silent);
-    last_judgement_ = std::max(
-        last_judgement_, state_.closes.deadline(client.mqtt.after_send(), state_.limit_of(client)));
+    const Time deadline = state_.closes.deadline(client.mqtt.after_send(), state_.limit_of(client));
+    if (deadline != Time::max()) last_judgement_ = std::max(last_judgement_, deadline);
 }
 
 void Silences::closed(SwarmClient& client, Time now) {

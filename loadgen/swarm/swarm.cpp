@@ -273,6 +273,7 @@ void Swarm::Parts::subscribed(MqttClient& mqtt, std::span<const Reason> reasons,
 void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     state.enter(client, State::online);
     client.online_since = now;
+    client.keepalive = client.mqtt.keepalive();
     client.last_send = client.mqtt.before_send();
     client.oversleeping = {};
     client.attendance.comes();

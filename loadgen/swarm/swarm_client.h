@@ -55,6 +55,7 @@ struct SwarmClient : AgendaEntry {
     QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic
     std::uint8_t failed_attempts = 0;  ///< since it was online
     std::uint16_t script_at = 0;       ///< how far a hostile client got
+    std::uint16_t keepalive = 0;       ///< agreed in its last login that succeeded; 0: none
     bool entered = false;              ///< has been online
     bool in_ramp = false;              ///< its first attempt is one of those in progress
     bool in_storm = false;             ///< vanished in it, and is not back

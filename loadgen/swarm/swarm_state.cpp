@@ -38,9 +38,7 @@ void SwarmState::enter(SwarmClient& client, State state) {
 
 Duration SwarmState::limit_of(const SwarmClient& client) const {
     if (scenario().limit > Duration::zero()) return scenario().limit;
-    const auto agreed = client.mqtt.keepalive();
-    return agreed > 0 ? Duration(std::chrono::seconds(agreed)) * 3 / 2
-                      : scenario().limit_of(group(client));
+    return Duration(std::chrono::seconds(client.keepalive)) * 3 / 2;
 }
 
 void SwarmState::note_sends(SwarmClient& client) {

@@ -35,7 +35,8 @@ public:
     void enter(SwarmClient& client, State state);
     std::uint32_t count(State state) const { return counts_[static_cast<std::size_t>(state)]; }
 
-    /// Silence after which the server must close it.
+    /// Silence after which the server must close it; zero: never. Of its last login that succeeded:
+    /// a new attempt changes nothing for the connection before.
     Duration limit_of(const SwarmClient& client) const;
     /// To be called before and after sends, so that too long a silence is noticed.
     void note_sends(SwarmClient& client);

@@ -8,6 +8,7 @@ namespace pulsegate::load {
 // Likewise seen - blind - after is the shortest: if even that is past the bound, the close was
 // late.
 Expiry CloseJudge::judge(const SilenceAtClose& close, Duration limit) const {
+    if (limit == Duration::zero()) return Expiry::unclear;
     const Duration bound = limit + tick + tolerance;
     if (close.since_before_send < limit) return Expiry::early;
     if (close.since_after_send - close.blind > bound) return Expiry::late;

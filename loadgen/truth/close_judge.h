@@ -20,17 +20,18 @@ struct SilenceAtClose {
 enum class Expiry : std::uint8_t { in_time, early, late, unclear };
 
 /// Judges closes of the server by what it promises: whoever keeps talking is not closed, and
-/// whoever is silent is closed between `limit` and one tick later.
+/// whoever is silent is closed between `limit` and one tick later. Where the limit is zero, none
+/// was agreed: the server need not close the client, and may (MQTT 5.0, section 3.1.2.10).
 struct CloseJudge {
     Duration tick{};
     Duration tolerance{};  ///< for the kernel and a busy machine
 
-    /// Of a client that was silent. `unclear` if the generator had stalled.
+    /// Of a client that was silent. `unclear` if the generator had stalled, or without a limit.
     Expiry judge(const SilenceAtClose& close, Duration limit) const;
 
     /// The latest moment at which a client may be closed that sent last at `after_send`.
     Time deadline(Time after_send, Duration limit) const {
-        return after_send + limit + tick + tolerance;
+        return limit > Duration::zero() ? after_send + limit + tick + tolerance : Time::max();
     }
 };
 
@@ -40,7 +41,8 @@ class Oversleeping {
 public:
     /// To be told of each send: `before` the last one, now `sent`.
     void sent(Time before, Time sent, Duration limit) {
-        if (before != Time() && sent - before >= limit) until_ = sent;
+        const bool known = before != Time() && limit > Duration::zero();
+        if (known && sent - before >= limit) until_ = sent;
     }
 
     /// A client that sends again after more than its limit may have been closed before the server
@@ -56,7 +58,7 @@ private:
 
 /// Was the server right to close a talking client, because nothing was sent in time?
 inline bool was_starved(const SilenceAtClose& close, Duration limit) {
-    return close.since_before_send >= limit;
+    return limit > Duration::zero() && close.since_before_send >= limit;
 }
 
 }  // namespace pulsegate::load
