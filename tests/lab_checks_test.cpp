@@ -133,6 +133,20 @@ TEST_CASE_FIXTURE(LabRun, "a run without a fault passes every check") {
     CHECK_FALSE(bottleneck(record));
 }
 
+TEST_CASE_FIXTURE(LabRun, "who shows nobody's presence to anybody is not judged by it") {
+    CHECK_FALSE(shows_no_presence(scenario, record));
+    record.totals = {};
+    record.totals.add(Count::presence_unseen, 100);
+    CHECK(outcome("presence_unseen") == Outcome::skipped);
+    CHECK(shows_no_presence(scenario, record));
+}
+
+TEST_CASE_FIXTURE(LabRun, "questions for presence fail if none of them is answered") {
+    record.totals = {};
+    record.totals.add(Count::presence_unanswered);
+    CHECK(outcome("presence_http_answers") == Outcome::failed);
+}
+
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
     CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
@@ -140,10 +154,6 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::presence_http_ghosts).only_fails("presence_http_ghosts"));
     CHECK(with(Count::presence_http_out_of_order).only_fails("presence_http_order"));
     CHECK(with(Count::presence_unanswered).only_fails("presence_http_answers"));
-    LabRun of_nobody;
-    of_nobody.record.totals = {};
-    of_nobody.record.totals.add(Count::presence_unanswered);
-    CHECK(of_nobody.outcome("presence_http_answers") == Outcome::failed);
     CHECK(with(Count::session_lost).only_fails("session_lost"));
     CHECK(with(Count::closed_early).only_fails("expiry_early"));
     CHECK(with(Count::closed_late).only_fails("expiry_late"));

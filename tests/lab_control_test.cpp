@@ -281,7 +281,7 @@ TEST_CASE("a run goes through its phases when all workers are ready for the next
     play.both_say("flows-sent");
     CHECK(play.take_told() == Told{"1 flows totals", "0 judge", "1 judge"});
     play.say(0, json::object{{"type", "done"}, {"examples", json::array{"message 1 was lost"}}});
-    play.say(1, "done");
+    play.say(1, json::object{{"type", "done"}, {"examples", json::array{"message 1 was lost"}}});
     CHECK(play.take_told() == Told{"0 end", "1 end"});
     CHECK(play.conductor.phase() == Phase::over);
     CHECK(play.conductor.failure().empty());

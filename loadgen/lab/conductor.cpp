@@ -116,8 +116,11 @@ void Conductor::take_texts(const json::object& message, const char* key,
     const auto* texts = message.if_contains(key);
     if (!texts) return;
     const std::size_t most = &into == &examples_ ? most_examples : most_notes;
-    for (const auto& text : texts->as_array())
-        if (into.size() < most) into.push_back(json::value_to<std::string>(text));
+    for (const auto& each : texts->as_array()) {
+        auto text = json::value_to<std::string>(each);
+        const bool is_new = std::ranges::find(into, text) == into.end();  // several workers say it
+        if (is_new && into.size() < most) into.push_back(std::move(text));
+    }
 }
 
 void Conductor::heard_flows(std::uint32_t worker, std::string_view body) {

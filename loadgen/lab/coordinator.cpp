@@ -260,6 +260,8 @@ private:
         record.marks = conductor_.marks();
         record.examples = conductor_.examples();
         record.notes = conductor_.notes();
+        if (shows_no_presence(prepared_.scenario, record))
+            record.notes.push_back("the server shows nobody's presence: it is not checked");
         record.checks = judge_run(prepared_.scenario, record);
         record.verdict = verdict_sentence(record);
         return record;

@@ -15,6 +15,9 @@ namespace pulsegate::load {
 /// own can feign, such as a message that came twice, still fail.
 std::vector<CheckResult> judge_run(const Scenario& scenario, const RunRecord& record);
 
+/// Somebody was watched, and nobody was told anything: presence can't be judged.
+bool shows_no_presence(const Scenario& scenario, const RunRecord& record);
+
 /// Why this run says nothing about the server: the generator itself, or its machine, was the
 /// bottleneck. Nothing if it was not.
 std::optional<std::string> bottleneck(const RunRecord& record);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "loadgen/report/checks.h"
 #include "loadgen/report/judging.h"
 #include "loadgen/units.h"
 
@@ -14,14 +15,12 @@ bool anybody_watches(const Scenario& scenario) {
                                [](const Group& group) { return group.watches > 0; });
 }
 
-/// Why presence is not judged; empty if it is.
+/// Why presence is not judged; empty if it is. Only the watchers of all workers together tell a
+/// server without presence from one that hides somebody's.
 std::string why_no_presence(const Evidence& seen) {
-    if (seen[Count::presence_changes] + seen[Count::presence_missing] +
-            seen[Count::presence_unseen] >
-        0)
-        return {};
-    return anybody_watches(seen.scenario) ? "the server tells nothing of presence"
-                                          : "nobody watched others";
+    if (seen[Count::presence_changes] > 0) return {};
+    return shows_no_presence(seen.scenario, seen.record) ? "the server tells nothing of presence"
+                                                         : "nobody watched others";
 }
 
 CheckResult check_detection(const Evidence& seen) {
@@ -106,6 +105,11 @@ std::vector<CheckResult> http_checks(const Evidence& seen) {
 }
 
 }  // namespace
+
+bool shows_no_presence(const Scenario& scenario, const RunRecord& record) {
+    if (record.totals[Count::presence_changes] > 0) return false;
+    return anybody_watches(scenario) || record.totals[Count::presence_unseen] > 0;
+}
 
 std::vector<CheckResult> presence_checks(const Evidence& seen) {
     auto checks = watchers_checks(seen);

@@ -125,11 +125,6 @@ std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
 }
 
 void Watchers::judge(Time now) {
-    if (presence_.nothing_observed()) {
-        if (!watched_.empty())
-            state_.notes.push_back("the server shows nobody's presence: it is not checked");
-        return;
-    }
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
     const auto since = watched_since();
     const auto bounds_of = [&](std::uint32_t user) {
@@ -163,6 +158,8 @@ void Watchers::judge(Time now) {
                 what = "was online, and shown to nobody during the whole run; its login was";
                 break;
         }
+        // To the watchers of a server without presence nothing is shown: of that the check tells.
+        if (presence_.nothing_observed()) continue;
         state_.give_example(fmt::format("client {} {}, {} after the start", fault.user, what,
                                         show(at - state_.started)));
     }
