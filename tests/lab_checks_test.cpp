@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "loadgen/report/checks.h"
+#include "loadgen/report/hostile_effect.h"
 
 using namespace pulsegate::load;
 using namespace std::chrono_literals;
@@ -496,6 +497,22 @@ TEST_CASE_FIXTURE(LabRun, "hostile clients are judged by what the others got bef
         std::erase_if(record.marks, [](const Mark& mark) { return mark.text == marks::hostile; });
         CHECK(outcome("hostile") == Outcome::skipped);
     }
+}
+
+TEST_CASE_FIXTURE(LabRun, "the sides before and with hostile clients are compared by their rates") {
+    const auto row = [&](std::string_view label) {
+        const auto rows = effect_rows(hostile_effect(record).value());
+        const auto found = std::ranges::find(rows, label, &EffectRow::label);
+        return found == rows.end() ? std::optional<EffectRow>() : *found;
+    };
+    for (std::uint32_t second = 5; second < 45; ++second) at(second).add(Count::false_offline, 2);
+    CHECK(row("false offline").value().before == 2.0);
+    CHECK(row("false offline").value().with == 2.0);
+    CHECK(row("connects refused").value().with == 0.0);
+
+    CHECK(row("arrived of sent").value().with == 1.0);
+    record.totals.add(Count::messages_expected, 10'000);  // in rooms
+    CHECK_FALSE(row("arrived of sent"));
 }
 
 TEST_CASE_FIXTURE(LabRun, "hostile clients are not blamed for a storm") {

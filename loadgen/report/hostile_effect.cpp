@@ -47,6 +47,10 @@ std::string why_nothing_in(const RunRecord& record, const Part& part, std::strin
     return {};
 }
 
+std::optional<double> sum(std::optional<double> one, std::optional<double> other) {
+    return one && other ? std::optional(*one + *other) : std::nullopt;
+}
+
 HostileEffect::Side side_of(const RunRecord& record, const Part& part) {
     const auto stretches = without_storms(record, whole_stretches(record, part));
     HostileEffect::Side side;
@@ -79,7 +83,9 @@ std::optional<HostileEffect> hostile_effect(const RunRecord& record) {
     const auto come = record.marked(marks::hostile);
     if (!come) return {};
     const auto [before, with] = parts_of(record, *come);
-    HostileEffect effect{side_of(record, before), side_of(record, with)};
+    const auto& totals = record.totals;
+    HostileEffect effect{side_of(record, before), side_of(record, with),
+                         totals[Count::messages_expected] <= totals[Count::messages_sent]};
     if (effect.before.length <= 0 || effect.with.length <= 0) return {};
     return effect;
 }
@@ -106,14 +112,13 @@ std::vector<EffectRow> effect_rows(const HostileEffect& effect) {
     add("message p99", Unit::time, percentile(Timing::message, 0.99));
     add("ping p50", Unit::time, percentile(Timing::ping, 0.5));
     add("ping p99", Unit::time, percentile(Timing::ping, 0.99));
-    add("arrived of sent", Unit::share, [](const Side& side) { return side.arrived(); });
+    if (effect.one_receiver_each)
+        add("arrived of sent", Unit::share, [](const Side& side) { return side.arrived(); });
     add("server CPU", Unit::cores, [](const Side& side) { return side.server_cpu; });
-    add("false offline", Unit::count, [](const Side& side) {
-        return std::optional(static_cast<double>(side.measured[Count::false_offline]));
-    });
-    add("connects refused", Unit::count, [](const Side& side) {
-        return std::optional(static_cast<double>(side.measured[Count::connect_failed] +
-                                                 side.measured[Count::refused_busy]));
+    add("false offline", Unit::per_second,
+        [](const Side& side) { return side.rate(Count::false_offline); });
+    add("connects refused", Unit::per_second, [](const Side& side) {
+        return sum(side.rate(Count::connect_failed), side.rate(Count::refused_busy));
     });
     return rows;
 }

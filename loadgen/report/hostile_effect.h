@@ -26,6 +26,8 @@ struct HostileEffect {
     };
     Side before;
     Side with;
+    /// A message to a room arrives many times: what is missing can't be seen from that.
+    bool one_receiver_each = true;
 };
 
 /// Nothing if there were no hostile clients, or if one of the sides is missing. The second in which
