@@ -171,6 +171,8 @@ TEST_CASE("a bad value is an error of one line that names option, value and reme
         {{"--metrics", "https://a/metrics"}, "--metrics 'https://a/metrics': write the metrics'"},
         {{"--metrics", "http://a:0/metrics"}, "--metrics 'http://a:0/metrics': the port of"},
         {{"--metrics", "http:///metrics"}, "--metrics 'http:///metrics': write the metrics'"},
+        {{"--http-rate", "5"}, "--http-rate: nobody is asked by HTTP; name the server's API"},
+        {{"--http-token-file", "t"}, "--http-token-file: nobody is asked by HTTP"},
         {{"--scale", "1000"}, "15000 times 1000 is more than 10,000,000"},
         {{"--hostile", "herd=9000000", "--hostile", "duel=9000000"},
          "the scenario has more than 10,000,000 clients"},

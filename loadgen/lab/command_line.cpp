@@ -154,6 +154,15 @@ private:
             throw std::runtime_error("plan prints text only; leave out --json and --html");
     }
 
+    void refuse_questions_to_nobody() const {
+        const Target& target = run_.request.target;
+        const bool given = http_rate_given_ || !target.http_token_file.empty();
+        if (given && target.http.empty())
+            throw std::runtime_error(
+                fmt::format("{}: nobody is asked by HTTP; name the server's API with --http URL",
+                            http_rate_given_ ? "--http-rate" : "--http-token-file"));
+    }
+
     RunCommand run() {
         auto& request = run_.request;
         request.text = find_scenario(scenario_);
@@ -163,6 +172,7 @@ private:
             request.target.servers.push_back(parse_server("mqtt://127.0.0.1:1883"));
         auto& target = request.target;
         if (target.events_file.empty()) target.presence_topic = true;
+        refuse_questions_to_nobody();
         if (run_.remote) {
             if (run_.token_file.empty())
                 throw std::runtime_error(
@@ -312,8 +322,12 @@ private:
             "of the server's HTTP API, such as http://127.0.0.1:8080:\npresence is asked for there",
             group);
         add(
-            "--http-rate", "RATE", [&](auto text) { target.http_rate = parse_http_rate(text); },
-            "10/s", "questions, for 100 users each", group);
+            "--http-rate", "RATE",
+            [&](auto text) {
+                target.http_rate = parse_http_rate(text);
+                http_rate_given_ = true;
+            },
+            "10/s", "questions, for 100 users each; a worker asks one after the other", group);
         add(
             "--http-token-file", "FILE", [&](auto text) { target.http_token_file = text; }, "",
             "file of the API's token", group);
@@ -447,6 +461,7 @@ private:
     std::string show_;
     std::vector<Setting> sets_;
     std::vector<std::pair<std::string, std::uint32_t>> hostile_;
+    bool http_rate_given_ = false;
     RunCommand run_;
     CapacityRequest search_;
     bool is_worker_ = false;
