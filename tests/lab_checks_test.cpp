@@ -461,6 +461,25 @@ TEST_CASE("the verdict says in a sentence what matters most") {
     CHECK(verdict(with(Count::starved)).starts_with("No verdict"));
 }
 
+TEST_CASE_FIXTURE(LabRun, "each storm is judged, and the worst is told") {
+    record.marks[2].text += ": phones";
+    record.marks[3].text += ": phones";
+    record.marks.push_back({32, std::string(marks::storm) + ": cars"});
+    record.marks.push_back({34, std::string(marks::storm_over) + ": cars"});
+    CHECK(outcome("storm_latency") == Outcome::passed);
+    slow_down(32, 34, 30ms);
+    CHECK(check("storm_latency").outcome == Outcome::failed);
+    CHECK(check("storm_latency").detail.starts_with("cars: "));
+
+    SUBCASE("what the server did is worse than a worse lag of the generator") {
+        slow_down(21, 23, 60ms);
+        for (std::size_t second = 21; second < 23; ++second)
+            for (int message = 0; message < 200; ++message) at(second).add(Timing::send_lag, 60ms);
+        CHECK(check("storm_latency").outcome == Outcome::failed);
+        CHECK(check("storm_latency").detail.starts_with("cars: "));
+    }
+}
+
 TEST_CASE_FIXTURE(LabRun, "hostile clients are judged by what the others got before them") {
     CHECK(check("hostile").detail.starts_with("with 7 garbage clients p99 of messages"));
     for (std::uint32_t second = 26; second < 45; ++second)

@@ -285,7 +285,8 @@ void Conductor::set_mark(double at, std::string_view text) {
         return;
     }
     // A storm begins with the first worker and is over with the last one.
-    known->at = text == marks::storm_over ? std::max(known->at, at) : std::min(known->at, at);
+    known->at =
+        text.starts_with(marks::storm_over) ? std::max(known->at, at) : std::min(known->at, at);
 }
 
 double Conductor::seconds_since_start(Time now) const {

@@ -33,9 +33,9 @@ std::vector<Stretch> whole_stretches(const RunRecord& record, const Part& part) 
 }
 
 std::vector<Stretch> without_storms(const RunRecord& record, std::vector<Stretch> stretches) {
-    for (const Part& storm : record.storms())
-        std::erase_if(stretches, [&](const Stretch& stretch) {
-            return stretch.second <= storm.to && stretch.second + stretch.length > storm.from;
+    for (const auto& [group, storm] : record.storms())
+        std::erase_if(stretches, [&part = storm](const Stretch& stretch) {
+            return stretch.second <= part.to && stretch.second + stretch.length > part.from;
         });
     return stretches;
 }

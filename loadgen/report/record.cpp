@@ -17,16 +17,17 @@ RunRecord::Part RunRecord::measured() const {
     return {*from, std::max(*from, marked(marks::drain).value_or(end))};
 }
 
-std::vector<RunRecord::Part> RunRecord::storms() const {
-    std::vector<Part> storms;
+std::vector<RunRecord::Storm> RunRecord::storms() const {
+    std::vector<Storm> storms;
     for (const Mark& begins : marks) {
-        if (begins.text != marks::storm) continue;
-        Part storm{begins.at, std::max(begins.at, measured().to)};
-        for (const Mark& over : marks)
-            if (over.text == marks::storm_over && over.at >= begins.at)
-                storm.to = std::min(storm.to, over.at);
-        storms.push_back(storm);
+        if (!begins.text.starts_with(marks::storm)) continue;
+        const auto which = std::string_view(begins.text).substr(marks::storm.size());
+        const auto over = marked(std::string(marks::storm_over).append(which));
+        const double end = over.value_or(measured().to);
+        storms.push_back({which.substr(std::min<std::size_t>(2, which.size())),
+                          {begins.at, std::max(begins.at, end)}});
     }
+    std::ranges::sort(storms, {}, [](const Storm& storm) { return storm.part.from; });
     return storms;
 }
 

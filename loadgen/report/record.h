@@ -18,7 +18,7 @@ struct Mark {
     std::string text;
 };
 
-/// The marks that checks look for.
+/// The marks that checks look for. Of several storms, ": GROUP" follows.
 namespace marks {
 inline constexpr std::string_view go = "measuring begins";
 inline constexpr std::string_view storm = "storm begins";
@@ -80,8 +80,12 @@ struct RunRecord {
     };
     Part measured() const;
 
-    /// Each storm, from its beginning to its end, or to that of the measured part.
-    std::vector<Part> storms() const;
+    /// A storm, from its beginning to its end, or to that of the measured part.
+    struct Storm {
+        std::string_view group;  ///< where there are several storms; else empty
+        Part part;
+    };
+    std::vector<Storm> storms() const;  ///< in order
 };
 
 std::string_view word(CheckResult::Outcome outcome);  ///< "passed", as in JSON

@@ -1,6 +1,7 @@
 #include "loadgen/swarm/reconnect_storm.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pulsegate::load {
 
@@ -47,7 +48,7 @@ void ReconnectStorm::turn(Time now) {
 
 void ReconnectStorm::strike(Time now) {
     at_ = now;
-    state_.mark(now, "storm begins");
+    mark(now, "storm begins");
     std::erase_if(clients_, [](const SwarmClient* client) { return !client->online(); });
     away_ = static_cast<std::uint32_t>(clients_.size());
     state_.at(now).add(Count::vanished, away_);
@@ -97,7 +98,14 @@ void ReconnectStorm::came_back(SwarmClient& client, Time now) {
 void ReconnectStorm::end(Time now) {
     if (stage_ == Stage::over) return;
     stage_ = Stage::over;
-    state_.mark(now, "storm is over");
+    mark(now, "storm is over");
+}
+
+// Of several storms, the name of the group tells which one.
+void ReconnectStorm::mark(Time now, std::string text) {
+    const auto& groups = state_.scenario().groups;
+    if (std::ranges::count(groups, true, &Group::storm) > 1) text += ": " + groups[group_].name;
+    state_.mark(now, std::move(text));
 }
 
 // -- all of them --

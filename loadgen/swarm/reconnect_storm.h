@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "loadgen/swarm/logins.h"
@@ -34,6 +35,7 @@ private:
     void vanish_some();
     void return_some();
     void end(Time now);
+    void mark(Time now, std::string text);
     template <class Act>
     bool some(Act act);
 
