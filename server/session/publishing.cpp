@@ -47,7 +47,8 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
             return session.disconnect(refusal->reason, refusal->why);
         // 3.1.1 knows no refusals, and would take the answer for a promise.
         if (journal_.is_refused() && session.terms.version != Version::v5_0)
-            return session.disconnect(Reason::quota_exceeded, "the disk is in trouble");
+            return session.link->end(
+                {Cause::kicked, Reason::quota_exceeded, "the disk is in trouble", true});
     } else if (delayed) {
         return delay(session, publish, *delayed, now);
     } else {
