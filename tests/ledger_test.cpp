@@ -142,6 +142,30 @@ TEST_CASE("a receiver of a message that was never stored is forgotten at the nex
     CHECK(store.found().stamps().empty());
 }
 
+TEST_CASE("a later receiver's row ends with its acknowledgement, though others wait") {
+    constexpr OwnerId last = 400;
+    Store store;
+    std::vector<Operation> operations{session(1), put(5, {1})};
+    for (OwnerId owner = 2; owner <= last; ++owner) {
+        operations.push_back(session(owner, std::to_string(owner)));
+        operations.push_back(PutReceiver{.stamp = 5, .receiver = {.owner = owner}});
+    }
+    commit(*store, std::move(operations));
+    operations.clear();
+    for (OwnerId owner = 2; owner <= last; ++owner)
+        operations.push_back(Done{.owner = owner, .beyond = {5}});
+    SUBCASE("in the same process") {}
+    SUBCASE("after a restart") { store.restart(); }
+    commit(*store, std::move(operations));
+    store.restart();
+    CHECK(store.found().stamps() == std::vector<Stamp>{5});
+    CHECK(store.found().waits(1, 5));
+    CHECK_FALSE(store.found().waits(2, 5));
+    store.run(
+        "CREATE TEMP TABLE found(rows CHECK(rows = 0));"
+        " INSERT INTO found SELECT count(*) FROM receiver");
+}
+
 TEST_CASE("a unit that breaks a rule of the tables is refused alone") {
     const QuietLog quiet;
     Store store;

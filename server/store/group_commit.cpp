@@ -147,7 +147,7 @@ void GroupCommit::remove_dead() {
     std::vector<Stamp> stamps(dead.begin(), dead.begin() + static_cast<std::ptrdiff_t>(removed_));
     std::erase_if(stamps, [&](Stamp stamp) { return index_.is_waited_for(stamp); });
     std::sort(stamps.begin(), stamps.end());
-    writer_.remove_messages(stamps);
+    if (!writer_.remove_messages(stamps)) removed_ = 0;
 }
 
 void GroupCommit::perform(Request& request) {

@@ -11,6 +11,13 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Of one transaction, of messages that nobody waits for: those who have ended without them.
+constexpr int most_receivers_removed = 4000;
+
+}  // namespace
+
 UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
                        EventTable& events)
     : database_(database),
@@ -24,7 +31,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       add_message_(database, "INSERT OR IGNORE INTO message VALUES(?,?,?,?,?,?,?,?)"),
       put_receiver_(database, "INSERT OR REPLACE INTO receiver VALUES(?,?,?)"),
       remove_message_(database, "DELETE FROM message WHERE stamp = ?"),
-      remove_receivers_(database, "DELETE FROM receiver WHERE stamp = ?"),
+      remove_receiver_(database, "DELETE FROM receiver WHERE stamp = ? AND owner = ?"),
+      remove_receivers_(database,
+                        "DELETE FROM receiver WHERE stamp = ?1 AND owner IN"
+                        " (SELECT owner FROM receiver WHERE stamp = ?1 LIMIT ?2)"),
       put_cursor_(database, "INSERT OR REPLACE INTO cursor VALUES(?,?,?)"),
       find_namesake_(database,
                      "SELECT id FROM owner WHERE user = ? AND client = ? AND kind = ? AND id <> ?"),
@@ -73,6 +83,9 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
           "DELETE FROM incoming WHERE owner = ?", "DELETE FROM exchange WHERE owner = ?",
           "DELETE FROM will WHERE owner = ?"})
         end_owner_.push_back(std::make_unique<Statement>(database, sql));
+    Statement(database, "SELECT EXISTS(SELECT 1 FROM receiver)").each([&](const Row& row) {
+        may_have_receivers_ = row.number(0) != 0;
+    });
 }
 
 void UnitWriter::begin() {
@@ -108,9 +121,13 @@ void UnitWriter::finish() {
     }
 }
 
-void UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
+bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
     for (const Stamp stamp : stamps) remove_message_.run(stamp);
-    for (const Stamp stamp : stamps) remove_receivers_.run(stamp);
+    if (!may_have_receivers_) return true;
+    int room = most_receivers_removed;
+    for (const Stamp stamp : stamps)
+        if (room > 0) room -= remove_receivers_.run(stamp, room);
+    return room > 0;
 }
 
 bool UnitWriter::is_owner(OwnerId owner) {
@@ -144,6 +161,7 @@ void UnitWriter::await(OwnerId owner, Stamp stamp) {
 void UnitWriter::put_receiver(Stamp stamp, const Receiver& receiver) {
     const std::string encoded = encode_receivers(stamp, {receiver});
     put_receiver_.run(stamp, receiver.owner, blob(encoded));
+    may_have_receivers_ = true;
     bytes_ += encoded.size();
 }
 
@@ -180,8 +198,14 @@ void UnitWriter::reopen(OwnerId owner, Cursor& cursor, Stamp stamp) {
     cursor.reopen(stamp, done);
 }
 
+/// Its rows end with the cursor that says so, and not with the messages: one member who is away for
+/// days would keep those of all others.
 void UnitWriter::apply(const Done& done) {
-    if (Cursor* changed = cursor(done.owner)) changed->add(done);
+    Cursor* const changed = cursor(done.owner);
+    if (!changed) return;
+    changed->add(done);
+    if (!may_have_receivers_) return;
+    for (const Stamp stamp : done.beyond) remove_receiver_.run(stamp, done.owner);
 }
 
 // Owners

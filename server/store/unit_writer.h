@@ -38,7 +38,8 @@ public:
         events_.committed();
     }
 
-    void remove_messages(const std::vector<Stamp>& stamps);
+    /// False: not all of their receivers yet, of whom there may be very many. To be called again.
+    bool remove_messages(const std::vector<Stamp>& stamps);
     /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
     void forget_dropped_before(Stamp stamp) { forget_dropped_.run(stamp); }
     void put_meta(const char* key, std::uint64_t value) { put_meta_.run(key, value); }
@@ -102,11 +103,13 @@ private:
     EventTable& events_;
     Cursors cursors_;
     std::size_t bytes_ = 0;
+    bool may_have_receivers_ = false;  ///< in rows of their own: they have been needed here
 
     Statement receivers_between_;
     Statement add_message_;
     Statement put_receiver_;
     Statement remove_message_;
+    Statement remove_receiver_;
     Statement remove_receivers_;
     Statement put_cursor_;
     Statement find_namesake_;
