@@ -191,11 +191,18 @@ private:
         for (unsigned count = 1 + below(3); count > 0; --count) {
             operations.push_back(operation());
             const auto* const put = std::get_if<PutMessage>(&operations.back());
-            if (put && below(3) == 0)
-                operations.push_back(PutReceiver{.stamp = put->stamp,
-                                                 .receiver = {.owner = owner(), .retain = true}});
+            if (put && below(3) == 0) add_receiver(operations, put->stamp);
         }
         return operations;
+    }
+
+    /// Behind the message, or before it: another shard stores that. A stamp of 1 may be used again,
+    /// when it is not certain that the message before is deleted.
+    void add_receiver(std::vector<Operation>& operations, Stamp stamp) {
+        const bool is_early = stamp > 1 && below(2) == 0;
+        operations.insert(
+            operations.end() - (is_early ? 1 : 0),
+            PutReceiver{.stamp = stamp, .receiver = {.owner = owner(), .retain = true}});
     }
 
     Operation new_owner() {

@@ -44,7 +44,16 @@ std::size_t StoredState::apply(const Unit& unit) {
             cancelled += cancel(*what);
         else
             apply_one(operation);
+    forget_done();
     return cancelled;
+}
+
+/// A message that nobody waits for when a unit is done: the ledger deletes it.
+void StoredState::forget_done() {
+    std::erase_if(about_, [&](const auto& entry) {
+        const auto first = waiting_.lower_bound({entry.first, 0});
+        return first == waiting_.end() || first->first.first != entry.first;
+    });
 }
 
 void StoredState::apply_one(const Operation& operation) {
@@ -135,20 +144,35 @@ void StoredState::put(const PutMessage& put) {
     if (first) bodies_[put.stamp] = line(put.expires, put.flags, put.message);
     for (const Receiver& receiver : put.receivers)
         if (known(receiver.owner)) waiting(about, receiver);
+    apply_early(about);
+}
+
+void StoredState::apply_early(const WaitingMessage& message) {
+    auto next = early_.lower_bound({message.stamp, 0});
+    while (next != early_.end() && next->first.first == message.stamp) {
+        waiting(message, next->second);
+        next = early_.erase(next);
+    }
 }
 
 void StoredState::receiver(const PutReceiver& put) {
+    if (!known(put.receiver.owner)) return;
     const auto about = about_.find(put.stamp);
-    if (about != about_.end() && known(put.receiver.owner)) waiting(about->second, put.receiver);
+    if (about != about_.end())
+        waiting(about->second, put.receiver);
+    else
+        early_[{put.stamp, put.receiver.owner}] = put.receiver;
 }
 
 void StoredState::done(const Done& done) {
-    std::erase_if(waiting_, [&](const auto& entry) {
+    const auto is_done = [&](const auto& entry) {
         const auto& [stamp, owner] = entry.first;
         return owner == done.owner &&
                (stamp <= done.upto ||
                 std::find(done.beyond.begin(), done.beyond.end(), stamp) != done.beyond.end());
-    });
+    };
+    std::erase_if(waiting_, is_done);
+    std::erase_if(early_, is_done);
 }
 
 void StoredState::end(OwnerId owner) {
@@ -158,7 +182,9 @@ void StoredState::end(OwnerId owner) {
     end_all(subscriptions_, owner);
     end_all(exchanges_, owner);
     std::erase_if(incoming_, [&](const Packet& packet) { return packet.first == owner; });
-    std::erase_if(waiting_, [&](const auto& entry) { return entry.first.second == owner; });
+    const auto is_of_owner = [&](const auto& entry) { return entry.first.second == owner; };
+    std::erase_if(waiting_, is_of_owner);
+    std::erase_if(early_, is_of_owner);
 }
 
 void StoredState::release(const ReleaseExchange& release) {

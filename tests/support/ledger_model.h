@@ -53,6 +53,8 @@ private:
     void apply_one(const Operation& operation);
     void put(const PutMessage& put);
     void receiver(const PutReceiver& put);
+    void apply_early(const WaitingMessage& message);
+    void forget_done();
     void done(const Done& done);
     void end(OwnerId owner);
     void release(const ReleaseExchange& release);
@@ -78,7 +80,8 @@ private:
     std::map<std::string, std::int64_t> revocations_;
     std::map<std::pair<std::string, std::string>, Stamp> members_;
     std::map<std::string, Stamp> away_;
-    std::map<Stamp, WaitingMessage> about_;
+    std::map<Stamp, WaitingMessage> about_;                ///< of those that somebody waits for
+    std::map<std::pair<Stamp, OwnerId>, Receiver> early_;  ///< they came before their message
     std::map<EventNumber, Line> events_;
     std::map<EventNumber, Line> dead_letters_;
 };
