@@ -116,6 +116,7 @@ public:
         for (const Owner& owner : owners_) home(owner).absence(*owner.session, owner.absence, now_);
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
         restore_logs(start.next_owner);
+        store_spread(ledger);
         for (Broker* broker : brokers_) broker->restore().finish();
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
@@ -167,7 +168,7 @@ private:
     void merge(const Log& log) {
         for (const auto& each : log.waiting)
             merged_[log.owner.user].emplace(each.first.stamp, each);
-        expired_.push_back(EndOwner{log.owner.owner});
+        ended_.push_back(EndOwner{log.owner.owner});
     }
 
     using Merged = std::map<Stamp, std::pair<WaitingMessage, Receiver>>;
@@ -180,16 +181,29 @@ private:
                               .kind = OwnerKind::room,
                               .user = topic,
                               .client = place_in(shard)}};
-            std::vector<Operation> added{log.owner};
+            begun_.push_back(log.owner);
             for (const auto& [stamp, message] : messages) {
                 log.waiting.push_back(message);
                 log.waiting.back().second.owner = log.owner.owner;
-                added.push_back(PutReceiver{stamp, log.waiting.back().second});
+                begun_.push_back(PutReceiver{stamp, log.waiting.back().second});
             }
             restore_log(shard, log);
-            // Before the old owners end, or nobody would wait for the messages.
-            expired_.insert(expired_.begin(), added.begin(), added.end());
         }
+    }
+
+    /// Whoever began without them would store messages for logs that the store does not know.
+    void store_spread(Ledger& ledger) {
+        // The old owners end behind it, or nobody would wait for the messages.
+        begun_.insert(begun_.end(), ended_.begin(), ended_.end());
+        if (begun_.empty()) return;
+        std::promise<Outcome> answer;
+        ledger.submit({std::move(begun_), [&](Outcome outcome, std::vector<Operation>&) {
+                           answer.set_value(outcome);
+                       }});
+        if (answer.get_future().get() != Outcome::committed)
+            throw std::runtime_error(
+                "can't store what waits in the rooms for another number of shards: the disk is in"
+                " trouble");
     }
 
     unsigned home_of(std::string_view user) const {
@@ -260,6 +274,8 @@ private:
     std::map<std::string, Merged> merged_;
     std::vector<PutAway> away_;
     std::vector<std::pair<Stamp, Receiver>> under_way_;
+    std::vector<Operation> begun_;  ///< the logs of shards that had none
+    std::vector<Operation> ended_;  ///< those of shards that are no more
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
     std::size_t users_ = 0;

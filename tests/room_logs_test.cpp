@@ -1,11 +1,15 @@
 // What waits in a room for the members who are away, and how they get it.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "server/base/hash.h"
 #include "tests/support/durable_cluster.h"
+#include "tests/support/test_store.h"
 
 using namespace pulsegate;
 
@@ -80,6 +84,23 @@ struct Lobby {
 bool has_got(PlainClient& client, const std::string& text) {
     return client.take().find(hex(text)) != std::string::npos;
 }
+
+/// What a server with one shard has left.
+struct OldStore {
+    explicit OldStore(std::vector<Operation> operations) {
+        SqliteLedger ledger(options);
+        StoredState().read(ledger);
+        CHECK(commit(ledger, std::move(operations)) == Outcome::committed);
+    }
+
+    const QuietLog quiet;
+    const TemporaryFolder folder;
+    FaultyDisk disk;
+    const SqliteLedger::Options options{.folder = folder.path("data"),
+                                        .patience = std::chrono::milliseconds(0),
+                                        .first_pause = std::chrono::milliseconds(1),
+                                        .vfs = disk.vfs()};
+};
 
 }  // namespace
 
@@ -221,4 +242,15 @@ TEST_CASE("what waits in a room is there with another number of shards, too") {
     member.connect(false);
     lobby.brokers.settle();
     CHECK(has_got(member, "one"));  // not acknowledged
+}
+
+TEST_CASE("the start fails if the logs for another number of shards can't be stored") {
+    OldStore store(
+        {PutMember{"room/r", "ann", 1},
+         PutOwner{.owner = 1, .kind = OwnerKind::room, .user = "room/r", .client = "0/1"},
+         put(5, {1})});
+    SqliteLedger ledger(store.options);
+    store.disk.break_down(SQLITE_FULL);
+    CHECK_THROWS_AS(BrokerCluster({}, 2, &ledger), std::runtime_error);
+    store.disk.mend();
 }

@@ -25,6 +25,8 @@ PumpedLedger::PumpedLedger(SqliteLedger::Options options, const FaultyDisk& disk
     : disk_(disk), ledger_(std::move(options)) {}
 
 void PumpedLedger::submit(Unit unit) {
+    const bool is_of_start = !is_started_ && unit.source == 0;
+    if (is_of_start) return ledger_.submit(std::move(unit));
     submit_lazily(std::move(unit));
     urgent_ = true;
 }
