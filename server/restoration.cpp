@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -114,6 +115,7 @@ public:
     void finish(Ledger& ledger, Ledger::Start& start) {
         for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
         for (const Owner& owner : owners_) home(owner).absence(*owner.session, owner.absence, now_);
+        note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
         restore_logs(start.next_owner);
         store_spread(ledger);
@@ -141,6 +143,18 @@ private:
         PutOwner owner{};
         std::vector<std::pair<WaitingMessage, Receiver>> waiting{};
     };
+
+    /// Older versions have not stored it of members who have a device: if the next crash ends that,
+    /// the rooms would take them for users who never had one, and have missed everything.
+    void note_devices() {
+        std::set<std::string_view> known;
+        for (const PutAway& each : away_) known.insert(each.user);
+        for (const Owner& owner : owners_) {
+            if (!home(owner).is_of_member(*owner.session)) continue;
+            const bool is_new = known.insert(owner.session->user.name).second;
+            if (is_new) home(owner).has_device(*owner.session);
+        }
+    }
 
     std::string place_in(std::size_t shard) const {
         return fmt::format("{}/{}", shard, brokers_.size());

@@ -254,3 +254,22 @@ TEST_CASE("the start fails if the logs for another number of shards can't be sto
     CHECK_THROWS_AS(BrokerCluster({}, 2, &ledger), std::runtime_error);
     store.disk.mend();
 }
+
+TEST_CASE("that a member has a device is stored, when an older version has not") {
+    OldStore store({session(1), PutMember{"room/r", "ann", 1}, PutMember{"room/r", "bob", 1}});
+    {
+        PumpedLedger ledger(store.options, store.disk);
+        BrokerCluster brokers({}, 1, &ledger);
+        ledger.end_start();
+        while (brokers.has_messages()) {
+            static_cast<void>(brokers.deliver(brokers.pairs_with_messages().front()));
+            brokers.end_turn();
+        }
+        ledger.commit(true);
+    }
+    SqliteLedger ledger(store.options);
+    StoredState stored;
+    stored.read(ledger);
+    CHECK(stored.text().find("away ann 0") != std::string::npos);
+    CHECK(stored.text().find("away bob") == std::string::npos);
+}

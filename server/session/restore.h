@@ -42,6 +42,12 @@ public:
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
     /// Behind all members.
     void away(const PutAway& stored) { rooms_.restore(stored); }
+    /// Is it a device of a user who has rooms? Behind all members.
+    bool is_of_member(const Session& session) const {
+        return !session.is_inbox() && rooms_.has_rooms(session.user.name);
+    }
+    /// Stores that its user has a device.
+    void has_device(const Session& session) { rooms_.device_came(session.user.name); }
     void room(const PutOwner& stored) { room_logs_.restore(stored); }
     void room_message(std::string_view topic, const WaitingMessage& stored,
                       const Receiver& receiver) {
