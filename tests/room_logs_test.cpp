@@ -273,3 +273,20 @@ TEST_CASE("that a member has a device is stored, when an older version has not")
     CHECK(stored.text().find("away ann 0") != std::string::npos);
     CHECK(stored.text().find("away bob") == std::string::npos);
 }
+
+TEST_CASE("members without a device get what waits in a room, however few inboxes there may be") {
+    BrokerSettings settings;
+    settings.max_inboxes = 0;
+    Lobby lobby(settings);
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) lobby.join(name);
+    lobby.say("one");
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+        PlainClient member(lobby.brokers, name);
+        member.connect(true);
+        lobby.brokers.settle();
+        CAPTURE(name);
+        CHECK(has_got(member, "one"));  // it is not acknowledged, and waits in the inbox again
+        member.lose_connection();
+        lobby.brokers.settle();
+    }
+}

@@ -28,18 +28,22 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::u
     if (!may_wait || !place_.is_home_of(name)) return {};
     if (user && user->has_device()) return {};
     Session* inbox = user ? find(*user) : nullptr;
-    if (!inbox) inbox = create(name, creator);
+    if (!inbox) inbox = create_if_room(name, creator);
     if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
     sessions_.start_expiry(*inbox, now);
     return {.inbox = inbox};
 }
 
-Session* Inboxes::open(std::string_view name, std::uint64_t creator, Millis now) {
-    return receiver(name, presence_.find(name), creator, now).inbox;
+Session& Inboxes::open(User& user, std::uint64_t creator, Millis now) {
+    Session* const known = find(user);
+    Session& inbox = known ? *known : create(user, creator);
+    sessions_.stop_expiry(inbox);
+    sessions_.start_expiry(inbox, now);
+    return inbox;
 }
 
-Session* Inboxes::create(std::string_view name, std::uint64_t creator) {
+Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator) {
     if (!has_room(creator)) {
         ++counters_.dropped_no_inbox;
         log_limited(spdlog::level::warn,
@@ -48,12 +52,15 @@ Session* Inboxes::create(std::string_view name, std::uint64_t creator) {
                     quoted(name));
         return nullptr;
     }
-    User& user = presence_.find_or_create(name);
+    return &create(presence_.find_or_create(name), creator);
+}
+
+Session& Inboxes::create(User& user, std::uint64_t creator) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
     inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
     user.devices.push_back(inbox);
     count(inbox, creator);
-    if (!journal_.is_on()) return &inbox;
+    if (!journal_.is_on()) return inbox;
     inbox.state.owner = journal_.next_owner();
     journal_.add(PutOwner{.owner = inbox.state.owner,
                           .kind = OwnerKind::inbox,
@@ -61,7 +68,7 @@ Session* Inboxes::create(std::string_view name, std::uint64_t creator) {
                           .client = fmt::format("{:x}", creator),
                           .expiry = inbox.state.expiry(),
                           .protocol = static_cast<std::uint8_t>(inbox.terms.version)});
-    return &inbox;
+    return inbox;
 }
 
 void Inboxes::count(const Session& inbox, std::uint64_t creator) {

@@ -47,9 +47,9 @@ public:
     /// 0 for the gateway, or `by_rooms`.
     Place receiver(std::string_view name, const User* user, std::uint64_t creator, Millis now);
 
-    /// The inbox of a user without a device, made if need be; null if there is no room for it, or
-    /// nothing waits in inboxes.
-    Session* open(std::string_view name, std::uint64_t creator, Millis now);
+    /// The inbox of a user whose first device logs in, made if need be: for what has been promised
+    /// already. No limit refuses it, for it has come with a login, and is of no use without.
+    Session& open(User& user, std::uint64_t creator, Millis now);
 
     /// A device has logged in. It gets what waits when all of it is stored.
     void lend(User& user, Millis now);
@@ -68,7 +68,8 @@ public:
 
 private:
     Session* find(const User& user) const;
-    Session* create(std::string_view user, std::uint64_t creator);
+    Session* create_if_room(std::string_view name, std::uint64_t creator);
+    Session& create(User& user, std::uint64_t creator);
     bool has_room(std::uint64_t creator);
     void count(const Session& inbox, std::uint64_t creator);
     bool awaits_store(const Session& inbox) const;

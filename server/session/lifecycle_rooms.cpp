@@ -13,8 +13,7 @@ void Lifecycle::catch_up(Session& session, Millis now) {
 /// What the user's rooms have for it goes into the inbox, and from there to the device.
 void Lifecycle::welcome_first_device(User& user, Millis now) {
     if (room_logs_.has_missed(user.name))
-        if (Session* const inbox = inboxes_.open(user.name, Inboxes::by_rooms, now))
-            room_logs_.catch_up_inbox(*inbox);
+        room_logs_.catch_up_inbox(inboxes_.open(user, Inboxes::by_rooms, now));
     rooms_.device_came(user.name);
 }
 
