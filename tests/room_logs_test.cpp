@@ -290,3 +290,28 @@ TEST_CASE("members without a device get what waits in a room, however few inboxe
         lobby.brokers.settle();
     }
 }
+
+TEST_CASE("what a member acknowledged on a clean session does not come after two restarts") {
+    Lobby lobby;
+    PlainClient tablet(lobby.brokers, "tablet", lobby.away_name);
+    lobby.brokers.crash();  // `away` has a session, and a place of its own
+    tablet.connect(true);
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    lobby.away.lose_connection();
+    lobby.away.connect(true);  // its session ends while the tablet is there
+    lobby.brokers.settle();
+    PlainClient speaker(lobby.brokers, "speaker");
+    speaker.connect(true);
+    speaker.send("32 r s'room/r' k1 'one'");
+    lobby.brokers.settle();
+    for (PlainClient* each : {&tablet, &lobby.away}) {
+        REQUIRE(has_got(*each, "one"));
+        each->send("40 02 k1");
+    }
+    lobby.brokers.settle();
+    lobby.brokers.crash();
+    tablet.connect(true);
+    lobby.brokers.settle();
+    CHECK_FALSE(has_got(tablet, "one"));
+}

@@ -207,6 +207,12 @@ void Rooms::put_away(std::string_view user, Stamp place) {
 void Rooms::restore(const PutAway& stored) {
     const auto found = by_user_.find(stored.user);
     if (found == by_user_.end()) return;
+    // With a session the user is there, and has a place when that ends.
+    const User* const user = presence_.find(stored.user);
+    if (user && user->has_device()) {
+        if (stored.place != 0) put_away(stored.user, 0);
+        return;
+    }
     if (stored.place == 0) return put_away(stored.user, draw_place());
     found->second.away = stored.place;
     latest_place_ = std::max(latest_place_, stored.place);

@@ -88,20 +88,22 @@ private:
     std::unique_ptr<BrokerCluster> cluster_;
 };
 
-/// A client of MQTT 3.1.1, which is its own user, in packet notation.
+/// A client of MQTT 3.1.1, which is its own user unless told otherwise, in packet notation.
 class PlainClient {
 public:
-    PlainClient(DurableCluster& cluster, std::string name)
-        : cluster_(cluster), name_(std::move(name)) {}
+    PlainClient(DurableCluster& cluster, std::string name) : PlainClient(cluster, name, name) {}
+    PlainClient(DurableCluster& cluster, std::string name, std::string user)
+        : cluster_(cluster), name_(std::move(name)), user_(std::move(user)) {}
 
     /// Over another connection than before.
     void connect(bool clean) {
-        KeptLink& link = links_.emplace_back(home_shard(name_, cluster_->shards()));
+        KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
         cluster_->adopt(link);
         const std::string bytes =
             wire("10 r s'MQTT' 04 " + std::string(clean ? "02" : "00") + " k60 s'" + name_ + "'");
         const auto decoded = decode(as_bytes(bytes), Version::v3_1_1, Sender::client);
-        home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {}, cluster_->now);
+        home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {.user = user_},
+                     cluster_->now);
         cluster_->end_turn();
     }
     void send(std::string_view notation) {
@@ -123,6 +125,7 @@ private:
 
     DurableCluster& cluster_;
     const std::string name_;
+    const std::string user_;
     std::list<KeptLink> links_;
 };
 
