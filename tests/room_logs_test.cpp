@@ -315,3 +315,29 @@ TEST_CASE("what a member acknowledged on a clean session does not come after two
     lobby.brokers.settle();
     CHECK_FALSE(has_got(tablet, "one"));
 }
+
+TEST_CASE("a member who comes back gets the latest of all rooms, as much as one queue holds") {
+    BrokerSettings settings;
+    settings.max_queued_messages = 3;
+    Lobby lobby(settings);
+    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker");
+    speaker.connect(true);
+    int said = 0;
+    for (const char* text : {"r1", "s1", "r2", "s2", "r3", "s3"}) {
+        const std::string room = std::string("room/") + text[0];
+        speaker.send("32 r s'" + room + "' k" + std::to_string(++said) + " '" + text + "'");
+        lobby.brokers.settle();
+    }
+    lobby.away.connect(false);
+    lobby.brokers.settle();
+    const std::string got = lobby.away.take();
+    CHECK(got.find(hex("r2")) == std::string::npos);
+    const auto first = got.find(hex("s2"));
+    const auto second = got.find(hex("r3"));
+    const auto third = got.find(hex("s3"));
+    REQUIRE(third != std::string::npos);
+    CHECK(first < second);
+    CHECK(second < third);
+}

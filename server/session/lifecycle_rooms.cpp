@@ -5,9 +5,10 @@ namespace pulsegate {
 
 /// It is stored with the end of its absence.
 void Lifecycle::catch_up(Session& session, Millis now) {
+    rooms_.place_changes();
+    if (!room_logs_.has_missed(session)) return;
     while (fan_out_.unfinished()) fan_out_.go_on(now);  // what is older may be among it
     room_logs_.catch_up(session);
-    rooms_.place_changes();
 }
 
 /// What the user's rooms have for it goes into the inbox, and from there to the device.

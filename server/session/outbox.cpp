@@ -52,6 +52,15 @@ void Outbox::enqueue(Queue messages) {
     }
 }
 
+void Outbox::order_last() {
+    const auto last = std::prev(queue_.end());
+    auto place = last;
+    while (place != queue_.begin() && std::prev(place)->stamp > last->stamp) --place;
+    if (place == last) return;
+    queue_.splice(place, queue_, last);
+    if (surplus_) surplus_->from = queue_.begin();
+}
+
 Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last, OwnerId owner) {
     if (in_flight() >= window) return nullptr;
     if (!interrupted_.empty()) {

@@ -144,6 +144,8 @@ public:
     bool has_lent() const;
 
     const Queue& queue() const { return queue_; }
+    /// Moves the last in the queue to its place in the order of stamps, if all others are in it.
+    void order_last();
     /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
     template <class Wanted>
     Queue take_queued_if(Wanted wanted) {

@@ -272,8 +272,14 @@ Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& deliver
     Delivery stored = delivery;
     store_for(owner, stored, debts, now);
     queue.enqueue(waiting_, stored);
+    queue.order_last();
     leave_to_store();
     return Fate::queued;
+}
+
+void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count) {
+    const auto is_first = [&](const QueuedMessage&) { return count > 0 && count-- > 0; };
+    for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
 }
 
 bool PacketSender::enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver) {

@@ -45,17 +45,14 @@ public:
     Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
                  DebtSource& debts);
 
-    /// Puts a message into a queue that is no session's, with the bounds of one. `owner`: of the
-    /// queue, in the store.
+    /// Puts a message into a queue that is no session's, with the bounds of one, and in the order
+    /// of stamps. `owner`: of the queue, in the store.
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
               DebtSource& debts);
     /// Puts a message of another queue into the session's too. False: there is no room.
     bool enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver);
-    /// What `wanted` of a queue that is no session's is needed no more.
-    template <class Wanted>
-    void drop_if(Exchanges& queue, OwnerId owner, Wanted wanted) {
-        for (const QueuedMessage& each : queue.take_queued_if(wanted)) drop(owner, each);
-    }
+    /// The first so many of a queue that is no session's are needed no more.
+    void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "protocol/topic.h"
+#include "server/base/log.h"
 #include "server/session/session.h"
 
 namespace pulsegate {
@@ -45,8 +48,14 @@ Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
     const Delivery delivery{.message = message,
                             .qos = std::min(message->qos, settings_.max_qos),
                             .retain = message->retain};
-    log.newest = std::max(log.newest, message->stamp);
-    return sender_.keep(log.queue, log.owner, delivery, now, debts);
+    const auto dropped = counters_.dropped_queue_full;
+    const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, debts);
+    if (counters_.dropped_queue_full != dropped)
+        log_limited(spdlog::level::warn,
+                    "{}: too much waits for members who are away, dropping the oldest messages of "
+                    "those who have most in it",
+                    quoted(message->topic));
+    return fate;
 }
 
 RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
@@ -66,7 +75,7 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
     Queue message;
     message.emplace_back(stored, receiver);
     log.queue.enqueue(sender_.waiting(), std::move(message));
-    log.newest = std::max(log.newest, stored.stamp);
+    log.queue.order_last();
 }
 
 // -- places --
@@ -96,26 +105,60 @@ Stamp RoomLogs::place_of(std::string_view name, const User* user, Stamp since) c
 
 // -- those who come back --
 
-std::vector<RoomLogs::Missed> RoomLogs::missed(std::string_view user, Stamp place) const {
-    std::vector<Missed> found;
+const Outbox* RoomLogs::queue_of(std::string_view topic) const {
+    const auto log = logs_.find(topic);
+    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
+    return outbox && outbox->queued() > 0 ? outbox : nullptr;
+}
+
+bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
+    bool found = false;
     if (logs_.empty()) return found;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
+        if (found) return;
         ++work_;
-        const auto log = logs_.find(topic);
-        const Stamp behind = std::max(place, since);
-        if (log == logs_.end() || log->second.newest <= behind) return;
-        const Outbox* const outbox = log->second.queue.outbox();
-        if (!outbox) return;
-        work_ += outbox->queued();
-        for (const QueuedMessage& each : outbox->queue())
-            if (each.stamp > behind) found.push_back({&each, log->first});
+        const Outbox* const outbox = queue_of(topic);
+        found = outbox && outbox->queue().back().stamp > std::max(place, since);
     });
     return found;
 }
 
+/// From the newest back, for what is older than a full queue would be dropped again.
+RoomLogs::Backlog RoomLogs::missed(std::string_view user, Stamp place) const {
+    Backlog backlog;
+    if (logs_.empty()) return backlog;
+    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const auto stamp = [](const Missed& each) { return each.message->stamp; };
+    auto& heap = backlog.messages;  // with the oldest in front
+    rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
+        ++work_;
+        const Outbox* const outbox = queue_of(topic);
+        if (!outbox) return;
+        const std::string_view known = logs_.find(topic)->first;
+        for (const QueuedMessage& each : outbox->queue() | std::views::reverse) {
+            ++work_;
+            if (each.stamp <= std::max(place, since)) return;
+            if (heap.size() == most) {
+                ++backlog.left_out;
+                if (each.stamp < stamp(heap.front())) return;
+                std::ranges::pop_heap(heap, std::ranges::greater(), stamp);
+                heap.pop_back();
+            }
+            heap.push_back({&each, known});
+            std::ranges::push_heap(heap, std::ranges::greater(), stamp);
+        }
+    });
+    std::ranges::sort(heap, {}, stamp);
+    return backlog;
+}
+
 std::size_t RoomLogs::missed(const Session& device) const {
     if (device.link) return 0;
-    return missed(device.user.name, place_of_device(device)).size();
+    return missed(device.user.name, place_of_device(device)).messages.size();
+}
+
+bool RoomLogs::has_missed(const Session& device) const {
+    return !device.link && has_missed(device.user.name, place_of_device(device));
 }
 
 void RoomLogs::catch_up(Session& device) {
@@ -124,7 +167,7 @@ void RoomLogs::catch_up(Session& device) {
 }
 
 bool RoomLogs::has_missed(std::string_view user) const {
-    return !missed(user, place_without_device(user, 0)).empty();
+    return has_missed(user, place_without_device(user, 0));
 }
 
 void RoomLogs::catch_up_inbox(Session& inbox) {
@@ -132,9 +175,9 @@ void RoomLogs::catch_up_inbox(Session& inbox) {
     enqueue(inbox, missed(name, place_without_device(name, 0)));
 }
 
-void RoomLogs::enqueue(Session& session, std::vector<Missed> missed) {
-    std::ranges::sort(missed, {}, [](const Missed& each) { return each.message->stamp; });
-    for (const Missed& each : missed)
+void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
+    counters_.dropped_queue_full += backlog.left_out;
+    for (const Missed& each : backlog.messages)
         sender_.enqueue_too(session, *each.message, receiver(session, each));
 }
 
@@ -154,11 +197,9 @@ Receiver RoomLogs::receiver(const Session& session, const Missed& missed) const 
 
 std::vector<Stamp> RoomLogs::stamps(std::string_view topic) const {
     std::vector<Stamp> all;
-    const auto log = logs_.find(topic);
-    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
+    const Outbox* const outbox = queue_of(topic);
     if (!outbox) return all;
     for (const QueuedMessage& each : outbox->queue()) all.push_back(each.stamp);
-    std::ranges::sort(all);
     return all;
 }
 
@@ -166,6 +207,7 @@ std::vector<Stamp> RoomLogs::stamps(std::string_view topic) const {
 
 void RoomLogs::sweep() {
     constexpr std::size_t members_a_turn = 1000;
+    constexpr std::size_t messages_for_a_member = 16;  // as work
     std::size_t left = members_a_turn;
     for (std::size_t logs = logs_.size(); logs > 0 && left > 0; --logs, --left) {
         auto log = logs_.lower_bound(sweep_.topic);
@@ -174,8 +216,7 @@ void RoomLogs::sweep() {
         const auto* const members = rooms_.members(log->first);
         if (members && !sweep(*members, left)) return;
         const Stamp done = members ? sweep_.least : everything;
-        sender_.drop_if(log->second.queue, log->second.owner,
-                        [done](const QueuedMessage& each) { return each.stamp <= done; });
+        left -= std::min(left - 1, drop_until(log->second, done) / messages_for_a_member);
         sweep_ = {};
         sweep_.topic = log->first + '\0';
         const Outbox* const outbox = log->second.queue.outbox();
@@ -183,6 +224,18 @@ void RoomLogs::sweep() {
         if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
         logs_.erase(log);
     }
+}
+
+/// Returns how many messages it has looked at.
+std::size_t RoomLogs::drop_until(Log& log, Stamp done) {
+    const Outbox* const outbox = log.queue.outbox();
+    if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > done) return 0;
+    const std::size_t queued = outbox->queued();
+    work_ += queued;
+    const auto newer = std::ranges::upper_bound(outbox->queue(), done, {}, &QueuedMessage::stamp);
+    const auto count = std::distance(outbox->queue().begin(), newer);
+    sender_.drop_first(log.queue, log.owner, static_cast<std::size_t>(count));
+    return queued;
 }
 
 /// False if there are members left. Those who go away meanwhile have later places.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/counters.h"
 #include "server/session/exchanges.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
@@ -25,13 +26,14 @@ namespace pulsegate {
 class RoomLogs {
 public:
     RoomLogs(const BrokerSettings& settings, ShardPlace place, const Rooms& rooms,
-             const Presence& presence, PacketSender& sender, Journal& journal)
+             const Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
         : settings_(settings),
           place_(place),
           rooms_(rooms),
           presence_(presence),
           sender_(sender),
-          journal_(journal) {}
+          journal_(journal),
+          counters_(counters) {}
 
     /// Is the device of a member away, and gets the message from the log? If not, it gets it now,
     /// or in its queue.
@@ -46,12 +48,14 @@ public:
     /// The device comes back: puts into its queue what it is behind of, as much of the latest as
     /// one queue may hold.
     void catch_up(Session& device);
+    /// Is there anything for the device that comes back?
+    bool has_missed(const Session& device) const;
     /// Is there anything for the first device of the user?
     bool has_missed(std::string_view user) const;
     /// The same as for a device, for the inbox of a user without one.
     void catch_up_inbox(Session& inbox);
 
-    /// How much the device, which is away, is behind of in all rooms.
+    /// How much the device, which is away, is behind of in all rooms, up to one queue.
     std::size_t missed(const Session& device) const;
     /// The stamps of what a room's log has, ascending.
     std::vector<Stamp> stamps(std::string_view topic) const;
@@ -73,7 +77,6 @@ private:
     struct Log {
         Exchanges queue{};
         OwnerId owner = 0;
-        Stamp newest = 0;
     };
     using Logs = std::map<std::string, Log, std::less<>>;
     struct Missed {
@@ -81,9 +84,18 @@ private:
         std::string_view topic;
     };
 
+    /// The latest of what was missed, as much as one queue may hold, in the order of stamps.
+    struct Backlog {
+        std::vector<Missed> messages{};
+        std::size_t left_out = 0;  ///< at least
+    };
+
     Log& find_or_create(const std::string& topic);
-    std::vector<Missed> missed(std::string_view user, Stamp place) const;
-    void enqueue(Session& session, std::vector<Missed> missed);
+    const Outbox* queue_of(std::string_view topic) const;
+    bool has_missed(std::string_view user, Stamp place) const;
+    Backlog missed(std::string_view user, Stamp place) const;
+    void enqueue(Session& session, const Backlog& backlog);
+    std::size_t drop_until(Log& log, Stamp done);
     Receiver receiver(const Session& session, const Missed& missed) const;
     bool sweep(const Rooms::Members& members, std::size_t& left);
     Stamp oldest_in_inboxes() const;
@@ -95,6 +107,7 @@ private:
     const Presence& presence_;
     PacketSender& sender_;
     Journal& journal_;
+    Counters& counters_;
     Logs logs_;
 
     /// How far the sweep has come.
