@@ -341,3 +341,21 @@ TEST_CASE("a member who comes back gets the latest of all rooms, as much as one 
     CHECK(first < second);
     CHECK(second < third);
 }
+
+TEST_CASE("when the store is full, a log that takes most is halved, and no session ends") {
+    Lobby lobby;
+    lobby.part();
+    for (const char* text : {"one", "two", "three", "four"}) lobby.say(text);
+    lobby.brokers->is_store_full = true;
+    lobby.tick();
+    lobby.brokers->is_store_full = false;
+    for (PlainClient* each : {&lobby.away, &lobby.other}) {
+        each->connect(false);
+        lobby.brokers.settle();
+        const std::string got = each->take();
+        CHECK(got.starts_with("20 02 01 00"));  // its session is present
+        CHECK(got.find(hex("two")) == std::string::npos);
+        CHECK(got.find(hex("three")) != std::string::npos);
+        CHECK(got.find(hex("four")) != std::string::npos);
+    }
+}

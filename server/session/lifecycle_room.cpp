@@ -65,8 +65,12 @@ void Lifecycle::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
     const auto holder = largest_holder(presence_, bytes_waiting);
-    if (holder.bytes <= worth_ending) return;
+    const bool in_a_room = room_logs_.most_bytes(&Outbox::queued_bytes) > holder.bytes;
+    if (!in_a_room && holder.bytes <= worth_ending) return;
     next_room_in_store_ = now + until_it_shows;
+    if (in_a_room)
+        return room_logs_.halve_largest(&Outbox::queued_bytes,
+                                        "max-data-bytes is exceeded, and most waits in it");
     end_largest(*holder.user, "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
@@ -78,6 +82,14 @@ bool Lifecycle::make_room(Millis now) {
     const bool exceeded = memory_.exceeded();
     if (!exceeded && !sessions_.over_budget(queued)) return false;
     const auto holder = largest_holder(presence_, bytes_in_memory);
+    if (room_logs_.most_bytes(&Outbox::bytes_in_memory) > holder.bytes) {
+        room_logs_.halve_largest(&Outbox::bytes_in_memory,
+                                 exceeded ? "memory-budget is exceeded, and it takes most"
+                                          : "persistent-session-bytes is exceeded, and it takes "
+                                            "most");
+        if (exceeded) malloc_trim(0);
+        return !exceeded;
+    }
     const auto equal_share =
         settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
     const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);

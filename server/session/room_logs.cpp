@@ -203,6 +203,32 @@ std::vector<Stamp> RoomLogs::stamps(std::string_view topic) const {
     return all;
 }
 
+// -- when there is too little room --
+
+RoomLogs::Logs::const_iterator RoomLogs::largest(Bytes bytes) const {
+    const auto size = [&](const Logs::value_type& log) {
+        const Outbox* const outbox = log.second.queue.outbox();
+        return outbox ? (outbox->*bytes)() : 0;
+    };
+    return std::ranges::max_element(logs_, {}, size);
+}
+
+std::size_t RoomLogs::most_bytes(Bytes bytes) const {
+    const auto log = largest(bytes);
+    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
+    return outbox ? (outbox->*bytes)() : 0;
+}
+
+void RoomLogs::halve_largest(Bytes bytes, const char* why) {
+    const auto found = largest(bytes);
+    Log& log = logs_.find(found->first)->second;
+    const std::size_t count = (log.queue.outbox()->queued() + 1) / 2;
+    counters_.dropped_queue_full += count;
+    log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
+                quoted(found->first), count, why);
+    sender_.drop_first(log.queue, log.owner, count);
+}
+
 // -- what nobody is behind of --
 
 void RoomLogs::sweep() {

@@ -62,6 +62,12 @@ public:
     /// Of a member who is offline: the least of all devices'.
     Stamp place_of(std::string_view name, const User* user, Stamp since) const;
 
+    /// The most bytes of one log, counted by a function of its queue.
+    using Bytes = std::size_t (Outbox::*)() const;
+    std::size_t most_bytes(Bytes bytes) const;
+    /// Drops the older half of that log, because there is too little room.
+    void halve_largest(Bytes bytes, const char* why);
+
     /// Once a second: forgets what nobody is behind of, a thousand members at a time.
     void sweep();
 
@@ -92,6 +98,7 @@ private:
 
     Log& find_or_create(const std::string& topic);
     const Outbox* queue_of(std::string_view topic) const;
+    Logs::const_iterator largest(Bytes bytes) const;
     bool has_missed(std::string_view user, Stamp place) const;
     Backlog missed(std::string_view user, Stamp place) const;
     void enqueue(Session& session, const Backlog& backlog);
