@@ -103,6 +103,7 @@ CheckResult check_storm_latency(const Evidence& seen) {
                                 std::floor(storms.front().part.from));
     const Duration quiet = before[Timing::message].percentile(0.99);
     std::vector<CheckResult> judged;
+    judged.reserve(storms.size());
     for (const auto& storm : storms) judged.push_back(judge_storm(seen, storm, quiet, promise));
     return *std::ranges::max_element(judged, milder);
 }

@@ -50,8 +50,7 @@ std::vector<std::uint32_t> Watchers::users_watched_by(std::uint32_t watcher) con
         if (const auto user = profiles_.user_of(client); !doubtful_.contains(user))
             users.push_back(user);
     std::ranges::sort(users);
-    const auto repeated = std::ranges::unique(users);
-    users.erase(repeated.begin(), repeated.end());
+    users.erase(std::unique(users.begin(), users.end()), users.end());
     return users;
 }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <ranges>
 #include <utility>
 
 #include "protocol/topic.h"
@@ -135,7 +134,9 @@ RoomLogs::Backlog RoomLogs::missed(std::string_view user, Stamp place) const {
         const Outbox* const outbox = queue_of(topic);
         if (!outbox) return;
         const std::string_view known = logs_.find(topic)->first;
-        for (const QueuedMessage& each : outbox->queue() | std::views::reverse) {
+        const Queue& queue = outbox->queue();
+        for (auto entry = queue.rbegin(); entry != queue.rend(); ++entry) {
+            const QueuedMessage& each = *entry;
             ++work_;
             if (each.stamp <= std::max(place, since)) return;
             if (heap.size() == most) {

@@ -47,7 +47,7 @@ private:
 
     static std::size_t cost(const Buffer& buffer) {
         constexpr std::size_t overhead = 32;  // of the allocator and the list
-        return sizeof buffer + buffer.capacity() + overhead;
+        return sizeof(Buffer) + buffer.capacity() + overhead;
     }
 
     std::vector<std::unique_ptr<Buffer>> spare_;
