@@ -7,78 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "server/base/hash.h"
-#include "tests/support/durable_cluster.h"
+#include "tests/support/lobby.h"
 #include "tests/support/test_store.h"
 
 using namespace pulsegate;
 
 namespace {
-
-std::string user_at(unsigned shard, unsigned shards, std::string name) {
-    while (home_shard(name, shards) != shard) name += '+';
-    return name;
-}
-
-/// A room of two shards. Its members: `away` and `other` have a session, on different shards,
-/// `stranger` was never here, and `sender` keeps none.
-struct Lobby {
-    explicit Lobby(const BrokerSettings& settings = {}) : brokers(2, settings) {
-        for (const std::string& name : {away_name, other_name, stranger_name, sender_name})
-            join(name);
-        sender.connect(true);
-        away.connect(false);
-        other.connect(false);
-        brokers.settle();
-        forget_all();
-    }
-
-    void join(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).rooms().add("room/r", name);
-    }
-    void leave(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).rooms().remove("room/r", name);
-    }
-    void part() {
-        away.lose_connection();
-        other.lose_connection();
-        brokers.settle();
-    }
-    /// At QoS 1; the sender, which is a member, gets it too.
-    void say(const std::string& text) {
-        sender.send("32 r s'room/r' k" + std::to_string(++said) + " '" + text + "'");
-        brokers.settle();
-        sender.send("40 02 k" + std::to_string(said));
-        brokers.settle();
-    }
-    void forget_all() {
-        for (PlainClient* each : {&sender, &away, &other}) each->take();
-    }
-    std::size_t logs() const {
-        std::size_t sum = 0;
-        for (unsigned shard = 0; shard < brokers_shards(); ++shard)
-            sum += const_cast<DurableCluster&>(brokers)->broker(shard).room_logs().size();
-        return sum;
-    }
-    unsigned brokers_shards() const { return const_cast<DurableCluster&>(brokers)->shards(); }
-    void tick() {
-        brokers->now += 1000;
-        for (unsigned shard = 0; shard < brokers->shards(); ++shard)
-            while (brokers->broker(shard).tick(brokers->now)) {
-            }
-        brokers.settle();
-    }
-
-    const std::string away_name = user_at(0, 2, "away");
-    const std::string other_name = user_at(1, 2, "other");
-    const std::string stranger_name = user_at(1, 2, "stranger");
-    const std::string sender_name = user_at(0, 2, "sender");
-    DurableCluster brokers;
-    PlainClient sender{brokers, sender_name};
-    PlainClient away{brokers, away_name};
-    PlainClient other{brokers, other_name};
-    int said = 0;
-};
 
 /// What a client is sent that comes back: `CONNACK`, then messages of QoS 1 to the room.
 bool has_got(PlainClient& client, const std::string& text) {

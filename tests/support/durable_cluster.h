@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "protocol/decode.h"
 #include "server/base/hash.h"
@@ -65,6 +67,11 @@ public:
         shards_ = shards;
         crash();
     }
+    /// The next start has other settings.
+    void crash(const BrokerSettings& settings) {
+        settings_ = settings;
+        crash();
+    }
 
 private:
     void start() {
@@ -81,34 +88,38 @@ private:
 
     const QuietLog quiet_;
     unsigned shards_;
-    const BrokerSettings settings_;
+    BrokerSettings settings_;
     const TemporaryFolder folder_;
     FaultyDisk disk_;
     std::unique_ptr<PumpedLedger> ledger_;
     std::unique_ptr<BrokerCluster> cluster_;
 };
 
-/// A client of MQTT 3.1.1, which is its own user unless told otherwise, in packet notation.
+/// A client, of MQTT 3.1.1 and its own user unless told otherwise, in packet notation.
 class PlainClient {
 public:
     PlainClient(DurableCluster& cluster, std::string name) : PlainClient(cluster, name, name) {}
-    PlainClient(DurableCluster& cluster, std::string name, std::string user)
-        : cluster_(cluster), name_(std::move(name)), user_(std::move(user)) {}
+    PlainClient(DurableCluster& cluster, std::string name, std::string user,
+                Version version = Version::v3_1_1)
+        : cluster_(cluster), name_(std::move(name)), user_(std::move(user)), version_(version) {}
 
     /// Over another connection than before.
     void connect(bool clean) {
         KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
         cluster_->adopt(link);
-        const std::string bytes =
-            wire("10 r s'MQTT' 04 " + std::string(clean ? "02" : "00") + " k60 s'" + name_ + "'");
-        const auto decoded = decode(as_bytes(bytes), Version::v3_1_1, Sender::client);
+        const std::string flags = clean ? " 02" : " 00";
+        const std::string lasting = clean ? " 00" : " [ 11 w86400 ]";
+        const bool is_new = version_ == Version::v5_0;
+        const std::string bytes = wire("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags +
+                                       " k60" + (is_new ? lasting : "") + " s'" + name_ + "'");
+        const auto decoded = decode(as_bytes(bytes), version_, Sender::client);
         home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {.user = user_},
                      cluster_->now);
         cluster_->end_turn();
     }
     void send(std::string_view notation) {
         const std::string bytes = wire(notation);
-        const auto decoded = decode(as_bytes(bytes), Version::v3_1_1, Sender::client);
+        const auto decoded = decode(as_bytes(bytes), version_, Sender::client);
         home().handle(*link().session, std::get<Packet>(decoded), cluster_->now);
         cluster_->end_turn();
     }
@@ -118,14 +129,43 @@ public:
     }
     /// What has come since the last call.
     std::string take() { return hex(std::exchange(link().bytes, {})); }
+
+    struct Message {
+        std::string text;
+        QoS qos;
+        std::uint16_t packet_id;
+        std::vector<std::uint32_t> identifiers{};  ///< of subscriptions
+    };
+    /// The messages in it; other packets are dropped.
+    std::vector<Message> take_messages() {
+        std::vector<Message> messages;
+        const std::string bytes = std::exchange(link().bytes, {});
+        for (Bytes rest = as_bytes(bytes); !rest.empty();) {
+            const Bytes packet = rest.first(next_frame(rest, bytes.size()).size);
+            rest = rest.subspan(packet.size());
+            const auto decoded = decode(packet, version_, Sender::server);
+            const auto* const publish = std::get_if<Publish>(&std::get<Packet>(decoded));
+            if (publish) messages.push_back(message(*publish));
+        }
+        return messages;
+    }
     KeptLink& link() { return links_.back(); }
 
 private:
+    static Message message(const Publish& publish) {
+        Message message{std::string(publish.payload), publish.qos, publish.packet_id};
+        publish.properties.for_each([&](const PropertyValue& each) {
+            if (each.id == Property::subscription_identifier)
+                message.identifiers.push_back(each.number);
+        });
+        return message;
+    }
     Broker& home() { return cluster_->broker(link().shard); }
 
     DurableCluster& cluster_;
     const std::string name_;
     const std::string user_;
+    const Version version_;
     std::list<KeptLink> links_;
 };
 

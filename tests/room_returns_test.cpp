@@ -1,0 +1,131 @@
+// What members of rooms get when they come back: all of it, once, and in order.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/lobby.h"
+
+using namespace pulsegate;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a message that is under way between shards comes once to who comes back or goes") {
+    Lobby lobby;  // `stranger` is behind of it as well, so it is in the log
+    SUBCASE("who comes back gets it") {
+        lobby.part();
+        lobby.sender.send("32 r s'room/r' k1 'late'");
+        lobby.other.connect(false);
+    }
+    SUBCASE("who goes gets it from its queue") {
+        lobby.sender.send("32 r s'room/r' k1 'late'");
+        lobby.other.lose_connection();
+        lobby.brokers.settle();
+        lobby.other.connect(false);
+    }
+    SUBCASE("who was here in between gets it from the log") {
+        lobby.part();
+        lobby.sender.send("32 r s'room/r' k1 'late'");
+        lobby.brokers.settle();
+        lobby.other.connect(false);
+    }
+    lobby.brokers.settle();
+    const auto got = lobby.other.take_messages();
+    REQUIRE(got.size() == 1);
+    CHECK(got[0].text == "late");
+    lobby.other.send("40 02 k" + std::to_string(got[0].packet_id));
+    lobby.brokers.settle();
+    lobby.other.lose_connection();
+    CHECK(lobby.return_of(lobby.other).empty());
+}
+
+TEST_CASE("QoS 2 comes exactly once from a room, with a crash in between") {
+    Lobby lobby;
+    lobby.part();
+    lobby.sender.send("34 r s'room/r' k1 'once'");
+    lobby.brokers.settle();
+    lobby.other.connect(false);
+    lobby.brokers.settle();
+    const auto got = lobby.other.take_messages();
+    REQUIRE(got.size() == 1);
+    CHECK(got[0].qos == QoS::exactly_once);
+    const std::string id = " 02 k" + std::to_string(got[0].packet_id);
+    SUBCASE("before the client has received it") {
+        lobby.brokers.crash();
+        lobby.other.connect(false);
+        lobby.brokers.settle();
+        const auto again = lobby.other.take_messages();
+        REQUIRE(again.size() == 1);
+        CHECK(again[0].packet_id == got[0].packet_id);  // the client knows that it is the same
+    }
+    SUBCASE("when the client has received it") {
+        lobby.other.send("50" + id);
+        lobby.brokers.settle();
+        lobby.brokers.crash();
+        lobby.other.connect(false);
+        lobby.brokers.settle();
+        CHECK(lobby.other.take() == hex(wire("20 02 01 00 | 62" + id)));
+    }
+    lobby.other.send("50" + id);
+    lobby.other.send("70" + id);
+    lobby.brokers.settle();
+    lobby.other.lose_connection();
+    CHECK(lobby.return_of(lobby.other).empty());
+}
+
+TEST_CASE("what comes from a room has the identifiers of the subscriptions that select it") {
+    BrokerSettings settings;
+    SUBCASE("of an open one") {}
+    SUBCASE("of a closed one") { settings.rooms_are_closed = true; }
+    Lobby lobby(settings);
+    PlainClient phone(lobby.brokers, "phone", lobby.away_name, Version::v5_0);
+    phone.connect(false);
+    phone.send("82 r k1 [ 0b 07 ] s'room/+' 01");
+    phone.send("82 r k2 [ 0b 08 ] s'room/r' 02");
+    phone.send("82 r k3 [ 0b 09 ] s'inbox/r' 01");
+    lobby.brokers.settle();
+    phone.lose_connection();
+    lobby.part();
+    lobby.say("one");
+    phone.connect(false);
+    lobby.brokers.settle();
+    const auto got = phone.take_messages();
+    REQUIRE(got.size() == 1);
+    CHECK(got[0].identifiers.size() == 2);
+    CHECK(got[0].identifiers[0] + got[0].identifiers[1] == 7 + 8);
+}
+
+// -- what is dropped --
+
+TEST_CASE("what passes its own expiry in a room is counted for each who comes back too late") {
+    Lobby lobby;
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker", "speaker", Version::v5_0);
+    speaker.connect(true);
+    speaker.send("32 r s'room/r' k1 [ 02 w1 ] 'short'");
+    lobby.brokers.settle();
+    lobby.brokers->now += 2000;
+    CHECK(lobby.return_of(lobby.away).empty());
+    CHECK(lobby.return_of(lobby.other).empty());
+    CHECK(lobby.brokers->sum(&Counters::dropped_expired) == 2);
+}
+
+TEST_CASE("when memory is exceeded, a log that takes most is halved, and no session ends") {
+    Lobby lobby;
+    lobby.part();
+    for (int i = 0; i < 40; ++i) lobby.say(std::to_string(i));
+    lobby.brokers->memory = MemoryState::exceeded;
+    lobby.tick();
+    lobby.brokers->memory = MemoryState::plenty;
+    CHECK(lobby.brokers->sum(&Counters::dropped_queue_full) == 40);  // 20 on each shard
+    for (PlainClient* each : {&lobby.away, &lobby.other}) {
+        const Texts texts = lobby.return_of(*each);
+        REQUIRE(texts.size() == 20);
+        CHECK(texts.front() == "20");
+    }
+}
