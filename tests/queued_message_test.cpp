@@ -107,6 +107,20 @@ TEST_CASE("what the store has not got any more is taken out of the queue") {
     CHECK(stored.outbox.idle());
 }
 
+TEST_CASE("what is merged into a queue takes its place in the order of stamps") {
+    StoredOutbox stored;
+    StoredOutbox other;
+    stored.enqueue("bdf");
+    other.enqueue("aceg");
+    CHECK(stored.outbox.take_surplus('d' % 2, 0)->stamp == 'b');  // now its shares are counted
+    const std::size_t bytes = stored.outbox.queued_bytes() + other.outbox.queued_bytes();
+    stored.outbox.merge(other.outbox.take_queue());
+    CHECK(stored.outbox.queued_bytes() == bytes);
+    CHECK(stored.totals.bytes == bytes);
+    CHECK(stored.outbox.take_surplus('a' % 2, 0)->stamp == 'a');
+    CHECK(stored.sent() == "cdefg");
+}
+
 TEST_CASE("messages that are dropped while they are read don't come back") {
     StoredOutbox stored;
     stored.enqueue("abcd");

@@ -13,7 +13,40 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+BrokerSettings rooms_are_closed(bool are_closed) {
+    BrokerSettings settings;
+    settings.rooms_are_closed = are_closed;
+    return settings;
+}
+
 }  // namespace
+
+TEST_CASE("what a subscription of its own has got stays when its user leaves an open room") {
+    Lobby lobby;
+    lobby.away.send("82 r k1 s'room/+' 01");
+    lobby.part();
+    lobby.say("one");
+    lobby.leave(lobby.away_name);
+    lobby.say("two");
+    SUBCASE("at once") {}
+    SUBCASE("after a crash") { lobby.brokers.crash(); }
+    CHECK(lobby.return_of(lobby.away) == Texts{"one", "two"});
+}
+
+TEST_CASE("a subscriber gets all of its room, once and in order, when rooms are closed or opened") {
+    Lobby lobby;
+    lobby.away.send("82 r k1 s'room/r' 01");
+    lobby.part();
+    lobby.say("one");
+    lobby.brokers.crash(rooms_are_closed(true));
+    lobby.sender.connect(true);
+    lobby.say("two");
+    lobby.brokers.crash(rooms_are_closed(false));
+    lobby.sender.connect(true);
+    lobby.say("three");
+    CHECK(lobby.return_of(lobby.away) == Texts{"one", "two", "three"});
+    CHECK(lobby.return_of(lobby.other) == Texts{"one", "two", "three"});
+}
 
 TEST_CASE("a message that is under way between shards comes once to who comes back or goes") {
     Lobby lobby;  // `stranger` is behind of it as well, so it is in the log

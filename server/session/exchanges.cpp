@@ -39,6 +39,10 @@ void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {
     if (!messages.empty()) flowing(totals).outbox.enqueue(std::move(messages));
 }
 
+void Exchanges::merge(Outbox::Totals& totals, Queue messages) {
+    if (!messages.empty()) flowing(totals).outbox.merge(std::move(messages));
+}
+
 Outbox::InFlight* Exchanges::send_next(std::uint16_t window, OwnerId owner) {
     if (!flow_) return nullptr;
     auto* next = flow_->outbox.send_next(window, last_packet_id_, owner);

@@ -29,6 +29,7 @@ public:
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery);
     void enqueue(Outbox::Totals& totals, Queue messages);
+    void merge(Outbox::Totals& totals, Queue messages);
     void order_last() { flow_->outbox.order_last(); }
     Outbox::InFlight* send_next(std::uint16_t window, OwnerId owner);
     Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found);

@@ -185,7 +185,9 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const Session* pu
         auto& session = static_cast<Session&>(*match.subscriber);
         if (!audience.admits(session.user.name)) return;
         const Stamp* const since = audience.since(session.user.name);
-        if (since && RoomLogs::is_behind(session, *since, message)) return;  // counted as a member
+        // It is counted as a member. But in an open room it subscribes like everybody, and what
+        // that brings stays when its membership ends.
+        if (since && audience.is_closed() && RoomLogs::is_behind(session, *since, message)) return;
         const bool is_own = user == &session.user || since;
         if (is_own) session.served = true;
         visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),

@@ -52,6 +52,17 @@ void Outbox::enqueue(Queue messages) {
     }
 }
 
+void Outbox::merge(Queue messages) {
+    auto place = queue_.begin();
+    while (!messages.empty()) {
+        const auto next = messages.begin();
+        while (place != queue_.end() && place->stamp < next->stamp) ++place;
+        queue_.splice(place, messages, next);
+        count_queued(*next);
+    }
+    if (surplus_) surplus_->from = queue_.begin();
+}
+
 void Outbox::order_last() {
     const auto last = std::prev(queue_.end());
     auto place = last;

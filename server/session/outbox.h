@@ -82,6 +82,8 @@ public:
     void enqueue(const Delivery& delivery);
     /// Queues what was in a queue before: in another one, or before a restart.
     void enqueue(Queue messages);
+    /// The same, but in the order of stamps, which both are in.
+    void merge(Queue messages);
 
     /// The message to send next: first those to be sent again, then the queue, which is that of
     /// `owner`, oldest first. Null if there is none, the window is full, or its body is to be read

@@ -235,6 +235,14 @@ bool PacketSender::is_full(const Exchanges& queue, std::size_t bytes) const {
             outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
 }
 
+/// The last message may be of any size.
+bool PacketSender::exceeds_bounds(const Exchanges& queue) const {
+    const Outbox* const outbox = queue.outbox();
+    return outbox && outbox->queued() > 1 &&
+           (outbox->queued() > settings_.max_queued_messages ||
+            outbox->queued_bytes() > settings_.max_queued_bytes);
+}
+
 /// Should a queue that has messages not grow, because memory or the disk is short?
 bool PacketSender::is_short(OwnerId owner, const Exchanges& queue) const {
     const Outbox* const outbox = queue.outbox();
@@ -282,17 +290,12 @@ void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count
     for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
 }
 
-bool PacketSender::enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver) {
+void PacketSender::merge(Session& session, Queue messages) {
+    thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
-    while (is_full(exchanges, message.cost))
-        if (!make_room(session, message.sender, message.cost)) return false;
-    receiver.owner = message.is_stored ? session.state.owner : 0;
-    Queue added;
-    added.emplace_back(message, receiver);
-    if (receiver.owner != 0) journal_.add_lazily(PutReceiver{message.stamp, std::move(receiver)});
-    exchanges.enqueue(waiting_, std::move(added));
+    exchanges.merge(waiting_, std::move(messages));
+    while (exceeds_bounds(exchanges)) make_room(session, 0, 0);
     leave_to_store();
-    return true;
 }
 
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones

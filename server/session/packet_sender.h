@@ -49,8 +49,8 @@ public:
     /// of stamps. `owner`: of the queue, in the store.
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
               DebtSource& debts);
-    /// Puts a message of another queue into the session's too. False: there is no room.
-    bool enqueue_too(Session& session, const QueuedMessage& message, Receiver receiver);
+    /// Puts messages into the session's queue in the order of stamps, with its bounds.
+    void merge(Session& session, Queue messages);
     /// The first so many of a queue that is no session's are needed no more.
     void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
 
@@ -142,6 +142,7 @@ private:
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
+    bool exceeds_bounds(const Exchanges& queue) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     bool make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender, std::size_t bytes);
     bool make_room(Session& session, SenderShares::Sender sender, std::size_t bytes);

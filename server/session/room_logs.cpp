@@ -122,11 +122,14 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
     return found;
 }
 
-/// From the newest back, for what is older than a full queue would be dropped again.
-RoomLogs::Backlog RoomLogs::missed(std::string_view user, Stamp place) const {
+/// From the newest back, for what is older than a full queue would be dropped again. It takes an
+/// entry for each message, but no body.
+RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place) const {
+    const std::string& user = session.user.name;
     Backlog backlog;
-    if (logs_.empty()) return backlog;
+    if (!has_missed(user, place)) return backlog;
     const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const std::vector<Stamp> queued = queued_after(session, place);
     const auto stamp = [](const Missed& each) { return each.message->stamp; };
     auto& heap = backlog.messages;  // with the oldest in front
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
@@ -139,6 +142,7 @@ RoomLogs::Backlog RoomLogs::missed(std::string_view user, Stamp place) const {
             const QueuedMessage& each = *entry;
             ++work_;
             if (each.stamp <= std::max(place, since)) return;
+            if (std::ranges::binary_search(queued, each.stamp)) continue;
             if (heap.size() == most) {
                 ++backlog.left_out;
                 if (each.stamp < stamp(heap.front())) return;
@@ -153,9 +157,22 @@ RoomLogs::Backlog RoomLogs::missed(std::string_view user, Stamp place) const {
     return backlog;
 }
 
+/// What it has got meanwhile, ascending. Of an open room it may have by a subscription what others
+/// are behind of, also if the room was closed before or after.
+std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) const {
+    std::vector<Stamp> stamps;
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    if (!outbox) return stamps;
+    work_ += outbox->queued();
+    for (const QueuedMessage& each : outbox->queue())
+        if (each.stamp > place) stamps.push_back(each.stamp);
+    std::ranges::sort(stamps);
+    return stamps;
+}
+
 std::size_t RoomLogs::missed(const Session& device) const {
     if (device.link) return 0;
-    return missed(device.user.name, place_of_device(device)).messages.size();
+    return missed(device, place_of_device(device)).messages.size();
 }
 
 bool RoomLogs::has_missed(const Session& device) const {
@@ -164,7 +181,7 @@ bool RoomLogs::has_missed(const Session& device) const {
 
 void RoomLogs::catch_up(Session& device) {
     if (device.link) return;  // its connection is taken over
-    enqueue(device, missed(device.user.name, place_of_device(device)));
+    enqueue(device, missed(device, place_of_device(device)));
 }
 
 bool RoomLogs::has_missed(std::string_view user) const {
@@ -172,20 +189,26 @@ bool RoomLogs::has_missed(std::string_view user) const {
 }
 
 void RoomLogs::catch_up_inbox(Session& inbox) {
-    const auto& name = inbox.user.name;
-    enqueue(inbox, missed(name, place_without_device(name, 0)));
+    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, 0)));
 }
 
 void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
     counters_.dropped_queue_full += backlog.left_out;
-    for (const Missed& each : backlog.messages)
-        sender_.enqueue_too(session, *each.message, receiver(session, each));
+    Queue messages;
+    for (const Missed& each : backlog.messages) {
+        Receiver receives = receiver(session, each);
+        messages.emplace_back(*each.message, receives);
+        if (receives.owner != 0)
+            journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
+    }
+    sender_.merge(session, std::move(messages));
 }
 
 /// What the subscriptions of the session add to it.
 Receiver RoomLogs::receiver(const Session& session, const Missed& missed) const {
     const QueuedMessage& message = *missed.message;
-    Receiver receiver{.qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once};
+    Receiver receiver{.owner = message.is_stored ? session.state.owner : 0,
+                      .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once};
     for (const Subscription& each : session.state.subscriptions()) {
         ++work_;
         const auto filter = each.filter->text();

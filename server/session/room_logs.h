@@ -22,7 +22,9 @@ namespace pulsegate {
 /// What was published to rooms at QoS 1 and 2 while members were away: a message is kept once for
 /// all of them on this shard, and in the store once for each shard. Each member has a place, and is
 /// **behind** of what is later: it gets that when it comes back, into a queue of its own. A log has
-/// the bounds of one queue; it ends when nobody is behind. It belongs to the shard's thread.
+/// the bounds of one queue; it ends when nobody is behind. In an open room, a device that is away
+/// and has a subscription of its own gets the message into its queue instead. RoomLogs belongs to
+/// the shard's thread.
 class RoomLogs {
 public:
     RoomLogs(const BrokerSettings& settings, ShardPlace place, const Rooms& rooms,
@@ -100,13 +102,14 @@ private:
     const Outbox* queue_of(std::string_view topic) const;
     Logs::const_iterator largest(Bytes bytes) const;
     bool has_missed(std::string_view user, Stamp place) const;
-    Backlog missed(std::string_view user, Stamp place) const;
+    Backlog missed(const Session& session, Stamp place) const;
+    std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
     void enqueue(Session& session, const Backlog& backlog);
-    std::size_t drop_until(Log& log, Stamp done);
     Receiver receiver(const Session& session, const Missed& missed) const;
-    bool sweep(const Rooms::Members& members, std::size_t& left);
     Stamp oldest_in_inboxes() const;
     Stamp place_without_device(std::string_view user, Stamp since) const;
+    bool sweep(const Rooms::Members& members, std::size_t& left);
+    std::size_t drop_until(Log& log, Stamp done);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
