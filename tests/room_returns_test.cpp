@@ -1,6 +1,7 @@
 // What members of rooms get when they come back: all of it, once, and in order.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -134,6 +135,27 @@ TEST_CASE("what comes from a room has the identifiers of the subscriptions that 
 }
 
 // -- what is dropped --
+
+TEST_CASE("what passes inbox-expiry in a room is counted if somebody has missed it") {
+    BrokerSettings settings;
+    // Of all that this process sends: other tests may have put stamps far ahead of the clock.
+    settings.inbox_expiry = -300 * 365 * Millis{86'400'000};
+    Lobby lobby(settings);
+    std::uint64_t lost = 1;
+    SUBCASE("a member who was never here has") {}
+    SUBCASE("all have got it") {
+        lobby.leave(lobby.stranger_name);
+        lobby.other.lose_connection();
+        lost = 0;
+    }
+    lobby.say("one");
+    REQUIRE(lobby.logs() == 1);
+    if (lost == 0) CHECK(lobby.return_of(lobby.other) == Texts{"one"});
+    lobby.tick();
+    lobby.tick();
+    CHECK(lobby.logs() == 0);
+    CHECK(lobby.brokers->sum(&Counters::dropped_session_ended) == lost);
+}
 
 TEST_CASE("what passes its own expiry in a room is counted for each who comes back too late") {
     Lobby lobby;

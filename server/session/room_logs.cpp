@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -92,8 +91,13 @@ Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
 
 Stamp RoomLogs::place_of(std::string_view name, const User* user, Stamp since) const {
     if (!user || !user->has_device()) return place_without_device(name, since);
+    return place_of_devices(*user, since);
+}
+
+/// The least of those that are away.
+Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
     Stamp least = everything;
-    for (const Device& device : user->devices) {
+    for (const Device& device : user.devices) {
         ++work_;
         const auto& session = static_cast<const Session&>(device);
         if (!session.is_inbox() && !session.link)
@@ -262,30 +266,22 @@ void RoomLogs::sweep() {
     for (std::size_t logs = logs_.size(); logs > 0 && left > 0; --logs, --left) {
         auto log = logs_.lower_bound(sweep_.topic);
         if (log == logs_.end()) log = logs_.begin();
-        if (log->first != sweep_.topic) sweep_ = {log->first, {}, next_stamp()};
-        const auto* const members = rooms_.members(log->first);
+        const auto& topic = log->first;
+        if (topic != sweep_.topic) {
+            const Stamp now = next_stamp();
+            sweep_ = {.topic = topic, .places = {now, now}};
+        }
+        const auto* const members = rooms_.members(topic);
         if (members && !sweep(*members, left)) return;
-        const Stamp done = members ? sweep_.least : everything;
-        left -= std::min(left - 1, drop_until(log->second, done) / messages_for_a_member);
-        sweep_ = {};
-        sweep_.topic = log->first + '\0';
+        if (!members) sweep_.places = {everything, everything};
+        left -= std::min(left - 1,
+                         drop_done(topic, log->second, sweep_.places) / messages_for_a_member);
+        sweep_ = {.topic = topic + '\0'};
         const Outbox* const outbox = log->second.queue.outbox();
         if (outbox && outbox->queued() > 0) continue;
         if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
         logs_.erase(log);
     }
-}
-
-/// Returns how many messages it has looked at.
-std::size_t RoomLogs::drop_until(Log& log, Stamp done) {
-    const Outbox* const outbox = log.queue.outbox();
-    if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > done) return 0;
-    const std::size_t queued = outbox->queued();
-    work_ += queued;
-    const auto newer = std::ranges::upper_bound(outbox->queue(), done, {}, &QueuedMessage::stamp);
-    const auto count = std::distance(outbox->queue().begin(), newer);
-    sender_.drop_first(log.queue, log.owner, static_cast<std::size_t>(count));
-    return queued;
 }
 
 /// False if there are members left. Those who go away meanwhile have later places.
@@ -294,11 +290,46 @@ bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
     for (; next != members.end() && left > 1; ++next, --left) {
         ++work_;
         const auto& [name, since] = *next;
-        const Stamp place = place_of(name, presence_.find(name), since);
-        sweep_.least = std::min(sweep_.least, place);
+        const Places places = places_of(name, since);
+        sweep_.places.got = std::min(sweep_.places.got, places.got);
+        sweep_.places.done = std::min(sweep_.places.done, places.done);
         sweep_.member = name;
     }
     return next == members.end();
+}
+
+RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since) const {
+    const User* const user = presence_.find(name);
+    if (user && user->has_device()) {
+        const Stamp place = place_of_devices(*user, since);
+        return {place, place};
+    }
+    if (settings_.inbox_expiry == 0) return {everything, everything};
+    const Stamp got = std::max(since, rooms_.away(name));
+    return {got, std::max(got, oldest_in_inboxes())};
+}
+
+/// Returns how many messages it has looked at.
+std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
+    const Outbox* const outbox = log.queue.outbox();
+    if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > places.done) return 0;
+    const std::size_t queued = outbox->queued();
+    work_ += queued;
+    std::size_t done = 0;
+    std::size_t got = 0;
+    for (const QueuedMessage& each : outbox->queue()) {
+        if (each.stamp > places.done) break;
+        ++done;
+        got += each.stamp <= places.got;
+    }
+    counters_.dropped_session_ended += done - got;
+    if (done > got)
+        log_limited(spdlog::level::warn,
+                    "{}: {} messages dropped: members without a session have missed them for "
+                    "longer than inbox-expiry",
+                    quoted(topic), done - got);
+    sender_.drop_first(log.queue, log.owner, done);
+    return queued;
 }
 
 }  // namespace pulsegate

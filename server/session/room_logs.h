@@ -98,6 +98,17 @@ private:
         std::size_t left_out = 0;  ///< at least
     };
 
+    struct Places {
+        Stamp got = 0;   ///< what is later, a member has not got
+        Stamp done = 0;  ///< what is later, it will get when it comes back
+    };
+    /// How far the sweep has come.
+    struct Sweep {
+        std::string topic{};
+        std::string member{};
+        Places places{};  ///< the least of all members so far
+    };
+
     Log& find_or_create(const std::string& topic);
     const Outbox* queue_of(std::string_view topic) const;
     Logs::const_iterator largest(Bytes bytes) const;
@@ -106,10 +117,12 @@ private:
     std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
     void enqueue(Session& session, const Backlog& backlog);
     Receiver receiver(const Session& session, const Missed& missed) const;
+    Stamp place_of_devices(const User& user, Stamp since) const;
     Stamp oldest_in_inboxes() const;
     Stamp place_without_device(std::string_view user, Stamp since) const;
     bool sweep(const Rooms::Members& members, std::size_t& left);
-    std::size_t drop_until(Log& log, Stamp done);
+    Places places_of(std::string_view name, Stamp since) const;
+    std::size_t drop_done(const std::string& topic, Log& log, const Places& places);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
@@ -120,12 +133,6 @@ private:
     Counters& counters_;
     Logs logs_;
 
-    /// How far the sweep has come.
-    struct Sweep {
-        std::string topic{};
-        std::string member{};
-        Stamp least = 0;  ///< place of all members so far
-    };
     Sweep sweep_;
     mutable std::uint64_t work_ = 0;
 };
