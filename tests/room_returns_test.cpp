@@ -1,11 +1,15 @@
 // What members of rooms get when they come back: all of it, once, and in order.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <boost/json.hpp>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/events/event_kind.h"
 #include "tests/support/lobby.h"
 
 using namespace pulsegate;
@@ -18,6 +22,22 @@ BrokerSettings rooms_are_closed(bool are_closed) {
     BrokerSettings settings;
     settings.rooms_are_closed = are_closed;
     return settings;
+}
+
+/// What the log of events says: how much waits, and for whom.
+Texts waiting(Lobby& lobby) {
+    std::promise<EventPage> answered;
+    lobby.brokers->store->read_events(
+        0, kinds_of(EventKind::message_waiting), 100,
+        [&](Outcome, EventPage page) { answered.set_value(std::move(page)); });
+    Texts found;
+    for (const StoredEvent& event : answered.get_future().get().events) {
+        const auto told = boost::json::parse(event.body).as_object();
+        const auto count = told.at("waiting").to_number<std::size_t>();
+        found.push_back(std::to_string(count) + ' ' + std::string(told.at("to").as_string()));
+    }
+    std::ranges::sort(found);
+    return found;
 }
 
 }  // namespace
@@ -183,4 +203,36 @@ TEST_CASE("when memory is exceeded, a log that takes most is halved, and no sess
         REQUIRE(texts.size() == 20);
         CHECK(texts.front() == "20");
     }
+}
+
+// -- what backends are told --
+
+TEST_CASE("backends are told how much waits for a member who is away") {
+    BrokerSettings settings;
+    settings.recorded_events = kinds_of(EventKind::message_waiting);
+    SUBCASE("of open rooms") {}
+    SUBCASE("of closed ones") { settings.rooms_are_closed = true; }
+    Lobby lobby(settings);
+    PlainClient tablet(lobby.brokers, "tablet", lobby.away_name);
+    tablet.connect(false);
+    tablet.send("82 r k1 s'room/r' 01");
+    lobby.brokers.settle();
+    lobby.part();
+    lobby.say("one");
+    CHECK(waiting(lobby) == Texts{"1 " + lobby.other_name, "1 " + lobby.stranger_name});
+    tablet.lose_connection();
+    lobby.sender.send("32 r s'inbox/" + lobby.other_name + "' k9 'for other'");
+    lobby.brokers.settle();
+    lobby.say("two");
+    const Texts first{"1 " + lobby.other_name,    "1 " + lobby.other_name,
+                      "1 " + lobby.stranger_name, "2 " + lobby.away_name,
+                      "2 " + lobby.stranger_name, "3 " + lobby.other_name};
+    CHECK(waiting(lobby) == first);
+    lobby.return_of(lobby.other);
+    lobby.say("three");
+    Texts second = first;
+    second.push_back("3 " + lobby.away_name);
+    second.push_back("3 " + lobby.stranger_name);
+    std::ranges::sort(second);
+    CHECK(waiting(lobby) == second);
 }

@@ -64,6 +64,10 @@ public:
 
     /// Null if there is no exchange and no queued message.
     const Outbox* outbox() const { return flow_ ? &flow_->outbox : nullptr; }
+    /// Messages for the next connection.
+    std::size_t waiting() const {
+        return flow_ ? flow_->outbox.queued() + flow_->outbox.interrupted() : 0;
+    }
     bool unsent() const { return flow_ && flow_->outbox.unsent(); }
     bool awaits_body() const { return flow_ && flow_->outbox.awaits_body(); }
     std::size_t in_flight() const { return flow_ ? flow_->outbox.in_flight() : 0; }

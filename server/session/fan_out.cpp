@@ -260,28 +260,15 @@ void FanOut::tell_of_away(const Message& message, const std::optional<std::strin
 
 void FanOut::tell_members_away(const Message& message, const Rooms::Members& members,
                                DebtSource& debts, Millis now) {
-    const std::vector<Stamp> stamps = room_logs_.stamps(message.topic);
+    std::optional<RoomLogs::Content> log;
     for (const auto& [name, since] : members) {
+        ++visited_;
         const User* const user = presence_.find(name);
         if (user && user->online()) continue;
-        visited_ += stamps.size() / 64 + 1;
-        const Stamp place = room_logs_.place_of(name, user, since);
-        const auto first = std::ranges::upper_bound(stamps, place);
-        const auto missed = static_cast<std::size_t>(stamps.end() - first);
-        const std::size_t waiting = missed + (user ? most_queued(*user) : 0);
+        if (!log) log = room_logs_.content(message.topic);
+        const std::size_t waiting = room_logs_.waiting(*log, name, user, since);
         if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
     }
-}
-
-/// In the longest queue of the user's devices.
-std::size_t FanOut::most_queued(const User& user) {
-    std::size_t most = 0;
-    for (const Device& device : user.devices) {
-        ++visited_;
-        const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
-        if (outbox) most = std::max(most, outbox->queued() + outbox->interrupted());
-    }
-    return most;
 }
 
 /// The user's home does it for all shards.
@@ -289,8 +276,12 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Debt
                           Millis now) {
     const User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->online() || user->devices.empty()) return;
-    // This one may be among those that are delivered in a later turn.
-    const std::size_t waiting = std::max<std::size_t>(most_queued(*user), 1);
+    std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
+    for (const Device& device : user->devices) {
+        ++visited_;
+        const auto& session = static_cast<const Session&>(device);
+        waiting = std::max(waiting, session.state.exchanges().waiting());
+    }
     events_.message_waiting(message, owner, waiting, debts.debt(), now);
 }
 

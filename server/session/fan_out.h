@@ -89,7 +89,6 @@ private:
                       const Rooms::Audience& audience, DebtSource& debts, Millis now);
     void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                       Millis now);
-    std::size_t most_queued(const User& user);
     void tell_members_away(const Message& message, const Rooms::Members& members, DebtSource& debts,
                            Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;

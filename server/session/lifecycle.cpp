@@ -474,8 +474,7 @@ void Lifecycle::evict(Session& session, const Eviction& eviction, Evicted& evict
 }
 
 void Lifecycle::end_disconnected(Session& session, const char* why, Millis now) {
-    const Outbox* const outbox = session.state.exchanges().outbox();
-    const auto queued = outbox ? outbox->queued() + outbox->interrupted() : 0;
+    const auto queued = session.state.exchanges().waiting();
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session));
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,

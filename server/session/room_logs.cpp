@@ -89,11 +89,6 @@ Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
     return std::max({since, rooms_.away(user), oldest_in_inboxes()});
 }
 
-Stamp RoomLogs::place_of(std::string_view name, const User* user, Stamp since) const {
-    if (!user || !user->has_device()) return place_without_device(name, since);
-    return place_of_devices(*user, since);
-}
-
 /// The least of those that are away.
 Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
     Stamp least = everything;
@@ -213,22 +208,65 @@ Receiver RoomLogs::receiver(const Session& session, const Missed& missed) const 
     const QueuedMessage& message = *missed.message;
     Receiver receiver{.owner = message.is_stored ? session.state.owner : 0,
                       .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once};
-    for (const Subscription& each : session.state.subscriptions()) {
-        ++work_;
-        const auto filter = each.filter->text();
-        if (shared_filter(filter) || !topic_matches(filter, missed.topic)) continue;
+    visit_subscriptions(session, missed.topic, [&](const Subscription& each) {
         receiver.retain |= message.retain && each.options.retain_as_published;
         if (each.identifier != 0) receiver.identifiers.push_back(each.identifier);
-    }
+    });
     return receiver;
 }
 
-std::vector<Stamp> RoomLogs::stamps(std::string_view topic) const {
-    std::vector<Stamp> all;
+/// Those that select the topic.
+template <class Visit>
+void RoomLogs::visit_subscriptions(const Session& session, std::string_view topic,
+                                   Visit visit) const {
+    for (const Subscription& each : session.state.subscriptions()) {
+        ++work_;
+        const auto filter = each.filter->text();
+        if (!shared_filter(filter) && topic_matches(filter, topic)) visit(each);
+    }
+}
+
+// -- how much waits --
+
+RoomLogs::Content RoomLogs::content(std::string_view topic) const {
+    Content content{.topic = topic};
     const Outbox* const outbox = queue_of(topic);
-    if (!outbox) return all;
-    for (const QueuedMessage& each : outbox->queue()) all.push_back(each.stamp);
-    return all;
+    if (!outbox) return content;
+    work_ += outbox->queued() / 16;  // as when it is swept
+    content.stamps.reserve(outbox->queued());
+    for (const QueuedMessage& each : outbox->queue()) content.stamps.push_back(each.stamp);
+    return content;
+}
+
+std::size_t RoomLogs::Content::later_than(Stamp place) const {
+    return static_cast<std::size_t>(stamps.end() - std::ranges::upper_bound(stamps, place));
+}
+
+std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const User* user,
+                              Stamp since) const {
+    ++work_;
+    if (!user || !user->has_device()) {
+        std::size_t waiting = log.later_than(place_without_device(name, since));
+        if (!user) return waiting;
+        for (const Device& inbox : user->devices)
+            waiting += static_cast<const Session&>(inbox).state.exchanges().waiting();
+        return waiting;
+    }
+    std::size_t most = 0;
+    for (const Device& device : user->devices) {
+        const auto& session = static_cast<const Session&>(device);
+        if (!session.is_inbox()) most = std::max(most, waiting(log, session, since));
+    }
+    return most;
+}
+
+std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp since) const {
+    ++work_;
+    bool has_own = false;  // and all of the log by it
+    if (!settings_.rooms_are_closed && !log.stamps.empty())
+        visit_subscriptions(device, log.topic, [&](const Subscription&) { has_own = true; });
+    const std::size_t queued = device.state.exchanges().waiting();
+    return queued + (has_own ? 0 : log.later_than(std::max(place_of_device(device), since)));
 }
 
 // -- when there is too little room --

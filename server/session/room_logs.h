@@ -59,10 +59,19 @@ public:
 
     /// How much the device, which is away, is behind of in all rooms, up to one queue.
     std::size_t missed(const Session& device) const;
-    /// The stamps of what a room's log has, ascending.
-    std::vector<Stamp> stamps(std::string_view topic) const;
-    /// Of a member who is offline: the least of all devices'.
-    Stamp place_of(std::string_view name, const User* user, Stamp since) const;
+
+    /// Of a room's log, to be looked at for many members.
+    struct Content {
+        std::string_view topic{};
+        std::vector<Stamp> stamps{};  ///< ascending
+
+        std::size_t later_than(Stamp place) const;
+    };
+    Content content(std::string_view topic) const;
+    /// How many messages wait for a member who is offline: in the room and in a queue, for the
+    /// device that most wait for. `user` is null if there never was one.
+    std::size_t waiting(const Content& log, std::string_view name, const User* user,
+                        Stamp since) const;
 
     /// The most bytes of one log, counted by a function of its queue.
     using Bytes = std::size_t (Outbox::*)() const;
@@ -117,6 +126,9 @@ private:
     std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
     void enqueue(Session& session, const Backlog& backlog);
     Receiver receiver(const Session& session, const Missed& missed) const;
+    template <class Visit>
+    void visit_subscriptions(const Session& session, std::string_view topic, Visit visit) const;
+    std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
     Stamp place_of_devices(const User& user, Stamp since) const;
     Stamp oldest_in_inboxes() const;
     Stamp place_without_device(std::string_view user, Stamp since) const;
