@@ -205,6 +205,29 @@ TEST_CASE("when memory is exceeded, a log that takes most is halved, and no sess
     }
 }
 
+TEST_CASE("the rooms pay when they take most together, though one user's queue is the largest") {
+    Lobby lobby;
+    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    PlainClient dora(lobby.brokers, user_at(0, 2, "dora"));
+    dora.connect(false);
+    lobby.brokers.settle();
+    dora.lose_connection();
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker");
+    speaker.connect(true);
+    const std::string dora_name = user_at(0, 2, "dora");
+    for (const std::string text : {"1", "2", "3"})
+        speaker.send("32 r s'inbox/" + dora_name + "' k1 '" + text + "'");
+    for (const std::string text : {"r1", "r2"}) speaker.send("32 r s'room/r' k1 '" + text + " .'");
+    for (const std::string text : {"s1", "s2"}) speaker.send("32 r s'room/s' k1 '" + text + "'");
+    lobby.brokers.settle();
+    lobby.brokers->is_store_full = true;
+    lobby.tick();
+    lobby.brokers->is_store_full = false;
+    CHECK(lobby.return_of(lobby.away) == Texts{"r2 .", "s1", "s2"});
+    CHECK(lobby.return_of(dora) == Texts{"1", "2", "3"});
+}
+
 // -- what backends are told --
 
 TEST_CASE("backends are told how much waits for a member who is away") {

@@ -21,6 +21,7 @@ constexpr std::size_t worth_ending = 8 * 1024 * 1024;
 struct Holder {
     User* user = nullptr;
     std::size_t bytes = 0;
+    std::size_t sum = 0;   ///< of all users
     unsigned holders = 0;  ///< users who take anything
 };
 
@@ -49,6 +50,7 @@ Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const 
     Holder largest;
     presence.visit({}, SIZE_MAX, [&](User& user) {
         const auto bytes = bytes_held(user);
+        largest.sum += bytes;
         largest.holders += bytes > 0;
         if (bytes > largest.bytes) {
             largest.user = &user;
@@ -59,18 +61,23 @@ Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const 
     return largest;
 }
 
+/// No user pays for rooms that take more than all users do, however little each of them takes.
+bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder) {
+    return log.bytes > holder.bytes || log.sum > holder.sum;
+}
+
 }  // namespace
 
 void Lifecycle::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
     const auto holder = largest_holder(presence_, bytes_waiting);
-    const bool in_a_room = room_logs_.most_bytes(&Outbox::queued_bytes) > holder.bytes;
+    const auto log = room_logs_.largest(&Outbox::queued_bytes);
+    const bool in_a_room = rooms_pay(log, holder);
     if (!in_a_room && holder.bytes <= worth_ending) return;
     next_room_in_store_ = now + until_it_shows;
     if (in_a_room)
-        return room_logs_.halve_largest(&Outbox::queued_bytes,
-                                        "max-data-bytes is exceeded, and most waits in it");
+        return room_logs_.halve(log.topic, "max-data-bytes is exceeded, and most waits in it");
     end_largest(*holder.user, "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
@@ -82,11 +89,11 @@ bool Lifecycle::make_room(Millis now) {
     const bool exceeded = memory_.exceeded();
     if (!exceeded && !sessions_.over_budget(queued)) return false;
     const auto holder = largest_holder(presence_, bytes_in_memory);
-    if (room_logs_.most_bytes(&Outbox::bytes_in_memory) > holder.bytes) {
-        room_logs_.halve_largest(&Outbox::bytes_in_memory,
-                                 exceeded ? "memory-budget is exceeded, and it takes most"
-                                          : "persistent-session-bytes is exceeded, and it takes "
-                                            "most");
+    const auto log = room_logs_.largest(&Outbox::bytes_in_memory);
+    if (rooms_pay(log, holder)) {
+        room_logs_.halve(log.topic,
+                         exceeded ? "memory-budget is exceeded, and it takes most"
+                                  : "persistent-session-bytes is exceeded, and it takes most");
         if (exceeded) malloc_trim(0);
         return !exceeded;
     }

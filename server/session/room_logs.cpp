@@ -271,27 +271,26 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
 
 // -- when there is too little room --
 
-RoomLogs::Logs::const_iterator RoomLogs::largest(Bytes bytes) const {
-    const auto size = [&](const Logs::value_type& log) {
-        const Outbox* const outbox = log.second.queue.outbox();
-        return outbox ? (outbox->*bytes)() : 0;
-    };
-    return std::ranges::max_element(logs_, {}, size);
+RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
+    work_ += logs_.size();
+    Largest largest;
+    for (const auto& [topic, log] : logs_) {
+        const Outbox* const outbox = log.queue.outbox();
+        const std::size_t of_this = outbox ? (outbox->*bytes)() : 0;
+        largest.sum += of_this;
+        if (of_this <= largest.bytes) continue;
+        largest.topic = topic;
+        largest.bytes = of_this;
+    }
+    return largest;
 }
 
-std::size_t RoomLogs::most_bytes(Bytes bytes) const {
-    const auto log = largest(bytes);
-    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
-    return outbox ? (outbox->*bytes)() : 0;
-}
-
-void RoomLogs::halve_largest(Bytes bytes, const char* why) {
-    const auto found = largest(bytes);
-    Log& log = logs_.find(found->first)->second;
+void RoomLogs::halve(std::string_view topic, const char* why) {
+    Log& log = logs_.find(topic)->second;
     const std::size_t count = (log.queue.outbox()->queued() + 1) / 2;
     counters_.dropped_queue_full += count;
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
-                quoted(found->first), count, why);
+                quoted(topic), count, why);
     sender_.drop_first(log.queue, log.owner, count);
 }
 

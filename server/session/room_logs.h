@@ -73,11 +73,16 @@ public:
     std::size_t waiting(const Content& log, std::string_view name, const User* user,
                         Stamp since) const;
 
-    /// The most bytes of one log, counted by a function of its queue.
+    /// The log that takes most, and how much all take, counted by a function of their queues.
+    struct Largest {
+        std::string_view topic{};
+        std::size_t bytes = 0;
+        std::size_t sum = 0;  ///< of all logs
+    };
     using Bytes = std::size_t (Outbox::*)() const;
-    std::size_t most_bytes(Bytes bytes) const;
-    /// Drops the older half of that log, because there is too little room.
-    void halve_largest(Bytes bytes, const char* why);
+    Largest largest(Bytes bytes) const;
+    /// Drops the older half of a log, because there is too little room.
+    void halve(std::string_view topic, const char* why);
 
     /// Once a second: forgets what nobody is behind of, a thousand members at a time.
     void sweep();
@@ -120,7 +125,6 @@ private:
 
     Log& find_or_create(const std::string& topic);
     const Outbox* queue_of(std::string_view topic) const;
-    Logs::const_iterator largest(Bytes bytes) const;
     bool has_missed(std::string_view user, Stamp place) const;
     Backlog missed(const Session& session, Stamp place) const;
     std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
