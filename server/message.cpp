@@ -11,7 +11,6 @@ namespace {
 std::atomic<std::size_t> shared_bytes{0};
 
 std::atomic<std::uint64_t> last_stamp{0};
-constexpr int clock_shift = 20;  ///< a million stamps a millisecond
 
 struct SharedMessage : Message {
     explicit SharedMessage(Message&& message) : Message(std::move(message)) {
@@ -54,7 +53,7 @@ Message make_message(std::string_view topic, std::string_view payload, const Pro
 }
 
 std::uint64_t next_stamp() {
-    const auto by_clock = static_cast<std::uint64_t>(wall_now()) << clock_shift;
+    const auto by_clock = stamp_at(wall_now());
     auto last = last_stamp.load(std::memory_order_relaxed);
     std::uint64_t next = 0;
     do next = std::max(last + 1, by_clock);

@@ -53,7 +53,7 @@ TEST_CASE("a delivery comes out of the queue as it went in") {
     put.retain = true;
     put.identifiers = {1, 2};
     outbox.enqueue(put);
-    const auto back = outbox.take_surplus(put);
+    const auto back = outbox.take_surplus(0, put.cost());
     REQUIRE(back);
     const Delivery delivery = back->delivery(0);
     CHECK(delivery.message->payload == "hello");
@@ -61,7 +61,7 @@ TEST_CASE("a delivery comes out of the queue as it went in") {
     CHECK(delivery.retain);
     CHECK(delivery.identifiers == std::vector<std::uint32_t>{1, 2});
     CHECK(*delivery.share == "$share/g/x");
-    CHECK_FALSE(outbox.take_surplus(put));
+    CHECK_FALSE(outbox.take_surplus(0, put.cost()));
     CHECK(outbox.idle());
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
             outbox->enqueue(delivery(std::to_string(step)));
             expected.push_back(std::to_string(step));
         } else {
-            const auto oldest = outbox->take_surplus(delivery(""));
+            const auto oldest = outbox->take_surplus(0, 0);
             REQUIRE(oldest.has_value() == !expected.empty());
             if (!oldest) continue;
             REQUIRE(oldest->body->message->payload == expected.front());
@@ -115,7 +115,7 @@ TEST_CASE("whoever has most in a full queue loses first, and nobody else's goes 
                         .qos = QoS::at_least_once};
     };
     const auto surplus = [&](const Delivery& next) {
-        const auto taken = outbox.take_surplus(next);
+        const auto taken = outbox.take_surplus(SenderShares::sender(*next.message), next.cost());
         return taken ? taken->body->message->payload : "the next one";
     };
     outbox.enqueue(message(1, "important"));

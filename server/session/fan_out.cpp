@@ -40,8 +40,8 @@ bool FanOut::publish(Message message, const Session* publisher, Millis now,
                     quoted(message.topic));
     const bool is_acknowledged = message.qos != QoS::at_most_once;
     // Of a room's the stamp says who has it, stored or not.
-    const bool is_stored = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
-    if (retained || is_stored) message.stamp = next_stamp();
+    const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
+    if (retained || needs_stamp) message.stamp = next_stamp();
     if (retained) {
         message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;

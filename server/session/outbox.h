@@ -127,9 +127,6 @@ public:
     /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
     /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
-    std::optional<QueuedMessage> take_surplus(const Delivery& next) {
-        return take_surplus(SenderShares::sender(*next.message), next.cost());
-    }
     /// Entries examined for it, about.
     std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
 

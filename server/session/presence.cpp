@@ -40,7 +40,7 @@ const char* state_name(bool online) { return online ? "online" : "offline"; }
 }  // namespace
 
 bool User::has_device() const {
-    return std::ranges::any_of(devices, [](const Device& each) { return !each.client.empty(); });
+    return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
 }
 
 void User::set_since(WallMillis now, WallMillis seen) {

@@ -28,6 +28,9 @@ public:
     Device(std::string client, WallMillis since) : client(std::move(client)), since(since) {}
     virtual ~Device() = default;
 
+    /// Is it what waits for the user's first device, see Inboxes? Clients have an id.
+    bool is_inbox() const { return client.empty(); }
+
     /// When the last complete packet of a connected client was received.
     virtual Millis last_packet() const = 0;
 

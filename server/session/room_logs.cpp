@@ -38,6 +38,7 @@ bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
 }
 
 Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
+    thread_.assert_here();
     Log& log = find_or_create(message->topic);
     // Another shard stores it, and must not do so before the places are stored that say who is
     // behind of it.
@@ -80,9 +81,8 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
 
 /// Nobody waits longer for a user without a device.
 Stamp RoomLogs::oldest_in_inboxes() const {
-    constexpr unsigned clock_shift = 20;
     if (settings_.inbox_expiry == 0) return everything;
-    return static_cast<Stamp>(wall_now() - settings_.inbox_expiry) << clock_shift;
+    return stamp_at(wall_now() - settings_.inbox_expiry);
 }
 
 Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
@@ -110,6 +110,7 @@ const Outbox* RoomLogs::queue_of(std::string_view topic) const {
 }
 
 bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
+    thread_.assert_here();
     bool found = false;
     if (logs_.empty()) return found;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
@@ -229,6 +230,7 @@ void RoomLogs::visit_subscriptions(const Session& session, std::string_view topi
 // -- how much waits --
 
 RoomLogs::Content RoomLogs::content(std::string_view topic) const {
+    thread_.assert_here();
     Content content{.topic = topic};
     const Outbox* const outbox = queue_of(topic);
     if (!outbox) return content;
@@ -272,6 +274,7 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
 // -- when there is too little room --
 
 RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
+    thread_.assert_here();
     work_ += logs_.size();
     Largest largest;
     for (const auto& [topic, log] : logs_) {
@@ -286,6 +289,7 @@ RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
 }
 
 void RoomLogs::halve(std::string_view topic, const char* why) {
+    thread_.assert_here();
     Log& log = logs_.find(topic)->second;
     const std::size_t count = (log.queue.outbox()->queued() + 1) / 2;
     counters_.dropped_queue_full += count;
@@ -297,6 +301,7 @@ void RoomLogs::halve(std::string_view topic, const char* why) {
 // -- what nobody is behind of --
 
 void RoomLogs::sweep() {
+    thread_.assert_here();
     constexpr std::size_t members_a_turn = 1000;
     constexpr std::size_t messages_for_a_member = 16;  // as work
     std::size_t left = members_a_turn;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/base/counters.h"
+#include "server/base/owner_thread.h"
 #include "server/session/exchanges.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
@@ -151,6 +152,7 @@ private:
 
     Sweep sweep_;
     mutable std::uint64_t work_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
 };
 
 }  // namespace pulsegate

@@ -33,6 +33,7 @@ const Rooms::Members* Rooms::members(std::string_view topic) const {
 }
 
 Rooms::Audience Rooms::audience(std::string_view topic) const {
+    thread_.assert_here();
     Audience audience;
     if (const auto room = room_of(topic)) {
         audience.readers_ = members(*room);
@@ -71,6 +72,7 @@ bool Rooms::may_subscribe(std::string_view user, std::string_view filter) const 
 }
 
 Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
+    thread_.assert_here();
     const Members* const all = members(topic);
     if (all && all->contains(user)) return Change::nothing;
     if (memberships_ >= settings_.max_room_members / place_.count + 1) return Change::no_room;
@@ -183,15 +185,18 @@ Stamp Rooms::draw_place() {
 }
 
 Stamp Rooms::away(std::string_view user) const {
+    thread_.assert_here();
     const auto found = by_user_.find(user);
     return found == by_user_.end() ? 0 : found->second.away;
 }
 
 void Rooms::device_came(std::string_view user) {
+    thread_.assert_here();
     if (has_rooms(user)) put_away(user, 0);
 }
 
 void Rooms::last_device_went(std::string_view user) {
+    thread_.assert_here();
     if (has_rooms(user)) put_away(user, draw_place());
 }
 

@@ -59,9 +59,6 @@ public:
         user.kept -= static_cast<std::uint32_t>(kept());
     }
 
-    /// Is it what waits for the user's first device, see Inboxes? Clients have an id.
-    bool is_inbox() const { return client.empty(); }
-
     Millis last_packet() const override { return link->last_packet(); }
 
     /// Is its client connected, and may be sent something?

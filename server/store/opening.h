@@ -26,9 +26,6 @@ struct OpenStore {
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 
 /// The floor that is above `highest` for the next minute.
-inline constexpr Stamp floor_ahead = Stamp{60'000} << 20;
-
-/// The least stamp of a time.
-constexpr Stamp stamp_at(WallMillis time) { return static_cast<Stamp>(time) << 20; }
+inline constexpr Stamp floor_ahead = stamp_at(60'000);
 
 }  // namespace pulsegate
