@@ -152,6 +152,21 @@ class RoomTest(unittest.TestCase):
         self.assertEqual(dave.hear(), ("inbox/dave", "the end"))
         self.assertEqual(dave.got, [])
 
+    def test_it_waits_without_a_store_too(self):
+        gateway = self.enterContext(Gateway("--shards", "2", "--data", "none", "--rooms", "members"))
+        self.change(gateway, "lobby", add=["alice", "bob", "carol"])
+        Phone(gateway, "bob", keep=100).close()
+        wait_until(lambda: gateway.get_json("/api/v1/users/bob")[1]["state"] == "offline", what="bob offline")
+        alice = self.phone(gateway, "alice")
+        for payload in ("one", "two"):
+            self.assertEqual(alice.say("room/lobby", payload), 0)
+        for name, keep in (("bob", 100), ("carol", 0)):
+            phone = self.phone(gateway, name, keep=keep)
+            self.assertEqual([phone.hear(), phone.hear()], [("room/lobby", "one"), ("room/lobby", "two")])
+            gateway.ask("POST", "/api/v1/publish", {"inbox": name, "payload": "the end"})
+            self.assertEqual(phone.hear(), ("inbox/" + name, "the end"))
+            self.assertEqual(phone.got, [])
+
     def test_a_backend_manages_members(self):
         gateway = self.start()
         put = lambda target: gateway.ask("PUT", f"/api/v1/rooms/{target}")
