@@ -193,7 +193,7 @@ TEST_CASE("what passes its own expiry in a room is counted for each who comes ba
 TEST_CASE("when memory is exceeded, a log that takes most is halved, and no session ends") {
     Lobby lobby;
     lobby.part();
-    for (int i = 0; i < 40; ++i) lobby.say(std::to_string(i));
+    for (int i = 10; i < 50; ++i) lobby.say(std::to_string(i));
     lobby.brokers->memory = MemoryState::exceeded;
     lobby.tick();
     lobby.brokers->memory = MemoryState::plenty;
@@ -201,8 +201,26 @@ TEST_CASE("when memory is exceeded, a log that takes most is halved, and no sess
     for (PlainClient* each : {&lobby.away, &lobby.other}) {
         const Texts texts = lobby.return_of(*each);
         REQUIRE(texts.size() == 20);
-        CHECK(texts.front() == "20");
+        CHECK(texts.front() == "30");
     }
+}
+
+TEST_CASE("when a log is halved, nobody's messages go for those of who has most in it") {
+    Lobby lobby;
+    lobby.part();
+    PlainClient flooder(lobby.brokers, "flooder");
+    flooder.connect(true);
+    const auto flood = [&](const std::string& text) {
+        flooder.send("32 r s'room/r' k1 '" + text + "'");
+        lobby.brokers.settle();
+    };
+    lobby.say("important");
+    for (const char* text : {"1", "2", "3", "4", "5", "6", "7", "8"}) flood(text);
+    lobby.say("as well");
+    lobby.brokers->is_store_full = true;
+    lobby.tick();
+    lobby.brokers->is_store_full = false;
+    CHECK(lobby.return_of(lobby.away) == Texts{"important", "7", "8", "as well"});
 }
 
 TEST_CASE("the rooms pay when they take most together, though one user's queue is the largest") {

@@ -290,6 +290,31 @@ void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count
     for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
 }
 
+std::size_t PacketSender::halve(Exchanges& queue, OwnerId owner) {
+    const Outbox& outbox = *queue.outbox();
+    work_ += outbox.queued();
+    SenderShares shares;
+    for (const QueuedMessage& each : outbox.queue()) shares.add(each.sender, each.cost);
+    const std::size_t half = outbox.queued_bytes() / 2;
+    const std::size_t level = shares.level(half);
+    std::size_t left = outbox.queued_bytes();
+    Queue dropped;
+    // Who is above the level by less than a message loses it only if the others' are not enough.
+    for (const bool is_precise : {false, true}) {
+        const auto is_surplus = [&](const QueuedMessage& each) {
+            const std::size_t kept = level + (is_precise ? 0 : each.cost - 1);
+            if (left <= half || shares.share(each.sender) <= kept) return false;
+            shares.remove(each.sender, each.cost);
+            left -= each.cost;
+            return true;
+        };
+        dropped.splice(dropped.end(), queue.take_queued_if(is_surplus));
+    }
+    for (const QueuedMessage& each : dropped) drop(owner, each);
+    counters_.dropped_queue_full += dropped.size();
+    return dropped.size();
+}
+
 void PacketSender::merge(Session& session, Queue messages) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();

@@ -53,6 +53,9 @@ public:
     void merge(Session& session, Queue messages);
     /// The first so many of a queue that is no session's are needed no more.
     void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
+    /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
+    /// those who have most in it. Returns the number.
+    std::size_t halve(Exchanges& queue, OwnerId owner);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.

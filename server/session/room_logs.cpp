@@ -291,11 +291,9 @@ RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
 void RoomLogs::halve(std::string_view topic, const char* why) {
     thread_.assert_here();
     Log& log = logs_.find(topic)->second;
-    const std::size_t count = (log.queue.outbox()->queued() + 1) / 2;
-    counters_.dropped_queue_full += count;
+    const std::size_t dropped = sender_.halve(log.queue, log.owner);
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
-                quoted(topic), count, why);
-    sender_.drop_first(log.queue, log.owner, count);
+                quoted(topic), dropped, why);
 }
 
 // -- what nobody is behind of --

@@ -82,7 +82,8 @@ public:
     };
     using Bytes = std::size_t (Outbox::*)() const;
     Largest largest(Bytes bytes) const;
-    /// Drops the older half of a log, because there is too little room.
+    /// Halves a log, because there is too little room: the oldest messages of those who have most
+    /// in it go.
     void halve(std::string_view topic, const char* why);
 
     /// Once a second: forgets what nobody is behind of, a thousand members at a time.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "server/message.h"
 
@@ -28,8 +30,7 @@ public:
     /// with the greater fingerprint.
     Sender largest(Sender sender, std::size_t more) const {
         Sender largest = sender;
-        const auto found = bytes_.find(sender);
-        std::size_t most = more + (found == bytes_.end() ? 0 : found->second);
+        std::size_t most = more + share(sender);
         for (const auto& [each, bytes] : bytes_) {
             if (each == sender || bytes < most || (bytes == most && each < largest)) continue;
             largest = each;
@@ -38,6 +39,24 @@ public:
         return largest;
     }
 
+    /// What each may keep of its share, so that all together have no more than `most` bytes.
+    std::size_t level(std::size_t most) const {
+        std::vector<std::size_t> shares;
+        for (const auto& [each, bytes] : bytes_) shares.push_back(bytes);
+        std::ranges::sort(shares);
+        std::size_t left = shares.size();
+        for (const std::size_t share : shares) {
+            if (share > most / left) return most / left;
+            most -= share;
+            --left;
+        }
+        return most;
+    }
+
+    std::size_t share(Sender sender) const {
+        const auto found = bytes_.find(sender);
+        return found == bytes_.end() ? 0 : found->second;
+    }
     bool has(Sender sender) const { return bytes_.contains(sender); }
     std::size_t size() const { return bytes_.size(); }
 
