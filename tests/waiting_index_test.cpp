@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 using namespace pulsegate;
@@ -20,6 +25,47 @@ WaitingIndex filled() {
     for (Stamp stamp = 1; stamp <= 5; ++stamp)
         index.add_message(stamp, {{.owner = ann}, {.owner = bob}});
     return index;
+}
+
+/// What the index says, in the plainest form: who waits for which message.
+struct PlainIndex {
+    std::map<OwnerId, std::set<Stamp>> waiting{};
+    Stamps dead{};
+
+    bool is_waited_for(Stamp stamp) const {
+        return std::ranges::any_of(waiting,
+                                   [&](const auto& each) { return each.second.contains(stamp); });
+    }
+    void add(Stamp stamp, const std::vector<Receiver>& receivers) {
+        for (const Receiver& each : receivers)
+            if (const auto owner = waiting.find(each.owner); owner != waiting.end())
+                owner->second.insert(stamp);
+        if (!is_waited_for(stamp)) dead.push_back(stamp);
+    }
+    void done(OwnerId owner, Stamp stamp) {
+        if (waiting[owner].erase(stamp) == 1 && !is_waited_for(stamp)) dead.push_back(stamp);
+    }
+    void end(OwnerId owner) {
+        for (const Stamp stamp : std::exchange(waiting[owner], {}))
+            if (!is_waited_for(stamp)) dead.push_back(stamp);
+        waiting.erase(owner);
+    }
+};
+
+/// Says that the owner is done with some of the messages up to `last` that it waits for.
+void finish_some(OwnerId owner, Stamp last, WaitingIndex& index, PlainIndex& model,
+                 std::minstd_rand& random) {
+    Cursor cursor = *index.cursor(owner);
+    const auto waiting = model.waiting.at(owner);
+    const Stamp upto = random() % (last + 1);
+    Done done{.owner = owner, .upto = std::max(cursor.upto, upto), .beyond = {}};
+    for (const Stamp stamp : waiting)
+        if (stamp <= done.upto || random() % 3 == 0) {
+            model.done(owner, stamp);
+            if (stamp > done.upto) done.beyond.push_back(stamp);
+        }
+    cursor.add(done);
+    index.set_cursor(owner, cursor);
 }
 
 }  // namespace
@@ -51,6 +97,10 @@ TEST_CASE("a cursor that comes from the disk stays as it was until it is known w
     WaitingIndex index;
     index.add_owner(ann, {.upto = 1, .beyond = {4}});
     CHECK(*index.cursor(ann) == Cursor{.upto = 1, .beyond = {4}});
+    CHECK_FALSE(index.is_due(ann, 1));
+    CHECK(index.is_due(ann, 3));
+    CHECK_FALSE(index.is_due(ann, 4));
+    CHECK_FALSE(index.is_due(bob, 3));
     index.add_message(4, {{.owner = ann}});
     CHECK(index.dead() == Stamps{4});
 }
@@ -60,7 +110,7 @@ TEST_CASE("a message for nobody who is known is dead at once") {
     index.end_owner(bob);
     index.add_message(6, {{.owner = bob}, {.owner = 77}});
     CHECK(index.dead() == Stamps{6});
-    CHECK(index.cursor(bob) == nullptr);
+    CHECK_FALSE(index.cursor(bob));
 }
 
 TEST_CASE("a receiver that is named twice waits once") {
@@ -75,8 +125,43 @@ TEST_CASE("a cursor that is opened again keeps what was done beyond") {
     Cursor cursor{.upto = 9, .beyond = {12}};
     cursor.reopen(6, {7, 9});
     CHECK(cursor == Cursor{.upto = 5, .beyond = {7, 9, 12}});
-    CHECK_FALSE(cursor.has_done(6));
-    CHECK(cursor.has_done(7));
     cursor.add({.upto = 7, .beyond = {15}});
     CHECK(cursor == Cursor{.upto = 7, .beyond = {9, 12, 15}});
+}
+
+TEST_CASE("whatever owners and messages come and go, the index agrees with a plain model") {
+    constexpr OwnerId owners = 6;
+    std::minstd_rand random(7);
+    WaitingIndex index;
+    PlainIndex model;
+    for (Stamp stamp = 1; stamp <= 3'000; ++stamp) {
+        const auto owner = static_cast<OwnerId>(1 + random() % owners);
+        const bool is_known = model.waiting.contains(owner);
+        REQUIRE(index.is_owner(owner) == is_known);
+        if (!is_known) {
+            index.add_owner(owner);
+            model.waiting[owner];
+        } else if (random() % 50 == 0) {
+            index.end_owner(owner);
+            model.end(owner);
+        } else if (random() % 4 == 0) {
+            finish_some(owner, stamp, index, model, random);
+        }
+        std::vector<Receiver> receivers;
+        for (OwnerId each = 1; each <= owners; ++each)
+            if (random() % 3 == 0) receivers.push_back({.owner = each});
+        index.add_message(stamp, receivers);
+        model.add(stamp, receivers);
+
+        const Stamp some = 1 + random() % stamp;
+        REQUIRE(index.is_waited_for(some) == model.is_waited_for(some));
+        const auto waits = model.waiting.find(owner);
+        if (waits != model.waiting.end() && waits->second.contains(some))
+            REQUIRE(index.is_due(owner, some));
+    }
+    Stamps dead = index.dead();
+    std::ranges::sort(dead);
+    std::ranges::sort(model.dead);
+    CHECK(dead.size() > 1'000);
+    CHECK(dead == model.dead);
 }

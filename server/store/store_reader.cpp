@@ -188,8 +188,7 @@ private:
         std::vector<Receiver> waiting;
         for (const Receiver& receiver : receivers) {
             note(receiver.owner);
-            const Cursor* cursor = index_.cursor(receiver.owner);
-            if (!cursor || cursor->has_done(message.stamp)) continue;
+            if (!index_.is_due(receiver.owner, message.stamp)) continue;
             visitor_.waiting(message, receiver);
             waiting.push_back(receiver);
         }

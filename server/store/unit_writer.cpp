@@ -114,8 +114,7 @@ void UnitWriter::finish() {
     std::sort(changed.begin(), changed.end());  // neighbours share pages
     for (const OwnerId owner : changed) {
         const Cursor& cursor = *cursors_.at(owner);
-        const Cursor* committed = index_.cursor(owner);
-        if (cursor == (committed ? *committed : Cursor{})) continue;
+        if (cursor == index_.cursor(owner).value_or(Cursor())) continue;
         const std::string beyond = encode_stamps(cursor.beyond);
         put_cursor_.run(owner, cursor.upto, blob(beyond));
     }
@@ -132,7 +131,7 @@ bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
 
 bool UnitWriter::is_owner(OwnerId owner) {
     const auto found = cursors_.find(owner);
-    return found == cursors_.end() ? index_.cursor(owner) != nullptr : found->second.has_value();
+    return found == cursors_.end() ? index_.is_owner(owner) : found->second.has_value();
 }
 
 /// To be changed; null if there is no such owner.

@@ -13,22 +13,11 @@ void insert_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
     if (place == stamps.end() || *place != stamp) stamps.insert(place, stamp);
 }
 
-bool erase_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
-    const auto place = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    if (place == stamps.end() || *place != stamp) return false;
-    stamps.erase(place);
-    return true;
-}
-
 void erase_upto(std::vector<Stamp>& stamps, Stamp upto) {
     stamps.erase(stamps.begin(), std::upper_bound(stamps.begin(), stamps.end(), upto));
 }
 
 }  // namespace
-
-bool Cursor::has_done(Stamp stamp) const {
-    return stamp <= upto || std::binary_search(beyond.begin(), beyond.end(), stamp);
-}
 
 void Cursor::add(const Done& done) {
     upto = std::max(upto, done.upto);
@@ -41,14 +30,22 @@ void Cursor::reopen(Stamp stamp, const std::vector<Stamp>& done) {
     for (const Stamp each : done) insert_sorted(beyond, each);
 }
 
-const Cursor* WaitingIndex::cursor(OwnerId owner) const {
+bool WaitingIndex::is_due(OwnerId owner, Stamp stamp) const {
     const auto found = owners_.find(owner);
-    return found == owners_.end() ? nullptr : &found->second.cursor;
+    if (found == owners_.end() || stamp <= found->second.upto) return false;
+    return !std::ranges::binary_search(beyond(owner), stamp);
+}
+
+std::optional<Cursor> WaitingIndex::cursor(OwnerId owner) const {
+    const auto found = owners_.find(owner);
+    if (found == owners_.end()) return std::nullopt;
+    return Cursor{.upto = found->second.upto, .beyond = beyond(owner)};
 }
 
 void WaitingIndex::add_owner(OwnerId owner, Cursor cursor) {
     done_upto_ = std::max(done_upto_, cursor.upto);
-    owners_.try_emplace(owner, Queue{std::move(cursor)});
+    if (owners_.try_emplace(owner, Owner{cursor.upto}).second)
+        set_beyond(owner, std::move(cursor.beyond));
 }
 
 void WaitingIndex::end_owner(OwnerId owner) {
@@ -56,7 +53,8 @@ void WaitingIndex::end_owner(OwnerId owner) {
     if (found == owners_.end()) return;
     const auto waiting = std::move(found->second.waiting);
     owners_.erase(found);
-    for (const Stamp stamp : waiting) release(stamp);
+    beyond_.erase(owner);
+    for (const Stamp stamp : waiting.all()) release(stamp);
 }
 
 void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receivers) {
@@ -64,14 +62,11 @@ void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receive
     for (const Receiver& receiver : receivers) {
         const auto found = owners_.find(receiver.owner);
         if (found == owners_.end()) continue;
-        auto& [cursor, waiting] = found->second;
-        if (std::binary_search(cursor.beyond.begin(), cursor.beyond.end(), stamp)) continue;
-        const auto before = waiting.size();
-        insert_sorted(waiting, stamp);
-        added += static_cast<std::uint32_t>(waiting.size() - before);
+        if (std::ranges::binary_search(beyond(receiver.owner), stamp)) continue;
+        if (found->second.waiting.insert(stamp)) ++added;
     }
     if (added > 0)
-        references_[stamp] += added;
+        await(stamp, added);
     else if (!is_waited_for(stamp))
         dead_.push_back(stamp);
 }
@@ -79,29 +74,51 @@ void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receive
 void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return;
-    Queue& queue = found->second;
-    const auto done = std::upper_bound(queue.waiting.begin(), queue.waiting.end(), cursor.upto);
-    std::for_each(queue.waiting.begin(), done, [&](Stamp stamp) { release(stamp); });
-    queue.waiting.erase(queue.waiting.begin(), done);
+    auto& [upto, waiting] = found->second;
+    const auto done = std::ranges::upper_bound(waiting.all(), cursor.upto) - waiting.all().begin();
+    const auto done_count = static_cast<std::size_t>(done);
+    for (const Stamp stamp : waiting.all().first(done_count)) release(stamp);
+    waiting.erase_first(done_count);
     for (const Stamp stamp : cursor.beyond)
-        if (erase_sorted(queue.waiting, stamp)) release(stamp);
+        if (waiting.erase(stamp)) release(stamp);
 
     // Those before the first waiting one need not be kept one by one.
-    const auto first =
-        queue.waiting.empty()
-            ? cursor.beyond.end()
-            : std::lower_bound(cursor.beyond.begin(), cursor.beyond.end(), queue.waiting.front());
+    const auto first = waiting.empty()
+                           ? cursor.beyond.end()
+                           : std::ranges::lower_bound(cursor.beyond, waiting.all().front());
     if (first != cursor.beyond.begin()) cursor.upto = *std::prev(first);
     cursor.beyond.erase(cursor.beyond.begin(), first);
     done_upto_ = std::max(done_upto_, cursor.upto);
-    queue.cursor = std::move(cursor);
+    upto = cursor.upto;
+    set_beyond(owner, std::move(cursor.beyond));
+}
+
+const std::vector<Stamp>& WaitingIndex::beyond(OwnerId owner) const {
+    static const std::vector<Stamp> none;
+    const auto found = beyond_.find(owner);
+    return found == beyond_.end() ? none : found->second;
+}
+
+void WaitingIndex::set_beyond(OwnerId owner, std::vector<Stamp> stamps) {
+    if (stamps.empty())
+        beyond_.erase(owner);
+    else
+        beyond_[owner] = std::move(stamps);
+}
+
+void WaitingIndex::await(Stamp stamp, std::uint32_t owners) {
+    if (awaited_.insert(stamp).second) --owners;
+    if (owners > 0) further_[stamp] += owners;
 }
 
 void WaitingIndex::release(Stamp stamp) {
-    const auto found = references_.find(stamp);
-    if (--found->second > 0) return;
-    references_.erase(found);
-    dead_.push_back(stamp);
+    const auto further = further_.find(stamp);
+    if (further == further_.end()) {
+        awaited_.erase(stamp);
+        dead_.push_back(stamp);
+    } else if (--further->second == 0) {
+        further_.erase(further);
+    }
 }
 
 void WaitingIndex::forget_dead(std::size_t count) {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "server/store/stamp_set.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
@@ -15,7 +18,6 @@ struct Cursor {
     Stamp upto = 0;
     std::vector<Stamp> beyond{};  ///< ascending
 
-    bool has_done(Stamp stamp) const;
     void add(const Done& done);
 
     /// The owner gets a message that is older than `upto`. Of those between only `done` are done.
@@ -24,8 +26,9 @@ struct Cursor {
     bool operator==(const Cursor&) const = default;
 };
 
-/// Which owner waits for which messages, of what is committed: 8 bytes for each owner and message,
-/// 16 for each message. It says which messages nobody waits for any more. It knows no database.
+/// Which owner waits for which messages, of what is committed: 32 bytes for each owner and 8 for
+/// each message, and 8 for each owner and message if the owner waits for more than one. It says
+/// which messages nobody waits for any more. It knows no database.
 class WaitingIndex {
 public:
     void reserve(std::size_t owners) { owners_.reserve(owners); }
@@ -33,8 +36,11 @@ public:
     void add_owner(OwnerId owner, Cursor cursor = {});
     void end_owner(OwnerId owner);
 
-    /// Null if there is no such owner.
-    const Cursor* cursor(OwnerId owner) const;
+    bool is_owner(OwnerId owner) const { return owners_.contains(owner); }
+    /// Is there such an owner, which is not done with the message?
+    bool is_due(OwnerId owner, Stamp stamp) const;
+    /// Nothing if there is no such owner.
+    std::optional<Cursor> cursor(OwnerId owner) const;
     void set_cursor(OwnerId owner, Cursor cursor);
 
     /// The largest `upto` of all cursors.
@@ -44,7 +50,7 @@ public:
     /// just this message.
     void add_message(Stamp stamp, const std::vector<Receiver>& receivers);
 
-    bool is_waited_for(Stamp stamp) const { return references_.contains(stamp); }
+    bool is_waited_for(Stamp stamp) const { return awaited_.contains(stamp); }
 
     /// Messages to delete. One that has got receivers again since is not.
     const std::vector<Stamp>& dead() const { return dead_; }
@@ -52,15 +58,21 @@ public:
     void forget_dead(std::size_t count);
 
 private:
-    struct Queue {
-        Cursor cursor;
-        std::vector<Stamp> waiting{};  ///< ascending
+    struct Owner {
+        Stamp upto = 0;  ///< of its cursor
+        StampSet waiting{};
     };
 
+    const std::vector<Stamp>& beyond(OwnerId owner) const;
+    void set_beyond(OwnerId owner, std::vector<Stamp> stamps);
+    void await(Stamp stamp, std::uint32_t owners);
     void release(Stamp stamp);
 
-    boost::unordered_flat_map<OwnerId, Queue> owners_;
-    boost::unordered_flat_map<Stamp, std::uint32_t> references_;
+    boost::unordered_flat_map<OwnerId, Owner> owners_;
+    boost::unordered_flat_map<OwnerId, std::vector<Stamp>> beyond_;  ///< of cursors; few have any
+    boost::unordered_flat_set<Stamp> awaited_;
+    /// How many owners but one wait for a message, of those that several wait for.
+    boost::unordered_flat_map<Stamp, std::uint32_t> further_;
     std::vector<Stamp> dead_;
     Stamp done_upto_ = 0;
 };
