@@ -50,7 +50,7 @@ void configure(Database& database, bool in_memory) {
     database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
                            : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
     database.run("PRAGMA journal_mode = WAL");
-    database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+    database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
 }
 
 /// The version of the tables, 0 in an empty database.
@@ -134,5 +134,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     if (!vfs && !in_memory) sync_folder(folder);
     return store;
 }
+
+void enlarge_cache(Database& database) { database.run("PRAGMA cache_size = -65536"); }
 
 }  // namespace pulsegate

@@ -25,6 +25,9 @@ struct OpenStore {
 /// line that says what to do.
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 
+/// When all is loaded: so far the cache was small, since a start reads each page once.
+void enlarge_cache(Database& database);
+
 /// The floor that is above `highest` for the next minute.
 inline constexpr Stamp floor_ahead = stamp_at(60'000);
 

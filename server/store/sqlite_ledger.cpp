@@ -48,6 +48,7 @@ SqliteLedger::~SqliteLedger() {
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
     const OwnerId next_owner = load_all(database_, index_, visitor);
+    enlarge_cache(database_);
     if (!database_.ok())
         throw std::runtime_error(
             fmt::format("can't read the data in {}: {}; the next start checks "
