@@ -11,9 +11,7 @@ Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
 }
 
 void Exchanges::forget_if_idle() {
-    if (flow_ && flow_->outbox.idle() && flow_->unreleased.empty() && flow_->released.empty() &&
-        flow_->held.empty())
-        flow_.reset();
+    if (flow_ && flow_->outbox.idle() && !flow_->received && flow_->held.empty()) flow_.reset();
 }
 
 // -- messages to the client --
@@ -108,23 +106,25 @@ std::size_t Exchanges::take_lost() {
 // -- QoS 2 messages from the client --
 
 void Exchanges::received(Outbox::Totals& totals, std::uint16_t packet_id) {
-    flowing(totals).unreleased.insert(packet_id);
+    auto& received = flowing(totals).received;
+    if (!received) received = std::make_unique<Received>();
+    received->unreleased.insert(packet_id);
 }
 
 bool Exchanges::release(std::uint16_t packet_id) {
-    if (!flow_) return false;
-    const auto& lately = flow_->released;
-    const bool again = std::find(lately.begin(), lately.end(), packet_id) != lately.end();
-    const bool known = flow_->unreleased.erase(packet_id) > 0;
-    if (known && !again) remember_released(packet_id);
+    if (!flow_ || !flow_->received) return false;
+    Received& received = *flow_->received;
+    const bool again = std::ranges::find(received.released, packet_id) != received.released.end();
+    const bool known = received.unreleased.erase(packet_id) > 0;
+    if (known && !again) remember_released(received, packet_id);
     return known || again;
 }
 
-void Exchanges::remember_released(std::uint16_t packet_id) {
-    Flow& flow = *flow_;
-    if (flow.released.size() < released_kept) return flow.released.push_back(packet_id);
-    flow.released[flow.oldest] = packet_id;
-    flow.oldest = (flow.oldest + 1) % released_kept;
+void Exchanges::remember_released(Received& received, std::uint16_t packet_id) {
+    auto& [unreleased, released, oldest] = received;
+    if (released.size() < released_kept) return released.push_back(packet_id);
+    released[oldest] = packet_id;
+    oldest = (oldest + 1) % released_kept;
 }
 
 void Exchanges::clear() {

@@ -75,9 +75,11 @@ public:
     // QoS 2 messages from the client, by packet identifier, up to their PUBREL.
 
     bool unreleased(std::uint16_t packet_id) const {
-        return flow_ && flow_->unreleased.contains(packet_id);
+        return flow_ && flow_->received && flow_->received->unreleased.contains(packet_id);
     }
-    std::size_t unreleased_count() const { return flow_ ? flow_->unreleased.size() : 0; }
+    std::size_t unreleased_count() const {
+        return flow_ && flow_->received ? flow_->received->unreleased.size() : 0;
+    }
     void received(Outbox::Totals& totals, std::uint16_t packet_id);
     /// False if there is no such message, and none was released lately: a client that has lost its
     /// connection before the PUBCOMP releases it again (MQTT 5.0, 4.4).
@@ -95,15 +97,21 @@ public:
     void clear();
 
 private:
+    /// Of QoS 2 from the client.
+    struct Received {
+        boost::container::flat_set<std::uint16_t> unreleased;
+        std::vector<std::uint16_t> released;  ///< the last ones, in any order
+        std::size_t oldest = 0;               ///< the place of the next one, once there are enough
+    };
+
     struct Flow {
         explicit Flow(Outbox::Totals& totals) : outbox(totals) {}
 
         Outbox outbox;
         HeldAnswers held;
-        boost::container::flat_set<std::uint16_t> unreleased;
-        std::vector<std::uint16_t> released;  ///< the last ones, in any order
-        std::size_t oldest = 0;               ///< the place of the next one, once there are enough
+        std::unique_ptr<Received> received;  ///< null before the first one
     };
+    static_assert(sizeof(Flow) <= 152);  // one size less of the allocator's than 160
 
     /// How many lost PUBCOMPs are made good: the default receive-maximum, which bounds what a
     /// client has under way.
@@ -113,9 +121,9 @@ private:
     void forget_if_idle();
     Outbox::Effect settled_if(Outbox::Effect effect);
 
-    void remember_released(std::uint16_t packet_id);
+    static void remember_released(Received& received, std::uint16_t packet_id);
 
-    /// Null without exchanges and queued messages; kept once the client has released a message.
+    /// Null without exchanges and queued messages; kept once the client has sent one of QoS 2.
     std::unique_ptr<Flow> flow_;
     std::uint16_t last_packet_id_ = 0;
 };

@@ -222,7 +222,7 @@ private:
     };
     std::unique_ptr<Surplus> surplus_;
 
-    std::size_t lost_ = 0;
+    std::uint32_t lost_ = 0;
     std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
     bool shared_ = false;           ///< some messages are of a shared subscription
 };
