@@ -80,14 +80,15 @@ bool Presence::restore(const PutUser& stored, WallMillis now) {
     return was_online;
 }
 
-/// To sort them once takes a fifth of the time of moving each of a million to its place.
+/// To sort them once takes a fifth of the time of moving each of a million to its place. What they
+/// are sorted by is copied, for they lie all over the memory.
 void Presence::finish_restoring() {
-    std::vector<User*> users;
+    std::vector<std::pair<std::uint64_t, User*>> users;  // a PresencePosition each
     users.reserve(by_change_.size());
-    for (User& user : by_change_) users.push_back(&user);
+    for (User& user : by_change_) users.emplace_back(user.version, &user);
     by_change_.clear();
-    std::ranges::sort(users, [](const User* a, const User* b) { return *a < *b; });
-    for (User* user : users) by_change_.push_back(*user);
+    std::ranges::sort(users);
+    for (const auto& [version, user] : users) by_change_.push_back(*user);
 }
 
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
