@@ -85,6 +85,19 @@ TEST_CASE("a message that nobody waited for any more can get receivers again") {
     CHECK_FALSE(store.found().waits(1, 5));
 }
 
+TEST_CASE("a message that comes back to an owner who was done with it waits for the owner again") {
+    Store store;
+    commit(*store, {session(1), put(5, {1}), put(7, {1}), put(9, {1})});
+    commit(*store, {Done{.owner = 1, .beyond = {9}}});  // while older ones wait
+    commit(*store, {put(9, {1})});
+    commit(*store, {Done{.owner = 1, .beyond = {7}}, put(7, {1})});
+    commit(*store, {});
+    CHECK(stored_of(*store, {7, 9}) == std::vector<Stamp>{7, 9});
+    store.restart();
+    CHECK(store.found().waits(1, 7));
+    CHECK(store.found().waits(1, 9));
+}
+
 TEST_CASE("a message that gets receivers again while many are to be deleted is kept") {
     constexpr Stamp many = 3000;
     Store store;

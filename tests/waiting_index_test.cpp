@@ -87,10 +87,10 @@ TEST_CASE("a cursor rises over what is done one by one, as far as nothing waits 
     WaitingIndex index = filled();
     index.set_cursor(ann, {.upto = 0, .beyond = {1, 2, 4}});
     CHECK(*index.cursor(ann) == Cursor{.upto = 2, .beyond = {4}});
-    CHECK(index.done_upto() == 2);
+    CHECK(index.latest_done() == 4);
     index.set_cursor(ann, {.upto = 2, .beyond = {3, 4, 5, 9}});
     CHECK(*index.cursor(ann) == Cursor{.upto = 9});
-    CHECK(index.done_upto() == 9);
+    CHECK(index.latest_done() == 9);
 }
 
 TEST_CASE("a cursor that comes from the disk stays as it was until it is known who waits") {
@@ -101,8 +101,9 @@ TEST_CASE("a cursor that comes from the disk stays as it was until it is known w
     CHECK(index.is_due(ann, 3));
     CHECK_FALSE(index.is_due(ann, 4));
     CHECK_FALSE(index.is_due(bob, 3));
-    index.add_message(4, {{.owner = ann}});
-    CHECK(index.dead() == Stamps{4});
+    index.add_message(3, {{.owner = ann}});
+    index.set_cursor(ann, {.upto = 1, .beyond = {4}});
+    CHECK(*index.cursor(ann) == Cursor{.upto = 1, .beyond = {4}});
 }
 
 TEST_CASE("a message for nobody who is known is dead at once") {
@@ -125,7 +126,11 @@ TEST_CASE("a cursor that is opened again keeps what was done beyond") {
     Cursor cursor{.upto = 9, .beyond = {12}};
     cursor.reopen(6, {7, 9});
     CHECK(cursor == Cursor{.upto = 5, .beyond = {7, 9, 12}});
-    cursor.add({.upto = 7, .beyond = {15}});
+    CHECK_FALSE(cursor.has_done(6));
+    CHECK(cursor.has_done(7));
+    cursor.reopen(12, {});  // one of these
+    CHECK(cursor == Cursor{.upto = 5, .beyond = {7, 9}});
+    cursor.add({.upto = 7, .beyond = {12, 15}});
     CHECK(cursor == Cursor{.upto = 7, .beyond = {9, 12, 15}});
 }
 

@@ -149,11 +149,12 @@ void UnitWriter::apply(const PutMessage& put) {
     write_message(put, encode_receivers(put.stamp, put.receivers));
 }
 
-/// Stamps grow, so that there is hardly ever a cursor beyond a new message.
+/// Stamps grow, so that hardly ever is anybody done with a new message. It is one that comes late,
+/// or that comes back to a member of a shared subscription.
 void UnitWriter::await(OwnerId owner, Stamp stamp) {
-    const bool may_be_late = stamp <= index_.done_upto() || cursors_.contains(owner);
+    const bool may_be_late = stamp <= index_.latest_done() || cursors_.contains(owner);
     Cursor* const late = may_be_late ? cursor(owner) : nullptr;
-    if (late && stamp <= late->upto) reopen(owner, *late, stamp);
+    if (late && late->has_done(stamp)) reopen(owner, *late, stamp);
 }
 
 /// A row of its own: the message's is not written again, however many there are.

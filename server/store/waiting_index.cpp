@@ -13,11 +13,20 @@ void insert_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
     if (place == stamps.end() || *place != stamp) stamps.insert(place, stamp);
 }
 
+void erase_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
+    const auto place = std::lower_bound(stamps.begin(), stamps.end(), stamp);
+    if (place != stamps.end() && *place == stamp) stamps.erase(place);
+}
+
 void erase_upto(std::vector<Stamp>& stamps, Stamp upto) {
     stamps.erase(stamps.begin(), std::upper_bound(stamps.begin(), stamps.end(), upto));
 }
 
 }  // namespace
+
+bool Cursor::has_done(Stamp stamp) const {
+    return stamp <= upto || std::binary_search(beyond.begin(), beyond.end(), stamp);
+}
 
 void Cursor::add(const Done& done) {
     upto = std::max(upto, done.upto);
@@ -26,8 +35,9 @@ void Cursor::add(const Done& done) {
 }
 
 void Cursor::reopen(Stamp stamp, const std::vector<Stamp>& done) {
-    upto = stamp - 1;
+    upto = std::min(upto, stamp - 1);
     for (const Stamp each : done) insert_sorted(beyond, each);
+    erase_sorted(beyond, stamp);
 }
 
 bool WaitingIndex::is_due(OwnerId owner, Stamp stamp) const {
@@ -43,7 +53,7 @@ std::optional<Cursor> WaitingIndex::cursor(OwnerId owner) const {
 }
 
 void WaitingIndex::add_owner(OwnerId owner, Cursor cursor) {
-    done_upto_ = std::max(done_upto_, cursor.upto);
+    note_done(cursor);
     if (owners_.try_emplace(owner, Owner{cursor.upto}).second)
         set_beyond(owner, std::move(cursor.beyond));
 }
@@ -62,7 +72,6 @@ void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receive
     for (const Receiver& receiver : receivers) {
         const auto found = owners_.find(receiver.owner);
         if (found == owners_.end()) continue;
-        if (std::ranges::binary_search(beyond(receiver.owner), stamp)) continue;
         if (found->second.waiting.insert(stamp)) ++added;
     }
     if (added > 0)
@@ -74,6 +83,7 @@ void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receive
 void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return;
+    note_done(cursor);
     auto& [upto, waiting] = found->second;
     const auto done = std::ranges::upper_bound(waiting.all(), cursor.upto) - waiting.all().begin();
     const auto done_count = static_cast<std::size_t>(done);
@@ -88,7 +98,6 @@ void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
                            : std::ranges::lower_bound(cursor.beyond, waiting.all().front());
     if (first != cursor.beyond.begin()) cursor.upto = *std::prev(first);
     cursor.beyond.erase(cursor.beyond.begin(), first);
-    done_upto_ = std::max(done_upto_, cursor.upto);
     upto = cursor.upto;
     set_beyond(owner, std::move(cursor.beyond));
 }
@@ -109,6 +118,11 @@ void WaitingIndex::set_beyond(OwnerId owner, std::vector<Stamp> stamps) {
 void WaitingIndex::await(Stamp stamp, std::uint32_t owners) {
     if (awaited_.insert(stamp).second) --owners;
     if (owners > 0) further_[stamp] += owners;
+}
+
+void WaitingIndex::note_done(const Cursor& cursor) {
+    const Stamp latest = cursor.beyond.empty() ? cursor.upto : cursor.beyond.back();
+    latest_done_ = std::max(latest_done_, latest);
 }
 
 void WaitingIndex::release(Stamp stamp) {

@@ -18,9 +18,11 @@ struct Cursor {
     Stamp upto = 0;
     std::vector<Stamp> beyond{};  ///< ascending
 
+    bool has_done(Stamp stamp) const;
     void add(const Done& done);
 
-    /// The owner gets a message that is older than `upto`. Of those between only `done` are done.
+    /// The owner gets a message that it is done with, or that is older than `upto`: of those
+    /// between only `done` are done.
     void reopen(Stamp stamp, const std::vector<Stamp>& done);
 
     bool operator==(const Cursor&) const = default;
@@ -43,11 +45,11 @@ public:
     std::optional<Cursor> cursor(OwnerId owner) const;
     void set_cursor(OwnerId owner, Cursor cursor);
 
-    /// The largest `upto` of all cursors.
-    Stamp done_upto() const { return done_upto_; }
+    /// No owner was ever done with a later message.
+    Stamp latest_done() const { return latest_done_; }
 
-    /// Receivers that are no owners don't count, nor those who have said that they are done with
-    /// just this message.
+    /// Receivers that are no owners don't count. What the others are done with, `set_cursor` says
+    /// later.
     void add_message(Stamp stamp, const std::vector<Receiver>& receivers);
 
     bool is_waited_for(Stamp stamp) const { return awaited_.contains(stamp); }
@@ -65,6 +67,7 @@ private:
 
     const std::vector<Stamp>& beyond(OwnerId owner) const;
     void set_beyond(OwnerId owner, std::vector<Stamp> stamps);
+    void note_done(const Cursor& cursor);
     void await(Stamp stamp, std::uint32_t owners);
     void release(Stamp stamp);
 
@@ -74,7 +77,7 @@ private:
     /// How many owners but one wait for a message, of those that several wait for.
     boost::unordered_flat_map<Stamp, std::uint32_t> further_;
     std::vector<Stamp> dead_;
-    Stamp done_upto_ = 0;
+    Stamp latest_done_ = 0;
 };
 
 }  // namespace pulsegate
