@@ -206,6 +206,24 @@ TEST_CASE("what is refused is handed in again, in order, until it is committed")
     CHECK(all.host.parts.back() == Host::Part{1, 6, false});
 }
 
+TEST_CASE("what is to be stored because a turn's unit is refused at once is not lost") {
+    Journals all;
+    all.journal.add(EndOwner{1});
+    all.journal.flush();
+    all.journal.add(EndOwner{2});
+    const ReceiptId receipt = all.receipts.open();
+    all.receipts.then(receipt, [&](const DebtRef& debt, const Collected&) {
+        all.journal.add(EndOwner{3}, debt);
+    });
+    all.journal.await(new Debt(all.receipts, 0, receipt));
+    all.refuse();
+    all.journal.flush();  // behind what was refused
+    all.journal.flush();
+    all.journal.tick();
+    REQUIRE(all.host.units.size() == 1);
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{1, 2, 3});
+}
+
 TEST_CASE("after a unit of which something was left out, the shard goes on") {
     Journals all;
     all.journal.put(message(7), Collected{{{.owner = 1}}, {1}}, all.debt(3), 0);

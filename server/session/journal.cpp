@@ -114,26 +114,22 @@ void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
     if (operations_.empty() && debts_.empty() && patient_debts_.empty()) return;
+    // Out of here first: whoever is answered below may add to the next unit.
+    auto operations = std::exchange(operations_, {});
+    Waiting unit{std::exchange(debts_, {}), std::exchange(patient_debts_, {}),
+                 std::exchange(turn_bytes_, 0), std::exchange(cancelled_, {}),
+                 std::exchange(promises_, {})};
+    const bool is_urgent = std::exchange(urgent_, false);
     if (!is_refused()) {
-        bytes_ += turn_bytes_;
-        waiting_.push_back({std::move(debts_), std::move(patient_debts_), turn_bytes_,
-                            std::move(cancelled_), std::move(promises_)});
+        bytes_ += unit.bytes;
+        waiting_.push_back(std::move(unit));
         ++handed_in_;
-        host_.submit(std::move(operations_), urgent_, generation_);
+        host_.submit(std::move(operations), is_urgent, generation_);
     } else {  // behind what was refused, or the order would be lost
-        Waiting unit{std::move(debts_), std::move(patient_debts_), 0, std::move(cancelled_),
-                     std::move(promises_)};
-        UnitDone done{true, std::move(operations_), {}};
+        UnitDone done{true, std::move(operations), {}};
         answer(unit, done);
         keep(done, refused_.size());
     }
-    operations_.clear();
-    debts_.clear();
-    patient_debts_.clear();
-    cancelled_.clear();
-    promises_.clear();
-    turn_bytes_ = 0;
-    urgent_ = false;
 }
 
 void Journal::receive(UnitDone& done) {
