@@ -49,6 +49,30 @@ void meet(DurableCluster& brokers, PlainClient& receiver, PlainClient& publisher
     publisher.take();
 }
 
+/// The shard hands in what it has to store, and all that was handed in is committed.
+void commit_of(DurableCluster& brokers, unsigned shard) {
+    deliver_all(brokers, shard, shard);
+    brokers.commit();
+    deliver_all(brokers, shard, shard);
+}
+
+/// A member of the group gets a message that was not sent to it before, and completes it.
+void complete(DurableCluster& brokers, PlainClient& member, const std::string& id) {
+    CHECK(member.take() == hex(wire("34 r s'x' " + id + " 'hello'")));
+    member.send("50 r2 " + id);
+    brokers.settle();
+    CHECK(member.take() == hex(wire("62 r2 " + id)));
+    member.send("70 r2 " + id);
+    brokers.settle();
+}
+
+/// After a crash nothing of the group waits for its member.
+void check_completed(DurableCluster& brokers, PlainClient& member) {
+    member.connect(false);
+    brokers.settle();
+    CHECK(member.take() == hex(wire("20 r2 01 00")));
+}
+
 std::uint64_t stored(DurableCluster& brokers) { return brokers->broker(0).journal().messages(); }
 
 /// A message to x, whose receiver acknowledges it after that time, with packet identifiers from
@@ -114,6 +138,85 @@ TEST_CASE("a member of a shared subscription is in the store before its messages
     const std::string got = worker.take();
     CHECK(got.starts_with(hex(wire("20 r2 01 00"))));
     CHECK(got.ends_with(hex("hello")));
+}
+
+TEST_CASE("a group's message is stored before its member's shard says anything of it") {
+    constexpr unsigned shards = 2;
+    const unsigned home = home_shard(group, shards);
+    const unsigned other = 1 - home;
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    arrive(worker, group);
+    desk.connect(true);
+    brokers.settle();
+    worker.take();
+    desk.send("34 r s'x' k1 'hello'");
+    deliver_all(brokers, home, other);
+    commit_of(brokers, other);
+    CHECK(worker.take().empty());  // it could be done with it before it is stored
+    brokers.settle();
+    complete(brokers, worker, "k1");
+    brokers.crash();
+    check_completed(brokers, worker);
+}
+
+TEST_CASE("a group's message that goes from one member to another comes once") {
+    constexpr unsigned shards = 2;
+    const unsigned home = home_shard(group, shards);
+    const unsigned other = 1 - home;
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    arrive(helper, group);
+    desk.connect(true);
+    brokers.settle();
+    desk.send("34 r s'x' k1 'hello'");
+    commit_of(brokers, home);  // it is stored for the helper, and on its way
+    arrive(worker, group);
+    helper.lose_connection();
+    deliver_all(brokers, other, home);
+    deliver_all(brokers, home, other);
+    deliver_all(brokers, other, home);  // back again
+    deliver_all(brokers, home, other);
+    commit_of(brokers, other);
+    const bool has_gone_to_worker = worker.take().ends_with(hex("hello"));
+    brokers.crash();  // before it is stored for the worker
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take().ends_with(hex("hello")) != has_gone_to_worker);
+}
+
+TEST_CASE("a group's message that a member without a session takes over ends for the others") {
+    constexpr unsigned shards = 2;
+    const unsigned home = home_shard(group, shards);
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(1 - home, shards, "helper"));
+    PlainClient guest(brokers, client_at(home, shards, "guest"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    arrive(helper, group);
+    desk.connect(true);
+    brokers.settle();
+    helper.take();
+    desk.send("34 r s'x' k1 'first'");
+    brokers.settle();
+    CHECK(helper.take() == hex(wire("34 r s'x' k1 'first'")));
+    desk.send("34 r s'x' k2 'hello'");
+    commit_of(brokers, home);
+    guest.connect(true);
+    guest.send("82 r k1 s'" + std::string(group) + "' 02");
+    helper.lose_connection();
+    deliver_all(brokers, 1 - home, home);
+    brokers.settle();
+    CHECK(guest.take().ends_with(hex(wire("34 r s'x' k1 'hello'"))));
+    guest.send("50 r2 k1");  // with the packet identifier that the helper has not released
+    brokers.settle();
+    CHECK(guest.take() == hex(wire("62 r2 k1")));
+    brokers.crash();
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take() == hex(wire("20 r2 01 00 | 3c r s'x' k1 'first'")));
 }
 
 TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") {

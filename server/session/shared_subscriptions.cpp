@@ -11,12 +11,13 @@
 namespace pulsegate {
 
 SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
-                                         PacketSender& sender, Journal& journal, Counters& counters,
-                                         BrokerHost& host)
+                                         PacketSender& sender, Journal& journal, Receipts& receipts,
+                                         Counters& counters, BrokerHost& host)
     : place_(place),
       router_(router),
       sender_(sender),
       journal_(journal),
+      receipts_(receipts),
       counters_(counters),
       host_(host),
       groups_(interest) {}
@@ -96,10 +97,28 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     else if (delivery.qos != QoS::at_most_once)
         debts.count(Fate::queued);
     sender_.store_for(choice.owner, delivery, debts, now);
+    const bool must_come_once = delivery.qos == QoS::exactly_once && delivery.owner != 0;
+    if (must_come_once && choice.owner == 0) {
+        // This member's session ends with the process, and then nobody may get it (4.8.2).
+        sender_.drop(delivery);
+        delivery.owner = 0;
+    }
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
     const DebtRef debt = choice.owner != 0 ? debts.debt() : DebtRef();
     if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
+    if (must_come_once) return send_when_stored(std::move(assigned));
     send(place_.home_of(choice.member), std::move(assigned), now);
+}
+
+/// The member's shard stores its packet identifier, and when it is done with the message: that must
+/// not come before what is stored here, or another member would get it after a crash.
+void SharedSubscriptions::send_when_stored(GroupDelivery assigned) {
+    PendingReceipt receipt(receipts_);
+    journal_.await_patiently(receipt.debt());
+    const auto hand_out = [this, assigned = std::move(assigned)](const Published&) {
+        host_.send(place_.home_of(assigned.member), assigned);
+    };
+    receipts_.report(receipt.close(), {}, hand_out);
 }
 
 void SharedSubscriptions::stored(Stamp stamp, Millis now) {

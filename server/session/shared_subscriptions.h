@@ -25,7 +25,7 @@ namespace pulsegate {
 class SharedSubscriptions {
 public:
     SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
-                        Journal& journal, Counters& counters, BrokerHost& host);
+                        Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
 
     /// The session has subscribed to `$share/group/filter`, or changed its options.
     void join(Session& session, std::string_view share, SubscribeOptions options,
@@ -62,6 +62,7 @@ public:
 private:
     void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
                 DebtSource& debts, Millis now);
+    void send_when_stored(GroupDelivery assigned);
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);
@@ -70,6 +71,7 @@ private:
     Router& router_;
     PacketSender& sender_;
     Journal& journal_;
+    Receipts& receipts_;
     Counters& counters_;
     BrokerHost& host_;
     ShareGroups groups_;
