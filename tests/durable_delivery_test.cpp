@@ -140,6 +140,29 @@ TEST_CASE("a member of a shared subscription is in the store before its messages
     CHECK(got.ends_with(hex("hello")));
 }
 
+TEST_CASE("what a client publishes at QoS 2 is stored in its order, though the first has to wait") {
+    DurableCluster brokers;
+    PlainClient desk(brokers, "desk");
+    PlainClient phone(brokers, "phone");
+    PlainClient worker(brokers, "worker");
+    desk.connect(false);
+    arrive(phone, "x");
+    brokers.settle();
+    arrive(worker, "x");
+    desk.send("34 r s'x' k1 'first'");  // until the worker is stored
+    worker.send("a2 r k2 s'x'");
+    desk.send("34 r s'x' k2 'second'");
+    commit_of(brokers, 0);
+    brokers.crash();
+    phone.connect(false);
+    desk.connect(false);
+    desk.send("3c r s'x' k1 'first'");
+    desk.send("3c r s'x' k2 'second'");
+    brokers.settle();
+    const std::string got = phone.take();
+    CHECK(got.find(hex("first")) < got.find(hex("second")));
+}
+
 TEST_CASE("a group's message is stored before its member's shard says anything of it") {
     constexpr unsigned shards = 2;
     const unsigned home = home_shard(group, shards);

@@ -129,25 +129,39 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
 /// message and its identifier are one unit, for the receivers of all shards.
 void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
-    const std::pair key(incoming.owner, incoming.packet_id);
-    sent_again_[key];
-    receipt.then([this, incoming, key, message = receipt.collected(), now](const DebtRef& debt,
-                                                                           Collected collected) {
-        journal_.put(message, std::move(collected), debt, now);
-        journal_.add(incoming, debt);
-        const auto again = sent_again_.extract(key);
-        if (again.empty()) return;
-        for (const DebtRef& each : again.mapped()) journal_.await(each);
-    });
+    auto& received = received_[incoming.owner];
+    const auto last = received.insert(
+        received.end(), {.packet_id = incoming.packet_id, .message = receipt.collected()});
+    receipt.then(
+        [this, owner = incoming.owner, last, now](const DebtRef& debt, Collected collected) {
+            last->debt = debt;
+            last->collected = std::move(collected);
+            store_received(owner, now);
+        });
+}
+
+/// In the order of the client's PUBLISHes, though one may have to wait for longer than the next:
+/// after a crash only what is not stored comes, and it would come late (MQTT 5.0, 4.6).
+void Publishing::store_received(OwnerId owner, Millis now) {
+    const auto found = received_.find(owner);
+    auto& received = found->second;
+    for (; !received.empty() && received.front().debt; received.pop_front()) {
+        Received& first = received.front();
+        journal_.put(first.message, std::move(first.collected), first.debt, now);
+        journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
+        for (const DebtRef& each : first.sent_again) journal_.await(each);
+    }
+    if (received.empty()) received_.erase(found);
 }
 
 /// The message was sent again: it is answered when the first one would be.
 void Publishing::await_received(PutIncoming incoming, DebtRef debt) {
-    const auto found = sent_again_.find({incoming.owner, incoming.packet_id});
-    if (found != sent_again_.end())
-        found->second.push_back(std::move(debt));
-    else
-        journal_.await(std::move(debt));
+    const auto found = received_.find(incoming.owner);
+    if (found != received_.end())
+        for (Received& each : found->second)
+            if (each.packet_id == incoming.packet_id)
+                return each.sent_again.push_back(std::move(debt));
+    journal_.await(std::move(debt));
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was

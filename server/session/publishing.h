@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "server/session/authorizations.h"
@@ -19,7 +19,7 @@
 namespace pulsegate {
 
 /// Handles PUBLISH, and PUBREL, which ends an exchange of QoS 2 (MQTT 5.0, 3.3 and 4.3). It owns
-/// what is sent again too early; it belongs to the shard's thread.
+/// what is not stored yet; it belongs to the shard's thread.
 class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
@@ -54,6 +54,7 @@ private:
     std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
     void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
     void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
+    void store_received(OwnerId owner, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
     Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id);
     void count_unreached(bool is_retained);
@@ -70,8 +71,16 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
-    /// Messages of QoS 2 that are not in the store yet, and answers to those that were sent again.
-    std::map<std::pair<OwnerId, std::uint16_t>, std::vector<DebtRef>> sent_again_;
+
+    /// A message of QoS 2 that is not in the store yet.
+    struct Received {
+        std::uint16_t packet_id;
+        MessageRef message;
+        DebtRef debt{};  ///< null: not all shards have named its receivers
+        Collected collected{};
+        std::vector<DebtRef> sent_again{};  ///< answers to the same one
+    };
+    std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
 };
 
 }  // namespace pulsegate
