@@ -35,6 +35,12 @@ DeliveryModel::Number DeliveryModel::publish(Note note) {
     return static_cast<Number>(notes_.size() - 1);
 }
 
+/// At QoS 1 there may be two if it was sent again, of which one is cancelled.
+void DeliveryModel::cancelled(Number number) {
+    Entry& entry = notes_.at(number);
+    entry.cancelled = !entry.sent_again || entry.note.qos == QoS::exactly_once;
+}
+
 void DeliveryModel::acknowledge(Number number) {
     Entry& entry = notes_.at(number);
     if (entry.acknowledged == never) entry.acknowledged = ++now_;
@@ -59,6 +65,7 @@ void DeliveryModel::connected(const std::string& client, const std::string& user
     if (!present && expected == Expected::present) violated("the session of {} is lost", client);
     // That of an earlier CONNECT may be present already, and not be on the disk.
     const bool is_new = std::exchange(receiver.begins_anew, false);
+    meet(client, user);
     receiver.kept = kept;
     receiver.expected = kept ? Expected::present : Expected::absent;
     if (present && expected == Expected::present) return;
@@ -67,6 +74,15 @@ void DeliveryModel::connected(const std::string& client, const std::string& user
     if (!present) return begin_session(receiver);
     receiver.certain = !is_new;
     if (!is_new) make_certain(receiver);
+}
+
+/// A newcomer is here. What is not acknowledged yet may go to this session, and end with it.
+void DeliveryModel::meet(const std::string& client, const std::string& user) {
+    for (Entry& entry : notes_) {
+        const bool is_for_user = entry.note.for_newcomer && entry.note.topic == inbox_topic(user);
+        const bool is_for_client = is_for_user || entry.note.newcomers.contains(client);
+        if (is_for_client && entry.acknowledged == never) entry.met.insert(client);
+    }
 }
 
 /// The one before will never come back.
@@ -97,41 +113,62 @@ void DeliveryModel::make_certain(Receiver& receiver) {
     }
 }
 
-DeliveryModel::Period* DeliveryModel::open_period(Receiver& receiver, const std::string& filter) {
-    for (Period& period : receiver.periods)
-        if (period.is_open() && period.filter == filter) return &period;
-    return nullptr;
+std::size_t DeliveryModel::subscribe(const std::string& client, const std::string& filter,
+                                     QoS qos) {
+    auto& periods = receivers_.at(client).periods;
+    const auto found = std::ranges::find_if(periods, [&](const Period& period) {
+        return period.is_open() && !period.may_have_ended && period.filter == filter;
+    });
+    const auto number = static_cast<std::size_t>(found - periods.begin());
+    if (found == periods.end()) periods.push_back({.filter = filter, .qos = qos, .begin = ++now_});
+    return number;
 }
 
-void DeliveryModel::subscribe(const std::string& client, const std::string& filter, QoS qos) {
-    Receiver& receiver = receivers_.at(client);
-    if (!open_period(receiver, filter))
-        receiver.periods.push_back({.filter = filter, .qos = qos, .begin = ++now_});
-}
-
-void DeliveryModel::subscribed(const std::string& client, const std::string& filter) {
+void DeliveryModel::subscribed(const std::string& client, std::size_t subscription) {
     Receiver& receiver = receivers_.at(client);
     if (!receiver.kept) return;
     make_certain(receiver);  // the disk has the session if it has a later subscription of it
-    Period* period = open_period(receiver, filter);
-    if (period && period->sure == never) period->sure = ++now_;
+    Period& period = receiver.periods.at(subscription);
+    if (period.may_have_ended || period.sure != never) return;
+    if (is_share(period.filter))
+        period.awaits_group = true;
+    else
+        period.sure = ++now_;
+}
+
+/// Their homes have been told by all shards.
+void DeliveryModel::join_groups(Receiver& receiver) {
+    for (Period& period : receiver.periods)
+        if (std::exchange(period.awaits_group, false) && period.is_open() && !period.may_have_ended)
+            period.sure = ++now_;
+}
+
+bool DeliveryModel::is_shared(const std::string& client, std::size_t subscription) const {
+    return is_share(receivers_.at(client).periods.at(subscription).filter);
 }
 
 void DeliveryModel::unsubscribe(const std::string& client, const std::string& filter) {
-    if (Period* period = open_period(receivers_.at(client), filter)) period->sure = never;
+    for (Period& period : receivers_.at(client).periods)
+        if (period.is_open() && period.filter == filter) {
+            period.sure = never;
+            period.may_have_ended = true;
+        }
 }
 
 void DeliveryModel::unsubscribed(const std::string& client, const std::string& filter) {
-    if (Period* period = open_period(receivers_.at(client), filter)) period->end = ++now_;
+    ++now_;
+    for (Period& period : receivers_.at(client).periods)
+        if (period.is_open() && period.may_have_ended && period.filter == filter) period.end = now_;
 }
 
 void DeliveryModel::settle() {
-    for (auto& [client, receiver] : receivers_) make_certain(receiver);
+    for (auto& [client, receiver] : receivers_) make_certain(receiver), join_groups(receiver);
 }
 
 void DeliveryModel::crash() {
     for (auto& [client, receiver] : receivers_) {
         receiver.begins_anew = false;
+        join_groups(receiver);
         if (receiver.certain) continue;
         receiver.expected = Expected::either;
         for (Period& period : receiver.periods)
@@ -140,6 +177,14 @@ void DeliveryModel::crash() {
 }
 
 // -- judgement --
+
+/// Was the message for this session when it was sent for the first time?
+bool DeliveryModel::was_there(const Receiver& receiver, const Entry& entry) const {
+    return std::ranges::any_of(receiver.periods, [&](const Period& period) {
+        return period.is_open() && period.begin < entry.sent &&
+               matches(period.filter, entry.note.topic);
+    });
+}
 
 bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry) const {
     const std::string& topic = entry.note.topic;
@@ -171,12 +216,11 @@ void DeliveryModel::receive(const std::string& client, Number number, QoS qos, b
     if (times == 1 && !is_shared) check_order(receiver, entry, number, qos);
 }
 
-/// First deliveries of one publisher to one topic keep their order, at each QoS.
+/// First deliveries of one publisher to one topic keep their order, at each QoS. What was sent
+/// before the session began comes by the inbox, or is a repetition.
 void DeliveryModel::check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos) {
     const Note& note = entry.note;
-    if (note.kind != Kind::plain || entry.refused || note.for_newcomer) return;
-    for (const std::string& client : note.newcomers)
-        if (&receiver == &receivers_[client]) return;
+    if (note.kind != Kind::plain || entry.refused || !was_there(receiver, entry)) return;
     Number& latest = receiver.latest[{note.publisher, note.topic, note.qos, qos}];
     if (latest > number) violated("{} is late: {} was before it", number, latest);
     latest = number;
@@ -205,9 +249,10 @@ void DeliveryModel::check_complete() const {
         for (const auto& [client, receiver] : receivers_)
             if (must_get(receiver, entry) && !receiver.received.contains(number))
                 violated("{} to {} is lost for {}", number, entry.note.topic, client);
-        if (entry.note.for_newcomer) check_newcomer(entry, number);
+        if (entry.note.for_newcomer && entry.met.empty()) check_newcomer(entry, number);
         for (const std::string& client : entry.note.newcomers)
-            if (!receivers_.at(client).ever_received.contains(number))
+            if (!entry.met.contains(client) &&
+                !receivers_.at(client).ever_received.contains(number))
                 violated("{} to the room is lost for {}", number, client);
     }
 }

@@ -42,11 +42,13 @@ public:
     // -- messages
     Number publish(Note note);
     Note& note(Number number) { return notes_.at(number).note; }
+    /// The client has not been answered: for the gateway it may be a new one.
+    void send_again(Number number) { notes_.at(number).sent_again = true; }
     /// The gateway answers for it from now on.
     void acknowledge(Number number);
     void refuse(Number number) { notes_.at(number).refused = true; }
     void try_to_cancel(Number number) { notes_.at(number).may_be_cancelled = true; }
-    void cancelled(Number number) { notes_.at(number).cancelled = true; }
+    void cancelled(Number number);
 
     // -- sessions
     /// CONNECT with a clean start: until the CONNACK nobody knows whether its session has ended.
@@ -55,8 +57,10 @@ public:
     void connected(const std::string& client, const std::string& user, bool clean, bool kept,
                    bool present);
     void disconnected(const std::string& client);
-    void subscribe(const std::string& client, const std::string& filter, QoS qos);
-    void subscribed(const std::string& client, const std::string& filter);
+    /// Returns the number of the subscription.
+    std::size_t subscribe(const std::string& client, const std::string& filter, QoS qos);
+    void subscribed(const std::string& client, std::size_t subscription);
+    bool is_shared(const std::string& client, std::size_t subscription) const;
     void unsubscribe(const std::string& client, const std::string& filter);
     void unsubscribed(const std::string& client, const std::string& filter);
     /// All that happened so far is on the disk.
@@ -82,6 +86,8 @@ private:
         Event sent = 0;
         Event acknowledged = never;
         bool refused = false;
+        bool sent_again = false;
+        std::set<std::string> met{};  ///< newcomers who came before it was acknowledged
         bool may_be_cancelled = false;
         bool cancelled = false;
     };
@@ -93,6 +99,8 @@ private:
         Event begin;
         Event sure = never;  ///< it is promised since
         Event end = never;
+        bool may_have_ended = false;  ///< since the UNSUBSCRIBE
+        bool awaits_group = false;    ///< since the SUBACK, until the home of the group knows it
 
         bool is_open() const { return end == never; }
     };
@@ -113,15 +121,17 @@ private:
         std::map<Stream, Number> latest;  ///< of first deliveries in this session
     };
 
+    void meet(const std::string& client, const std::string& user);
     void begin_session(Receiver& receiver);
+    void join_groups(Receiver& receiver);
     void make_certain(Receiver& receiver);
+    bool was_there(const Receiver& receiver, const Entry& entry) const;
     bool may_get(const Receiver& receiver, const Entry& entry) const;
     bool must_get(const Receiver& receiver, const Entry& entry) const;
     bool is_owed(const Entry& entry) const;
     void check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos);
     void check_group(const Entry& entry, Number number) const;
     void check_newcomer(const Entry& entry, Number number) const;
-    Period* open_period(Receiver& receiver, const std::string& filter);
 
     std::vector<Entry> notes_;
     std::map<std::string, Receiver> receivers_;

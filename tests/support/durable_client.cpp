@@ -40,6 +40,8 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
     if (is_here()) break_connection();
     gone();
     cluster_ = &cluster;
+    clean |= has_discarded_;
+    has_discarded_ = clean;
     clean_ = clean;
     is_greeted_ = false;
     if (clean) discard_session();
@@ -124,8 +126,7 @@ void DurableClient::handle(const Packet& packet) {
 }
 
 void DurableClient::subscribe(const std::string& filter, QoS qos) {
-    model_.subscribe(terms_.name, filter, qos);
-    subscribing_[++last_request_] = filter;
+    subscribing_[++last_request_] = model_.subscribe(terms_.name, filter, qos);
     handle(Subscribe{.packet_id = last_request_, .filters = {{filter, {.qos = qos}}}});
 }
 
@@ -222,13 +223,16 @@ void DurableClient::read(const Packet& packet) {
                        due(Pubcomp{pubrel.packet_id, Reason::success, {}});
                    },
                    [&](const Suback& suback) {
-                       const std::string& filter = subscribing_.at(suback.packet_id);
+                       log_(fmt::format("  {}: SUBACK {}", terms_.name, suback.packet_id));
+                       const auto subscription = subscribing_.at(suback.packet_id);
                        if (!is_refusal(suback.reasons.at(0)))
-                           model_.subscribed(terms_.name, filter);
-                       else if (!filter.starts_with("$share/"))  // that is while the disk fails
+                           model_.subscribed(terms_.name, subscription);
+                       // Shared ones are while the disk fails.
+                       else if (!model_.is_shared(terms_.name, subscription))
                            throw Broken("SUBSCRIBE was refused");
                    },
                    [&](const Unsuback& unsuback) {
+                       log_(fmt::format("  {}: UNSUBACK {}", terms_.name, unsuback.packet_id));
                        model_.unsubscribed(terms_.name, unsubscribing_.at(unsuback.packet_id));
                    },
                    [&](const auto&) { throw Broken("a packet that it should not get"); },
@@ -242,6 +246,7 @@ void DurableClient::read(const Connack& connack) {
                      connack.session_present ? "the session is present" : "a new session"));
     model_.connected(terms_.name, terms_.user, clean_, keeps_session_, connack.session_present);
     is_greeted_ = true;
+    has_discarded_ = false;
     will_ = asked_will_;
     will_is_certain_ = false;
     if (connack.session_present)
@@ -252,17 +257,24 @@ void DurableClient::read(const Connack& connack) {
 
 /// Sends again what was not acknowledged (MQTT 5.0, 4.4).
 void DurableClient::go_on() {
-    for (const Sent& sent : sent_)
+    for (Sent& sent : sent_)
         if (sent.is_received)
             handle(Pubrel{sent.packet_id, Reason::success, {}});
         else
-            send(sent, true);
+            send_again(sent, true);
+}
+
+/// What has come of a cancellation, the answer to the second one does not tell.
+void DurableClient::send_again(Sent& publish, bool as_duplicate) {
+    publish.cancels.reset();
+    if (publish.number) model_.send_again(*publish.number);
+    send(publish, as_duplicate);
 }
 
 void DurableClient::begin_anew() {
     received_.clear();
     forget_exchanges();
-    for (const Sent& sent : sent_) send(sent, false);
+    for (Sent& sent : sent_) send_again(sent, false);
 }
 
 void DurableClient::read(const Publish& publish) {

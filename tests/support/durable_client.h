@@ -90,6 +90,7 @@ private:
 
     void handle(const Packet& packet);
     void send(const Sent& publish, bool again);
+    void send_again(Sent& publish, bool as_duplicate);
     void send_new(Sent publish);
     Sent made(Number number, std::string topic) const;
     std::uint16_t free_id() const;
@@ -114,6 +115,7 @@ private:
     std::unique_ptr<KeptLink> link_;
     std::vector<std::unique_ptr<KeptLink>> links_;  ///< earlier ones
     bool clean_ = false;
+    bool has_discarded_ = false;  ///< its session; the gateway may not have (MQTT 5.0, 3.2.2.1.1)
     bool is_greeted_ = false;
     bool keeps_session_ = false;        ///< the present one
     std::optional<Number> asked_will_;  ///< of the CONNECT
@@ -122,7 +124,7 @@ private:
     std::list<Sent> sent_;
     std::map<std::uint16_t, Number> received_;  ///< QoS 2, up to PUBREL
     std::deque<Packet> due_;
-    std::map<std::uint16_t, std::string> subscribing_;
+    std::map<std::uint16_t, std::size_t> subscribing_;
     std::map<std::uint16_t, std::string> unsubscribing_;
     std::uint16_t last_request_ = 1000;
     std::size_t received_count_ = 0;
