@@ -155,6 +155,7 @@ void CrashPlay::open() {
         Broker& home = cluster_->broker(home_shard(user, scene_.shards));
         static_cast<void>(home.rooms().add(DeliveryModel::room, user));
     }
+    deliver_all();  // before anybody can connect
 }
 
 void CrashPlay::check_start() {
@@ -367,7 +368,7 @@ void CrashPlay::usual_subscription(Who who) {
         if (each.who == who) own.push_back(&each);
     if (own.empty()) return;
     const UsualSubscription& chosen = *own[below(own.size())];
-    if (is_worker(who) || chance(60))
+    if (chance(is_worker(who) ? 85 : 60))
         subscribe(who, chosen.filter, chosen.qos);
     else
         unsubscribe(who, chosen.filter);
@@ -410,11 +411,13 @@ void CrashPlay::random_request(Who who) {
 
 void CrashPlay::random_publish(Who who) {
     const auto qos = chance(10) ? QoS::at_most_once : QoS{static_cast<std::uint8_t>(1 + below(2))};
+    const auto topic = fmt::format("t/{}", below(3));
     const unsigned kind = below(20);
-    std::string topic = fmt::format("t/{}", below(3));
-    if (kind < 3) topic = "s/0";
-    if (kind >= 3 && kind < 8) topic = "inbox/" + clients_[below(clients_.size())].terms().user;
-    if (kind < 11 && kind >= 8) return delay(who, topic, qos, below(4));
+    if (kind < 3) return delay(who, topic, qos, below(4));
+    if (kind < 7) return publish(who, "s/0", qos);
+    if (kind < 11) return publish(who, DeliveryModel::room, qos);
+    if (kind < 15)
+        return publish(who, "inbox/" + clients_[below(clients_.size())].terms().user, qos);
     publish(who, topic, qos);
 }
 
