@@ -28,7 +28,7 @@ constexpr std::pair<Fault, const char*> faults_of_disks[] = {
 };
 
 constexpr std::uint64_t script_stride = sanitized ? 101 : 9;
-constexpr std::uint64_t chance_stride = sanitized ? 67 : 17;
+constexpr std::uint64_t chance_stride = sanitized ? 67 : 19;
 constexpr std::uint32_t sample_of_seeds = sanitized ? 3 : 8;
 
 bool all_crash_points() { return std::getenv("PULSEGATE_BROKER_CRASHES") != nullptr; }
