@@ -206,14 +206,14 @@ void DeliveryModel::receive(const std::string& client, Number number, QoS qos, b
     if (!may_get(receiver, entry))
         violated("{} got {} without a subscription to {}", client, number, entry.note.topic);
     if (!is_new) return;
-    receiver.ever_received.insert(number);
+    const bool is_first = receiver.ever_received.insert(number).second;
     const unsigned times = ++receiver.received[number];
     const bool comes_once = qos == QoS::exactly_once && entry.note.kind != Kind::will;
     if (times > 1 && comes_once) violated("{} got {} twice at QoS 2", client, number);
     const bool is_shared = matches(std::string(group_prefix) + "s/+", entry.note.topic);
     if (is_shared && ++by_group_[number] > 1 && comes_once)
         violated("{} got {} after another member of its group", client, number);
-    if (times == 1 && !is_shared) check_order(receiver, entry, number, qos);
+    if (is_first && !is_shared) check_order(receiver, entry, number, qos);
 }
 
 /// First deliveries of one publisher to one topic keep their order, at each QoS. What was sent
