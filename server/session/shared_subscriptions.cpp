@@ -98,13 +98,15 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
         debts.count(Fate::queued);
     sender_.store_for(choice.owner, delivery, debts, now);
     const bool must_come_once = delivery.qos == QoS::exactly_once && delivery.owner != 0;
-    if (must_come_once && choice.owner == 0) {
-        // This member's session ends with the process, and then nobody may get it (4.8.2).
+    const bool is_kept =
+        delivery.qos != QoS::at_most_once && (!must_come_once || choice.owner != 0);
+    if (delivery.owner != 0 && !is_kept) {
+        // It ends with this member's session or connection, and then nobody may get it (4.8.2).
         sender_.drop(delivery);
         delivery.owner = 0;
     }
+    const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
-    const DebtRef debt = choice.owner != 0 ? debts.debt() : DebtRef();
     if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
     if (must_come_once) return send_when_stored(std::move(assigned));
     send(place_.home_of(choice.member), std::move(assigned), now);

@@ -192,11 +192,17 @@ void Subscriptions::judge(Session& session, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     // What is in flight on a connection is the client's already, and its identifier is in use.
     const auto is_out = [&](bool sent) { return sent && session.link; };
+    const auto is_of_refused = [&](const Delivery& delivery) {
+        return delivery.share && contains(refused, *delivery.share);
+    };
+    // What the client may have had is nobody else's at QoS 2 (MQTT 5.0, 4.8.2).
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
-        return delivery.share && !is_out(sent) && contains(refused, *delivery.share);
+        const bool is_its_own = sent && delivery.qos == QoS::exactly_once;
+        return is_of_refused(delivery) && !is_out(sent) && !is_its_own;
     };
     const auto is_refused = [&](const Delivery& delivery, bool sent) {
-        if (!delivery.message || delivery.share || is_out(sent)) return false;
+        if (!delivery.message || is_out(sent)) return false;
+        if (delivery.share) return is_of_refused(delivery);
         const auto& topic = delivery.message->topic;
         const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
         const bool own_room = rooms_.audience(topic).is_member(session.user.name);
