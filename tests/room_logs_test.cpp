@@ -276,6 +276,23 @@ TEST_CASE("a member who comes back gets the latest of all rooms, as much as one 
     CHECK(second < third);
 }
 
+TEST_CASE("who fills one room takes nothing from another's members who come back") {
+    BrokerSettings settings;
+    settings.max_queued_messages = 4;
+    Lobby lobby(settings);
+    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker");
+    PlainClient flooder(lobby.brokers, "flooder");
+    for (PlainClient* each : {&speaker, &flooder}) each->connect(true);
+    for (const char* text : {"s1", "s2"})
+        speaker.send("32 r s'room/s' k" + std::string(1, text[1]) + " '" + text + "'");
+    for (const char* text : {"r1", "r2", "r3", "r4"})
+        flooder.send("32 r s'room/r' k" + std::string(1, text[1]) + " '" + text + "'");
+    lobby.brokers.settle();
+    CHECK(lobby.return_of(lobby.away) == std::vector<std::string>{"s1", "s2", "r3", "r4"});
+}
+
 TEST_CASE("when the store is full, a log that takes most is halved, and no session ends") {
     Lobby lobby;
     lobby.part();

@@ -61,9 +61,10 @@ Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const 
     return largest;
 }
 
-/// No user pays for rooms that take more than all users do, however little each of them takes.
-bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder) {
-    return log.bytes > holder.bytes || log.sum > holder.sum;
+/// No user with a fair share pays for rooms that take more than all users do, however little each
+/// of them takes.
+bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder, std::size_t fair) {
+    return log.bytes > holder.bytes || (log.sum > holder.sum && holder.bytes <= fair);
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ void Lifecycle::make_room_in_store(Millis now) {
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
     const auto holder = largest_holder(presence_, bytes_waiting);
     const auto log = room_logs_.largest(&Outbox::queued_bytes);
-    const bool in_a_room = rooms_pay(log, holder);
+    const bool in_a_room = rooms_pay(log, holder, worth_ending);
     if (!in_a_room && holder.bytes <= worth_ending) return;
     next_room_in_store_ = now + until_it_shows;
     if (in_a_room)
@@ -90,16 +91,16 @@ bool Lifecycle::make_room(Millis now) {
     if (!exceeded && !sessions_.over_budget(queued)) return false;
     const auto holder = largest_holder(presence_, bytes_in_memory);
     const auto log = room_logs_.largest(&Outbox::bytes_in_memory);
-    if (rooms_pay(log, holder)) {
+    const auto equal_share =
+        settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
+    const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
+    if (rooms_pay(log, holder, fair)) {
         room_logs_.halve(log.topic,
                          exceeded ? "memory-budget is exceeded, and it takes most"
                                   : "persistent-session-bytes is exceeded, and it takes most");
         if (exceeded) malloc_trim(0);
         return !exceeded;
     }
-    const auto equal_share =
-        settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
-    const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
     if (holder.bytes <= fair) return false;
     end_largest(*holder.user,
                 exceeded ? "memory-budget is exceeded, and its user takes most"

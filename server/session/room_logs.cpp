@@ -122,38 +122,38 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
     return found;
 }
 
-/// From the newest back, for what is older than a full queue would be dropped again. It takes an
-/// entry for each message, but no body.
+/// Of each room in turn the newest, for a queue holds only so many: nobody shall fill it from one
+/// room at the cost of the others. It takes an entry for each message, but no body.
 RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place) const {
     const std::string& user = session.user.name;
     Backlog backlog;
     if (!has_missed(user, place)) return backlog;
-    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
-    const std::vector<Stamp> queued = queued_after(session, place);
-    const auto stamp = [](const Missed& each) { return each.message->stamp; };
-    auto& heap = backlog.messages;  // with the oldest in front
+    std::vector<Unread> rooms;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         ++work_;
-        const Outbox* const outbox = queue_of(topic);
-        if (!outbox) return;
-        const std::string_view known = logs_.find(topic)->first;
-        const Queue& queue = outbox->queue();
-        for (auto entry = queue.rbegin(); entry != queue.rend(); ++entry) {
-            const QueuedMessage& each = *entry;
-            ++work_;
-            if (each.stamp <= std::max(place, since)) return;
-            if (std::ranges::binary_search(queued, each.stamp)) continue;
-            if (heap.size() == most) {
-                ++backlog.left_out;
-                if (each.stamp < stamp(heap.front())) return;
-                std::ranges::pop_heap(heap, std::ranges::greater(), stamp);
-                heap.pop_back();
-            }
-            heap.push_back({&each, known});
-            std::ranges::push_heap(heap, std::ranges::greater(), stamp);
-        }
+        if (const Outbox* const outbox = queue_of(topic))
+            rooms.push_back({.topic = logs_.find(topic)->first,
+                             .next = outbox->queue().rbegin(),
+                             .end = outbox->queue().rend(),
+                             .place = std::max(place, since)});
     });
-    std::ranges::sort(heap, {}, stamp);
+    const auto newest = [](const Unread& room) { return room.next->stamp; };
+    std::ranges::sort(rooms, std::ranges::greater(), newest);
+    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const std::vector<Stamp> queued = queued_after(session, place);
+    const auto take_newest = [&](Unread& room) {
+        ++work_;
+        if (room.next == room.end || room.next->stamp <= room.place) return true;
+        const QueuedMessage& each = *room.next++;
+        if (std::ranges::binary_search(queued, each.stamp)) return false;
+        if (backlog.messages.size() < most)
+            backlog.messages.push_back({&each, room.topic});
+        else
+            ++backlog.left_out;
+        return false;
+    };
+    while (!rooms.empty()) std::erase_if(rooms, take_newest);
+    std::ranges::sort(backlog.messages, {}, [](const Missed& each) { return each.message->stamp; });
     return backlog;
 }
 
@@ -194,9 +194,12 @@ void RoomLogs::catch_up_inbox(Session& inbox) {
 
 void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
     counters_.dropped_queue_full += backlog.left_out;
+    std::map<std::string_view, Terms> terms;
     Queue messages;
     for (const Missed& each : backlog.messages) {
-        Receiver receives = receiver(session, each);
+        const auto [of_room, is_first] = terms.try_emplace(each.topic);
+        if (is_first) of_room->second = terms_of(session, each.topic);
+        Receiver receives = receiver(session, *each.message, of_room->second);
         messages.emplace_back(*each.message, receives);
         if (receives.owner != 0)
             journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
@@ -204,16 +207,22 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
     sender_.merge(session, std::move(messages));
 }
 
-/// What the subscriptions of the session add to it.
-Receiver RoomLogs::receiver(const Session& session, const Missed& missed) const {
-    const QueuedMessage& message = *missed.message;
-    Receiver receiver{.owner = message.is_stored ? session.state.owner : 0,
-                      .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once};
-    visit_subscriptions(session, missed.topic, [&](const Subscription& each) {
-        receiver.retain |= message.retain && each.options.retain_as_published;
-        if (each.identifier != 0) receiver.identifiers.push_back(each.identifier);
+/// What the subscriptions of the session add to what comes from the room.
+RoomLogs::Terms RoomLogs::terms_of(const Session& session, std::string_view topic) const {
+    Terms terms;
+    visit_subscriptions(session, topic, [&](const Subscription& each) {
+        terms.retain_as_published |= each.options.retain_as_published;
+        if (each.identifier != 0) terms.identifiers.push_back(each.identifier);
     });
-    return receiver;
+    return terms;
+}
+
+Receiver RoomLogs::receiver(const Session& session, const QueuedMessage& message,
+                            const Terms& terms) {
+    return {.owner = message.is_stored ? session.state.owner : 0,
+            .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once,
+            .retain = message.retain && terms.retain_as_published,
+            .identifiers = terms.identifiers};
 }
 
 /// Those that select the topic.
@@ -264,11 +273,13 @@ std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const U
 
 std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp since) const {
     ++work_;
-    bool has_own = false;  // and all of the log by it
+    bool has_own = false;  // and it gets all of the log by it
     if (!settings_.rooms_are_closed && !log.stamps.empty())
         visit_subscriptions(device, log.topic, [&](const Subscription&) { has_own = true; });
     const std::size_t queued = device.state.exchanges().waiting();
-    return queued + (has_own ? 0 : log.later_than(std::max(place_of_device(device), since)));
+    // By its own subscription it may get this one in a later turn.
+    if (has_own) return std::max<std::size_t>(queued, 1);
+    return queued + log.later_than(std::max(place_of_device(device), since));
 }
 
 // -- when there is too little room --

@@ -108,10 +108,21 @@ private:
         std::string_view topic;
     };
 
-    /// The latest of what was missed, as much as one queue may hold, in the order of stamps.
+    /// What was missed, as much as one queue may hold, in the order of stamps.
     struct Backlog {
         std::vector<Missed> messages{};
-        std::size_t left_out = 0;  ///< at least
+        std::size_t left_out = 0;
+    };
+    /// Of a room, from the newest back.
+    struct Unread {
+        std::string_view topic;
+        Queue::const_reverse_iterator next, end;
+        Stamp place;  ///< what is later, was missed
+    };
+    /// With which a session gets what comes from a room, by subscriptions of its own.
+    struct Terms {
+        bool retain_as_published = false;
+        std::vector<std::uint32_t> identifiers{};
     };
 
     struct Places {
@@ -131,7 +142,9 @@ private:
     Backlog missed(const Session& session, Stamp place) const;
     std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
     void enqueue(Session& session, const Backlog& backlog);
-    Receiver receiver(const Session& session, const Missed& missed) const;
+    Terms terms_of(const Session& session, std::string_view topic) const;
+    static Receiver receiver(const Session& session, const QueuedMessage& message,
+                             const Terms& terms);
     template <class Visit>
     void visit_subscriptions(const Session& session, std::string_view topic, Visit visit) const;
     std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
