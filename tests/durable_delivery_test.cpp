@@ -242,6 +242,21 @@ TEST_CASE("a group's message that a member without a session takes over ends for
     CHECK(helper.take() == hex(wire("20 r2 01 00 | 3c r s'x' k1 'first'")));
 }
 
+TEST_CASE("a group's member gets at QoS 0 what comes at QoS 2, and nothing of it is stored") {
+    DurableCluster brokers;
+    PlainClient worker(brokers, "worker");
+    PlainClient desk(brokers, "desk");
+    worker.connect(false);
+    worker.send("82 r k1 s'" + std::string(group) + "' 00");
+    desk.connect(false);
+    brokers.settle();
+    worker.take();
+    desk.send("34 r s'x' k1 'hello'");
+    brokers.settle();
+    CHECK(worker.take() == hex(wire("30 r s'x' 'hello'")));
+    CHECK(stored(brokers) == 0);
+}
+
 TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
