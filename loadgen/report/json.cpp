@@ -125,16 +125,18 @@ json::value value_of(const std::vector<Element>& elements) {
 
 // -- from JSON: fields that are missing keep their default; those of another type throw
 
-void take(const json::value& value, std::string& text) { text = value.as_string(); }
-void take(const json::value& value, bool& flag) { flag = value.as_bool(); }
-void take(const json::value& value, double& number) { number = value.to_number<double>(); }
+void unpack(const json::value& value, std::string& text) { text = value.as_string(); }
+void unpack(const json::value& value, bool& flag) { flag = value.as_bool(); }
+void unpack(const json::value& value, double& number) { number = value.to_number<double>(); }
 
 template <std::integral Number>
-void take(const json::value& value, Number& number) {
+void unpack(const json::value& value, Number& number) {
     number = value.to_number<Number>();
 }
 
-void take(const json::value& value, Measurements& measured) { measured = measurements_from(value); }
+void unpack(const json::value& value, Measurements& measured) {
+    measured = measurements_from(value);
+}
 
 /// Reads fields of an object by name.
 class Fields {
@@ -154,13 +156,13 @@ Outcome outcome_named(std::string_view name) {
     return Outcome::skipped;
 }
 
-void take(const json::value& value, Mark& mark) {
+void unpack(const json::value& value, Mark& mark) {
     const Fields fields(value);
     fields("at", mark.at);
     fields("text", mark.text);
 }
 
-void take(const json::value& value, CheckResult& check) {
+void unpack(const json::value& value, CheckResult& check) {
     const Fields fields(value);
     std::string outcome;
     fields("name", check.name);
@@ -171,7 +173,7 @@ void take(const json::value& value, CheckResult& check) {
     check.outcome = outcome_named(outcome);
 }
 
-void take(const json::value& value, Stretch& stretch) {
+void unpack(const json::value& value, Stretch& stretch) {
     const Fields fields(value);
     fields("second", stretch.second);
     fields("length", stretch.length);
@@ -179,17 +181,17 @@ void take(const json::value& value, Stretch& stretch) {
     stretch.measured = measurements_from(value);
 }
 
-void take(const json::value& value, MachineDescription& machine) {
+void unpack(const json::value& value, MachineDescription& machine) {
     machine_fields(Fields(value), machine);
 }
 
-void take(const json::value& value, ServerDescription& server) {
+void unpack(const json::value& value, ServerDescription& server) {
     server_fields(Fields(value), server);
 }
 
 template <class Element>
-void take(const json::value& value, std::vector<Element>& elements) {
-    for (const auto& each : value.as_array()) take(each, elements.emplace_back());
+void unpack(const json::value& value, std::vector<Element>& elements) {
+    for (const auto& each : value.as_array()) unpack(each, elements.emplace_back());
 }
 
 template <class Field>
@@ -197,7 +199,7 @@ void Fields::operator()(std::string_view name, Field& field) const {
     const auto* value = object_.if_contains(name);
     if (!value) return;
     try {
-        take(*value, field);
+        unpack(*value, field);
     } catch (const std::exception& error) {
         throw std::runtime_error(fmt::format("'{}': {}", name, error.what()));
     }

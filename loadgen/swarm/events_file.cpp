@@ -8,7 +8,7 @@ namespace pulsegate::load {
 
 namespace {
 
-constexpr Duration look_every = std::chrono::milliseconds(20);
+constexpr Duration read_every = std::chrono::milliseconds(20);
 
 /// So that a server that writes a lot doesn't keep the clients waiting.
 constexpr int most_lines = 1000;
@@ -27,7 +27,7 @@ EventsFile::EventsFile(SwarmState& state, Watchers& watchers) : state_(state), w
 
 void EventsFile::turn(Time now) {
     if (!file_.is_open() || now < next_) return;
-    next_ = now + look_every;
+    next_ = now + read_every;
     for (int count = 0; count < most_lines; ++count) {
         std::string part;
         std::getline(file_, part);
