@@ -25,11 +25,9 @@ class Browser:
         self.session = None
 
     def __enter__(self):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, text=True,
-                                       env={"HOME": self.folder.name, "PATH": "/usr/bin:/bin"})
+        port = self._start_driver()
         try:
-            self.base = f"http://127.0.0.1:{self._port()}/session"
+            self.base = f"http://127.0.0.1:{port}/session"
             options = {"args": self.flags, "binary": "/usr/bin/chromium"}
             self.session = self.call("POST", "", capabilities={"alwaysMatch": {
                 "browserName": "chrome", "goog:chromeOptions": options,
@@ -50,13 +48,20 @@ class Browser:
             self.driver.stdout.close()
             self.folder.cleanup()
 
-    def _port(self):
+    def _start_driver(self):
+        """Its port. It takes a free one of IPv6, and ends if that is in use at IPv4: then it is started again."""
         said = []
-        for line in self.driver.stdout:
-            said.append(line)
-            if found := re.search(r"started successfully on port (\d+)", line):
-                threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # lest it block
-                return found[1]
+        for _ in range(10):
+            self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                           env={"HOME": self.folder.name, "PATH": "/usr/bin:/bin"})
+            for line in self.driver.stdout:
+                said.append(line)
+                if found := re.search(r"started successfully on port (\d+)", line):
+                    threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # lest it block
+                    return found[1]
+            self.driver.stdout.close()
+            self.driver.wait(20)
         raise AssertionError(f"chromedriver did not start: {''.join(said)}")
 
     def call(self, method, path, **body):
