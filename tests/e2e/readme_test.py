@@ -167,12 +167,13 @@ class Play:
         return re.sub(r"(-p |localhost:)(\d+)\b", lambda at: at[1] + self.ports.get(at[2], at[2]), text)
 
     def type(self, commands):
-        """Subscribers in the background have subscribed when this returns."""
+        """Subscribers in the background have subscribed before the next command, and when this returns."""
         def subacks():
             return self.gateway.metric("pulsegate_packets_sent_total", type="suback") if self.gateway else 0
-        expected = subacks() + len(re.findall(r"^mosquitto_sub\b", commands, re.M))
-        self.shell.run(commands)
-        wait_until(lambda: subacks() >= expected, 20, f"the subscriptions of {commands}")
+        for some in re.split(r"(?<= &\n)", commands):
+            expected = subacks() + len(re.findall(r"^mosquitto_sub\b", some, re.M))
+            self.shell.run(some)
+            wait_until(lambda: subacks() >= expected, 20, f"the subscriptions of {some}")
 
     def lines(self):
         """All lines of both terminals, by where they stand."""
