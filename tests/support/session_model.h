@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "protocol/properties.h"
 #include "server/base/clock.h"
 #include "server/session/settings.h"
 
@@ -22,6 +25,11 @@ namespace pulsegate {
 class Broken : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+
+template <class... Args>
+[[noreturn]] void broken(fmt::format_string<Args...> format, Args&&... args) {
+    throw Broken(fmt::format(format, std::forward<Args>(args)...));
+}
 
 /// A published message as the model knows it.
 struct Note {
@@ -105,6 +113,8 @@ struct ModelSession {
     Millis will_due = 0;
     Millis ends = 0;
     std::uint64_t away_since = 0;
+
+    bool is_v5() const { return hello.version == Version::v5_0; }
 };
 
 /// What the standard requires of a broker, implemented in the simplest way: each message is
@@ -178,6 +188,8 @@ private:
     };
     using SharedMessage = std::pair<std::string, const Note*>;
 
+    PropertyList sender_told(const Note& note) const;
+    std::size_t cost(const Copy& copy) const;
     std::optional<Copy> copy_for(const ModelSession& session, const Note& note) const;
     bool fits(const ModelSession& session, const Copy& copy, Millis now) const;
     bool pass_over(const ModelSession& session, const Copy& copy, Millis now);
@@ -214,6 +226,12 @@ private:
 
 /// MQTT 5.0, 4.7, word by word.
 bool selects(std::string_view filter, std::string_view topic);
+
+/// `$share/group/filter`: the filter.
+std::optional<std::string_view> filter_of_share(std::string_view filter);
+
+/// The copy with this packet identifier, or the end.
+std::list<Copy>::iterator find_id(std::list<Copy>& copies, std::uint16_t id);
 
 /// The topics that only shared subscriptions select in these tests.
 inline bool is_for_shares(std::string_view topic) { return topic.starts_with("s/"); }

@@ -7,7 +7,6 @@
 #include <deque>
 #include <iterator>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,22 +15,11 @@
 
 #include "server/base/hash.h"
 #include "tests/support/checked_cluster.h"
+#include "tests/support/random_session.h"
 
 namespace pulsegate {
 
 namespace {
-
-std::string_view plain_topics[] = {"a", "a/b", "a/c", "b", "b/x/y", "a/", "/a", "c/b"};
-std::string_view wide_filters[] = {"a",   "a/b", "a/c", "b",   "b/x/y", "a/", "/a",  "c/b", "a/+",
-                                   "a/#", "#",   "+",   "+/b", "b/+/y", "/+", "+/+", "b/#", "w/#"};
-std::string_view inbox_topics[] = {"inbox/ann",    "inbox/b%2Fob", "inbox/100%25",
-                                   "inbox/nobody", "inbox/b/ob",   "inbox/100%",
-                                   "inbox/%61nn",  "inbox/",       "inbox"};
-std::string_view inbox_filters[] = {"inbox/ann",  "inbox/ann", "inbox/b%2Fob", "inbox/100%25",
-                                    "inbox/b/ob", "inbox/+",   "inbox/#",      "inbox/%61nn"};
-std::string_view shared_topics[] = {"s/0", "s/1", "s/9"};
-std::string_view shares[] = {"$share/g0/s/0", "$share/g1/s/0", "$share/g2/s/+", "$share/g3/s/1",
-                             "$share/g4/s/9"};
 
 struct Person {
     std::string_view user;
@@ -44,7 +32,9 @@ const Person inbox_users[] = {
 class Player {
 public:
     Player(const SessionScene& scene, unsigned seed)
-        : scene_(scene), random_(seed), cluster_(scene.settings, scene.shards, scene.exact()) {
+        : scene_(scene),
+          random_(scene, seed),
+          cluster_(scene.settings, scene.shards, scene.exact()) {
         for (int i = 0; i < scene.clients; ++i) {
             const auto name = "c" + std::to_string(i);
             const Person& person =
@@ -70,12 +60,11 @@ public:
     const CheckedCluster& cluster() const { return cluster_; }
 
 private:
-    // -- chance
-    unsigned below(std::size_t bound) { return static_cast<unsigned>(random_() % bound); }
-    bool chance(unsigned percent) { return below(100) < percent; }
+    unsigned below(std::size_t bound) { return random_.below(bound); }
+    bool chance(unsigned percent) { return random_.chance(percent); }
     template <class List>
     auto& one_of(List& list) {
-        return *std::next(std::begin(list), below(std::size(list)));
+        return random_.one_of(list);
     }
 
     PlayedClient& add_client(std::string_view name, std::string_view user, std::string_view inbox) {
@@ -152,37 +141,9 @@ private:
 
     // -- connections --
 
-    Hello random_hello(const PlayedClient& client) {
-        Hello hello;
-        hello.version = chance(60) ? Version::v5_0 : Version::v3_1_1;
-        hello.clean = chance(25);
-        // A message that comes by a share is told from others by its identifier.
-        if (scene_.shared)
-            hello.version =
-                client.name == "c0" || client.name == "c1" ? Version::v3_1_1 : Version::v5_0;
-        const bool v5 = hello.version == Version::v5_0;
-        if (v5) {
-            if (chance(80)) hello.expiry = 1 + below(chance(50) ? 10 : 100);
-            if (chance(60)) hello.receive_maximum = static_cast<std::uint16_t>(1 + below(5));
-            if (chance(50)) hello.aliases = static_cast<std::uint16_t>(1 + below(3));
-            if (scene_.small_packets && chance(60)) hello.largest_packet = 60 + below(40);
-        } else if (!hello.clean) {
-            hello.expiry = 60;
-        }
-        hello.expiry = std::min(hello.expiry, 60u);
-        if (scene_.wills && chance(60)) {
-            hello.will.emplace();
-            Note& will = hello.will->note;
-            const bool to_inbox = scene_.inboxes && chance(50);
-            will = random_note(client,
-                               to_inbox ? std::string(one_of(inbox_topics)) : "w/" + client.name);
-            if (!v5) will.message_expiry.reset();
-            if (v5 && chance(60)) hello.will->delay = 1 + below(20);
-        }
-        return hello;
+    void connect(PlayedClient& client) {
+        cluster_.connect(client, random_.hello(client.name, client.user));
     }
-
-    void connect(PlayedClient& client) { cluster_.connect(client, random_hello(client)); }
 
     void lose_connection(PlayedClient& client) {
         cluster_.note("the connection of {} is lost", client.name);
@@ -224,27 +185,8 @@ private:
 
     // -- publishing --
 
-    Note random_note(const PlayedClient& client, std::string topic) {
-        Note made;
-        made.topic = std::move(topic);
-        made.publisher = client.name;
-        made.user = client.user;
-        made.payload = fmt::format("{}-{}", client.name, ++payloads_);
-        if (scene_.small_packets) made.payload.append(below(70), '.');
-        made.qos = QoS{static_cast<std::uint8_t>(below(3))};
-        if (is_for_shares(made.topic)) made.qos = QoS{static_cast<std::uint8_t>(1 + below(2))};
-        if (scene_.retained && chance(40)) {
-            made.retain = true;
-            if (chance(20)) made.payload.clear();
-        }
-        if (scene_.expiring && chance(50)) made.message_expiry = below(15);
-        return made;
-    }
-
     void publish(PlayedClient& client) {
-        auto topic = scene_.shared && chance(70) ? one_of(shared_topics) : one_of(plain_topics);
-        if (scene_.inboxes && chance(60)) topic = one_of(inbox_topics);
-        Note made = random_note(client, std::string(topic));
+        Note made = random_.note(client.name, client.user, std::string(random_.topic()));
         if (client.version != Version::v5_0) made.message_expiry.reset();
         std::uint16_t id = 0;
         if (made.qos != QoS::at_most_once) {
@@ -411,33 +353,10 @@ private:
     // -- subscriptions --
 
     void subscribe(PlayedClient& client) {
-        const bool v5 = client.version == Version::v5_0;
-        const bool share = scene_.shared && chance(60);
         Subscribe request{.packet_id = static_cast<std::uint16_t>(1 + below(65'535))};
+        const auto [filters, identifier] = random_.subscription(client.version == Version::v5_0);
+        request.filters = filters;
         PropertyList properties;
-        std::uint32_t identifier = 0;
-        if (share) {
-            // 3.1.1 clients hear no identifiers, and share a topic that has one group.
-            const auto group = v5 ? below(std::size(shares)) : 4;
-            SubscribeOptions options;
-            options.qos = QoS::exactly_once;
-            request.filters.push_back({shares[group], options});
-            if (v5) identifier = group + 1;
-        } else {
-            if (v5 && chance(60)) identifier = 1 + below(1000);
-            for (auto left = 1 + below(3); left > 0; --left) {
-                SubscribeOptions options;
-                options.qos = QoS{static_cast<std::uint8_t>(below(3))};
-                if (v5) {
-                    options.no_local = chance(25);
-                    options.retain_as_published = chance(50);
-                    options.retain_handling = static_cast<std::uint8_t>(below(3));
-                }
-                auto filter = scene_.shared ? one_of(plain_topics) : one_of(wide_filters);
-                if (scene_.inboxes && chance(40)) filter = one_of(inbox_filters);
-                request.filters.push_back({filter, options});
-            }
-        }
         if (identifier != 0) properties.add(Property::subscription_identifier, identifier);
         request.properties = properties.view();
         PlayedClient::Answer right{PacketType::suback, request.packet_id, {}};
@@ -493,7 +412,7 @@ private:
     void everybody_returns() {
         for (PlayedClient& client : clients_) {
             if (client.there()) continue;
-            Hello hello = random_hello(client);
+            Hello hello = random_.hello(client.name, client.user);
             hello.clean = false;
             if (hello.version == Version::v3_1_1) hello.expiry = 60;
             cluster_.connect(client, hello);
@@ -542,12 +461,11 @@ private:
     }
 
     const SessionScene scene_;
-    std::mt19937 random_;
+    RandomSession random_;
     CheckedCluster cluster_;
     BrokerCluster& brokers_ = cluster_.brokers;
     SessionModel& model_ = cluster_.model;
     std::deque<PlayedClient>& clients_ = cluster_.clients;
-    unsigned payloads_ = 0;
 };
 
 }  // namespace

@@ -2,29 +2,9 @@
 
 #include <cstdint>
 
-#include "server/session/settings.h"
-#include "tests/support/session_model.h"
+#include "tests/support/random_session.h"
 
 namespace pulsegate {
-
-/// What a play is about.
-struct SessionScene {
-    unsigned shards = 3;
-    BrokerSettings settings{};
-    int clients = 6;
-    int steps = 1500;
-    bool retained = false;
-    bool shared = false;
-    bool wills = false;
-    bool inboxes = false;        ///< users have several devices, and some messages are for inboxes
-    bool expiring = false;       ///< messages
-    bool small_packets = false;  ///< clients with a Maximum Packet Size
-    bool misbehaving = false;
-    int delivery_percent = 30;  ///< share of events that deliver messages between shards
-
-    /// Without these the model knows exactly what waits for whom.
-    bool exact() const { return !retained && !shared; }
-};
 
 /// How often it happened what the model has rules for.
 struct SessionsSeen {
