@@ -33,9 +33,16 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
                   receipts_, counters),
       subscriptions_(settings, authorizations_, presence_, memory_, rooms_, router_, shared_,
                      replay_, sender_, journal_, receipts_, counters),
-      lifecycle_(settings, place_, sessions_, presence_, inboxes_, rooms_, room_logs_,
-                 authorizations_, memory_, retained_, shared_, subscriptions_, replay_, fan_out_,
-                 delayed_, announcer_, events_, sender_, journal_, receipts_, counters),
+      wills_(authorizations_, rooms_, fan_out_, delayed_, journal_, counters),
+      keeper_(sessions_, inboxes_, rooms_, room_logs_, shared_, subscriptions_, replay_, fan_out_,
+              sender_, journal_, wills_, counters),
+      logins_(settings, place_, sessions_, presence_, inboxes_, rooms_, authorizations_, memory_,
+              subscriptions_, announcer_, events_, sender_, journal_, receipts_, wills_, keeper_,
+              counters),
+      disconnects_(settings, sessions_, inboxes_, rooms_, announcer_, journal_, receipts_, wills_,
+                   keeper_, counters),
+      evictions_(settings, place_, sessions_, presence_, inboxes_, room_logs_, authorizations_,
+                 memory_, retained_, sender_, wills_, keeper_, counters),
       restore_(sessions_, presence_, inboxes_, rooms_, room_logs_, retained_, subscriptions_,
                shared_, sender_, journal_, events_) {}
 
@@ -53,7 +60,7 @@ unsigned Broker::home(const Connect& connect, const AuthResult& result) const {
 
 void Broker::use(std::shared_ptr<const PasswordLines> lines) {
     authorizations_.use(std::move(lines));
-    lifecycle_.end_invalid_logins();
+    evictions_.end_invalid_logins();
 }
 
 const Session* Broker::find(std::string_view user, std::string_view client) const {
@@ -76,7 +83,7 @@ void Broker::handle(Session& session, const Packet& packet, Millis now) {
                    [&](const Pubcomp& pubcomp) { sender_.receive(session, pubcomp, now); },
                    [&](const Subscribe& request) { subscriptions_.receive(session, request, now); },
                    [&](const Unsubscribe& request) { subscriptions_.receive(session, request); },
-                   [&](const Disconnect& disconnect) { lifecycle_.receive(session, disconnect); },
+                   [&](const Disconnect& disconnect) { disconnects_.receive(session, disconnect); },
                    [](const Pingreq&) {},  // the connection has answered it
                    [&](const Connect&) { misplaced("a second CONNECT"); },
                    [&](const Auth&) { misplaced("AUTH without an authentication method"); },
@@ -148,7 +155,7 @@ bool Broker::tick(Millis now) {
     }
     authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
-    return lifecycle_.expire(now) || more_to_judge;
+    return evictions_.expire(now) || more_to_judge;
 }
 
 bool Broker::store_lags() const {

@@ -17,12 +17,14 @@
 #include "server/session/broker_host.h"
 #include "server/session/client_description.h"
 #include "server/session/delayed_publishing.h"
+#include "server/session/disconnects.h"
 #include "server/session/event_recorder.h"
+#include "server/session/evictions.h"
 #include "server/session/fan_out.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
-#include "server/session/lifecycle.h"
 #include "server/session/link.h"
+#include "server/session/logins.h"
 #include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
@@ -32,10 +34,12 @@
 #include "server/session/replay.h"
 #include "server/session/restore.h"
 #include "server/session/room_logs.h"
+#include "server/session/session_keeper.h"
 #include "server/session/session_table.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
 #include "server/session/subscriptions.h"
+#include "server/session/wills.h"
 
 namespace pulsegate {
 
@@ -77,13 +81,13 @@ public:
     /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
     /// link's limit.
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
-        lifecycle_.login(link, connect, result, now);
+        logins_.login(link, connect, result, now);
     }
     /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client; null:
     /// `why` goes to both.
     void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
                 const char* told = nullptr) {
-        lifecycle_.refuse(link, connect, reason, why, told ? std::string_view(told) : why);
+        logins_.refuse(link, connect, reason, why, told ? std::string_view(told) : why);
     }
 
     // Events of connections.
@@ -92,7 +96,7 @@ public:
     void handle(Session& session, const Packet& packet, Millis now);
     /// The client's connection has ended.
     void end(Session& session, const Ending& ending, Millis now) {
-        lifecycle_.end(session, ending, now);
+        disconnects_.end(session, ending, now);
     }
     /// Should the client publish no more until some of its messages are answered? Don't read on.
     bool awaits_answers(const Session& session) const { return sender_.awaits_answers(session); }
@@ -131,13 +135,13 @@ public:
     /// so that subscribers receive it.
     void announce_shutdown(Millis now) {
         delayed_.stop();
-        lifecycle_.announce_shutdown(now);
+        disconnects_.announce_shutdown(now);
     }
 
     // For the admin API and metrics.
 
     /// Throws clients out, a bounded number of them.
-    Evicted evict(const Eviction& eviction, Millis now) { return lifecycle_.evict(eviction, now); }
+    Evicted evict(const Eviction& eviction, Millis now) { return evictions_.evict(eviction, now); }
     /// Calls `stored` when the store has all that was handed in so far, or refuses it.
     void when_stored(OnPublished stored);
 
@@ -193,7 +197,11 @@ private:
     DelayedPublishing delayed_;
     Publishing publishing_;
     Subscriptions subscriptions_;
-    Lifecycle lifecycle_;
+    Wills wills_;
+    SessionKeeper keeper_;
+    Logins logins_;
+    Disconnects disconnects_;
+    Evictions evictions_;
     Restore restore_;
     [[no_unique_address]] OwnerThread thread_;
 };

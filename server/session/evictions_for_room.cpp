@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "server/base/log.h"
-#include "server/session/lifecycle.h"
+#include "server/session/evictions.h"
 
 namespace pulsegate {
 
@@ -69,7 +69,7 @@ bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder, std::size_t f
 
 }  // namespace
 
-void Lifecycle::make_room_in_store(Millis now) {
+void Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
     const auto holder = largest_holder(presence_, bytes_waiting);
@@ -84,7 +84,7 @@ void Lifecycle::make_room_in_store(Millis now) {
 
 /// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
 /// fair share. True if there is more to do.
-bool Lifecycle::make_room(Millis now) {
+bool Evictions::make_room(Millis now) {
     const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
     const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
     const bool exceeded = memory_.exceeded();
@@ -112,13 +112,13 @@ bool Lifecycle::make_room(Millis now) {
 
 /// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
 /// with their connections.
-void Lifecycle::end_largest(User& user, const char* why, Millis now) {
+void Evictions::end_largest(User& user, const char* why, Millis now) {
     std::size_t left = sessions_a_turn;
     for (auto next = user.devices.begin(); next != user.devices.end() && left > 0; --left) {
         auto& session = static_cast<Session&>(*next++);
         ++counters_.sessions_over_quota;
         if (!session.link) {
-            end_disconnected(session, why, now);
+            keeper_.end_disconnected(session, why, now);
             continue;
         }
         session.state.set_expiry(0);

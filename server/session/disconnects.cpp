@@ -1,0 +1,67 @@
+#include "server/session/disconnects.h"
+
+#include <algorithm>
+
+#include "server/session/connect_agreement.h"
+
+namespace pulsegate {
+
+void Disconnects::receive(Session& session, const Disconnect& disconnect) {
+    if (const auto asked = disconnect.properties.number(Property::session_expiry_interval)) {
+        const auto most = longest_session_expiry(settings_);
+        if (session.state.expiry() == 0 && *asked != 0 && most != 0)
+            return session.disconnect(Reason::protocol_error,
+                                      "DISCONNECT sets a session expiry although CONNECT set none");
+        session.state.set_expiry(std::min(*asked, most));
+        if (session.state.owner != 0) keeper_.store_owner(session);
+    }
+    // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
+    // published, the other reasons are errors.
+    if (disconnect.reason == Reason::success) wills_.keep(session, nullptr);
+    session.link->end({Cause::logout, Reason::success, "the client disconnected"});
+}
+
+void Disconnects::end(Session& session, const Ending& ending, Millis now) {
+    const Millis last_packet = session.last_packet();
+    receipts_.forget(session);
+    session.link->session = nullptr;
+    session.link = nullptr;
+    session.forget_aliases();
+    session.authorization.reset();
+
+    const bool outlives_process = session.state.owner != 0 || ending.cause != Cause::shutdown;
+    const bool survives = session.state.expiry() > 0 && outlives_process;
+    if (survives)
+        keeper_.interrupt(session, now);
+    else
+        keeper_.discard(session, now);
+    // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
+    if (ending.cause == Cause::shutdown) wills_.keep(session, nullptr);
+    const StoredWill* const will = session.state.will();
+    if (will && (!survives || will->delay == 0)) wills_.publish(session, now);
+
+    announcer_.departed(session, ending.cause, last_packet, now);
+    User& user = session.user;
+    if (!survives) sessions_.destroy(session);
+    inboxes_.lend(user, now);  // to another device
+    keeper_.end_inbox_if_done(user, now);
+    if (!survives) return;
+    sessions_.start_expiry(session, now);
+    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
+    session.expiry_timer->place = place;
+    if (session.state.owner != 0)
+        journal_.add_lazily(PutAbsence{
+            session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
+    if (Session* surplus = sessions_.over_quota(session)) {
+        ++counters_.sessions_over_quota;
+        keeper_.end_disconnected(*surplus, "persistent-session-quota is exceeded", now);
+    }
+}
+
+void Disconnects::announce_shutdown(Millis now) {
+    sessions_.for_each([&](Session& session) {
+        if (session.link) announcer_.departed(session, Cause::shutdown, session.last_packet(), now);
+    });
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "server/base/counters.h"
+#include "server/session/inboxes.h"
+#include "server/session/journal.h"
+#include "server/session/link.h"
+#include "server/session/presence_announcer.h"
+#include "server/session/receipts.h"
+#include "server/session/rooms.h"
+#include "server/session/session_keeper.h"
+#include "server/session/session_table.h"
+#include "server/session/settings.h"
+#include "server/session/wills.h"
+
+namespace pulsegate {
+
+/// DISCONNECT (MQTT 5.0, 3.14) and the end of a connection, whoever has ended it. It owns nothing;
+/// it belongs to the shard's thread.
+class Disconnects {
+public:
+    Disconnects(const BrokerSettings& settings, SessionTable& sessions, Inboxes& inboxes,
+                Rooms& rooms, PresenceAnnouncer& announcer, Journal& journal, Receipts& receipts,
+                Wills& wills, SessionKeeper& keeper, Counters& counters)
+        : settings_(settings),
+          sessions_(sessions),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          announcer_(announcer),
+          journal_(journal),
+          receipts_(receipts),
+          wills_(wills),
+          keeper_(keeper),
+          counters_(counters) {}
+
+    void receive(Session& session, const Disconnect& disconnect);
+
+    /// The client's connection has ended.
+    void end(Session& session, const Ending& ending, Millis now);
+
+    /// Publishes that all users are offline, because the gateway stops; connections are still open,
+    /// so that subscribers receive it.
+    void announce_shutdown(Millis now);
+
+private:
+    const BrokerSettings& settings_;
+    SessionTable& sessions_;
+    Inboxes& inboxes_;
+    Rooms& rooms_;
+    PresenceAnnouncer& announcer_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Wills& wills_;
+    SessionKeeper& keeper_;
+    Counters& counters_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,92 @@
+#include "server/session/evictions.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Has it come by a token that is good still?
+bool is_spared(const Session& session, const Eviction& eviction) {
+    const auto since = eviction.tokens_spared_since;
+    const bool by_token = session.authorization && session.authorization->token_issued;
+    return since && by_token && *session.authorization->token_issued >= *since;
+}
+
+}  // namespace
+
+bool Evictions::expire(Millis now) {
+    const auto due = [&](Session& session, bool ends) {
+        if (!ends) return wills_.publish(session, now);
+        ++counters_.sessions_expired;
+        keeper_.end_disconnected(session, "its session expiry has passed", now);
+    };
+    const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
+    make_room_in_store(now);
+    judge_logins();
+    return make_room(now) || more_due || judged_logins_;
+}
+
+/// A user with more clients than go in one turn is met again in the next, and they have gone then.
+void Evictions::judge_logins() {
+    constexpr std::size_t users_a_turn = 1000;
+    if (!judged_logins_) return;
+    std::size_t left = sessions_a_turn;
+    PresencePosition done = *judged_logins_;
+    const auto rest = presence_.visit(done, users_a_turn, [&](User& user) {
+        for (Device& device : user.devices) {
+            auto& session = static_cast<Session&>(device);
+            if (!session.link || authorizations_.is_valid(session.password_line)) continue;
+            if (session.link->broken()) continue;  // it ends anyway
+            if (left == 0) return false;
+            --left;
+            session.disconnect(Reason::not_authorized, revoked);
+        }
+        done = user.position();
+        return true;
+    });
+    judged_logins_ = left == 0 ? done : rest;
+}
+
+Evicted Evictions::evict(const Eviction& eviction, Millis now) {
+    Evicted evicted;
+    User* const user = presence_.find(eviction.user);
+    if (!user) return evicted;
+    if (eviction.client) {
+        Session* const session = sessions_.find(*user, *eviction.client);
+        if (session) evict(*session, eviction, evicted, now);
+    } else {
+        evict_some(*user, eviction, evicted, now);
+    }
+    if (evicted.ended == 0) return evicted;
+    inboxes_.lend(*user, now);  // to another device
+    keeper_.end_inbox_if_done(*user, now);
+    return evicted;
+}
+
+/// Connected clients come first, and have gone when the turn has ended.
+void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
+    for (auto next = user.devices.begin(); next != user.devices.end();) {
+        auto& session = static_cast<Session&>(*next++);
+        if (evicted.clients() + evicted.leaving >= sessions_a_turn) return;
+        if (!session.link && !eviction.ends_sessions) return;
+        if (!session.is_inbox()) evict(session, eviction, evicted, now);
+    }
+}
+
+void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
+    if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
+    if (session.link) {
+        if (eviction.ends_sessions) session.state.set_expiry(0);
+        if (session.link->broken()) return;  // it ends anyway
+        if (session.link->leaving()) {
+            ++evicted.leaving;
+            return;
+        }
+        ++evicted.disconnected;
+        session.disconnect(Reason::administrative_action, eviction.why);
+    } else if (eviction.ends_sessions) {
+        keeper_.end_disconnected(session, eviction.why, now);
+    }
+    evicted.ended += eviction.ends_sessions;
+}
+
+}  // namespace pulsegate

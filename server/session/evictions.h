@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "server/base/counters.h"
+#include "server/routing/retained.h"
+#include "server/session/authorizations.h"
+#include "server/session/eviction.h"
+#include "server/session/inboxes.h"
+#include "server/session/memory_limits.h"
+#include "server/session/packet_sender.h"
+#include "server/session/presence.h"
+#include "server/session/room_logs.h"
+#include "server/session/session_keeper.h"
+#include "server/session/session_table.h"
+#include "server/session/settings.h"
+#include "server/session/wills.h"
+
+namespace pulsegate {
+
+/// Who has to go: sessions that have expired, clients whose logins are not valid any more, those
+/// whom the admin API throws out, and those who take most when memory or the disk is short. It owns
+/// nothing; it belongs to the shard's thread.
+class Evictions {
+public:
+    Evictions(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+              Presence& presence, Inboxes& inboxes, RoomLogs& room_logs,
+              const Authorizations& authorizations, const MemoryLimits& memory,
+              const Retained& retained, const PacketSender& sender, Wills& wills,
+              SessionKeeper& keeper, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          sessions_(sessions),
+          presence_(presence),
+          inboxes_(inboxes),
+          room_logs_(room_logs),
+          authorizations_(authorizations),
+          memory_(memory),
+          retained_(retained),
+          sender_(sender),
+          wills_(wills),
+          keeper_(keeper),
+          counters_(counters) {}
+
+    /// Disconnects clients, and ends sessions if asked, a bounded number of them: what is left is
+    /// for another turn.
+    Evicted evict(const Eviction& eviction, Millis now);
+
+    /// Other lines of the password file are valid now: disconnects the clients that came by one
+    /// that no longer is, beginning with some of them.
+    void end_invalid_logins() {
+        if (sessions_.connected() == 0) return;  // nor does the shard run yet
+        judged_logins_ = PresencePosition{};
+        judge_logins();
+    }
+
+    /// Ends sessions that are due or exceed a quota, publishes wills that are due and disconnects
+    /// clients whose logins are not valid any more, a bounded number of them. True if there are
+    /// more.
+    [[nodiscard]] bool expire(Millis now);
+
+private:
+    /// Sessions that end in one turn of the loop, possibly with a will; the others wait for the
+    /// next turn.
+    static constexpr std::size_t sessions_a_turn = 64;
+
+    void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
+    void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
+    void judge_logins();
+    bool make_room(Millis now);
+    void make_room_in_store(Millis now);
+    void end_largest(User& user, const char* why, Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    Inboxes& inboxes_;
+    RoomLogs& room_logs_;
+    const Authorizations& authorizations_;
+    const MemoryLimits& memory_;
+    const Retained& retained_;
+    const PacketSender& sender_;
+    Wills& wills_;
+    SessionKeeper& keeper_;
+    Counters& counters_;
+    Millis next_room_in_store_ = 0;
+    std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged
+};
+
+}  // namespace pulsegate

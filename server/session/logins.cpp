@@ -1,0 +1,195 @@
+#include "server/session/logins.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/base/client_id.h"
+#include "server/base/log.h"
+#include "server/session/sender.h"
+
+namespace pulsegate {
+
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client) {
+    if (!result.user.empty()) return result.user;
+    const bool named = connect.username && !connect.username->empty();
+    return named && settings.user_from != UserFrom::client_id ? *connect.username : client;
+}
+
+void Logins::login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
+    if (const auto refusal = objection_to_connect(settings_, connect))
+        return refuse(link, connect, *refusal);
+    std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
+                                                   : std::string(connect.client_id);
+    const auto name = user_name(settings_, connect, result, client);
+    if (!authorizations_.is_valid(result.password_line))
+        return refuse(link, connect, {Reason::not_authorized, revoked});
+    const AccessRules* const rules = authorizations_.rules_of(result);
+    if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    if (connect.will && !rooms_.admits(name, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "its user is no member of the room of its will"});
+    if (connect.will)
+        if (const auto refusal =
+                objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))
+            return refuse(link, connect, *refusal);
+    const ConnectAgreement agreement = agree(settings_, connect);
+    const bool assigned = connect.client_id.empty();
+    ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
+                           .user = name};
+    // Looked at before anything happens: a login that the client can't be told of is none.
+    if (accepting_connack(settings_, connect, agreement, details).empty())
+        return refuse(link, connect,
+                      {Reason::implementation_specific_error,
+                       "its Maximum Packet Size leaves no room for the CONNACK"});
+    User& user = presence_.find_or_create(name);
+    if (is_full(user, client))
+        return refuse(link, connect,
+                      {Reason::quota_exceeded, "its user has max-connections-per-user already",
+                       Limit::max_connections_per_user});
+
+    if (journal_.is_refused() && agreement.session_expiry > 0)
+        return refuse(link, connect,
+                      {Reason::server_unavailable,
+                       "the disk is in trouble, and its session could not be stored"});
+
+    if (connect.will) {
+        const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
+        if (const auto refusal = memory_.objection_to_will(user, cost))
+            return refuse(link, connect, *refusal);
+    }
+
+    Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
+    const bool takes_over = session.link;
+    if (takes_over) detach(session);
+    const bool resumed = !connect.clean_start && session.state.expiry() > 0;
+    begin(session, resumed, now);
+    if (!user.has_device()) keeper_.welcome_first_device(user, now);
+    authorizations_.grant(session, result, now);
+    if (resumed)
+        subscriptions_.judge(session, now);  // this login may be allowed less than the last
+    details = {.session_present = resumed,
+               .assigned_client_id = assigned ? session.client : std::string_view(),
+               .user = user.name};
+    attach(session, link, connect, agreement);
+    greet(session, connect, accepting_connack(settings_, connect, agreement, details));
+    if (resumed) keeper_.resume(session, now);
+    events_.login(session, resumed);
+    announcer_.arrived(session, takes_over, now);
+    inboxes_.lend(user, now);
+}
+
+void Logins::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
+    if (refusal.limit) counters_.count(*refusal.limit);
+    refuse(link, connect, refusal.reason, refusal.why, refusal.why);
+}
+
+void Logins::refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                    std::string_view told) {
+    ++counters_.logins_refused;
+    log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
+                quoted(connect.client_id), quoted(connect.username.value_or("")), why);
+    events_.refused(link, connect, reason, why);
+    const Buffer connack =
+        refusing_connack(connect.version, reason, told,
+                         connect.properties.number(Property::maximum_packet_size).value_or(0));
+    if (!connack.empty()) {
+        counters_.count_out(PacketType::connack);
+        link.send(connack);
+    }
+    link.end({Cause::kicked, Reason::success, ""});
+}
+
+std::string Logins::assign_client_id(const Connect& connect, const AuthResult& result) const {
+    if (!result.client.empty()) return result.client;
+    while (true) {
+        auto id = random_client_id();
+        // If the id is the user's name too, its home must be this shard.
+        const auto user = user_name(settings_, connect, result, id);
+        if (user != id || place_.is_home_of(user)) return id;
+    }
+}
+
+/// Has the user max-connections-per-user already, without one that this client would replace?
+bool Logins::is_full(const User& user, std::string_view client) const {
+    const auto most = settings_.max_connections_per_user;
+    if (most == 0 || user.here < most) return false;
+    const Session* known = sessions_.find(user, client);
+    return !known || !known->link;
+}
+
+/// Closes the session's connection, because another one takes the session over.
+void Logins::detach(Session& session) {
+    ++counters_.takeovers;
+    log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
+                quoted(session.client), quoted(session.user.name));
+    receipts_.forget(session);
+    session.link->session = nullptr;
+    session.link->end({Cause::taken_over, Reason::session_taken_over,
+                       "another connection took the session over"});
+    session.link = nullptr;
+}
+
+/// Resumes or clears the session that was kept, and cancels or publishes its will.
+void Logins::begin(Session& session, bool resumed, Millis now) {
+    // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
+    // the session of the will ends here.
+    const StoredWill* const will = session.state.will();
+    if (resumed && will && will->delay > 0) wills_.keep(session, nullptr);
+    if (resumed)
+        keeper_.interrupt(session, now);
+    else
+        keeper_.discard(session, now);
+    wills_.publish(session, now);
+    if (resumed) keeper_.catch_up(session, now);
+    sessions_.stop_expiry(session);
+    session.since = wall_now();
+}
+
+/// Connects the session with its client, on the terms of the CONNECT.
+void Logins::attach(Session& session, Link& link, const Connect& connect,
+                    const ConnectAgreement& agreement) {
+    ++counters_.logins;
+    session.link = &link;
+    link.session = &session;
+    session.terms = agreement.terms;
+    session.forget_aliases();
+    if (agreement.topic_alias_maximum != 0)
+        session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
+    set_expiry(session, agreement.session_expiry);
+    wills_.keep(session,
+                stored_will(settings_, connect, session.user.name, session.authorization.get()));
+    link.set_largest_packet(agreement.terms.max_packet_size);
+    link.set_limit(agreement.silence);
+}
+
+/// The CONNACK waits while a crash would bring back a session that had ended before. It would take
+/// a message of QoS 2 for an earlier one with the same identifier, and swallow it.
+void Logins::greet(Session& session, const Connect& connect, Buffer connack) {
+    PendingReceipt receipt(receipts_);
+    Buffer refused;
+    if (keeper_.is_end_uncommitted(session)) {
+        journal_.await(receipt.debt());
+        refused =
+            refusing_connack(connect.version, Reason::server_unavailable,
+                             "the disk is in trouble, and the earlier session could not be ended",
+                             session.terms.max_packet_size);
+    }
+    sender_.greet(session, std::move(connack), receipt.close(), std::move(refused));
+}
+
+/// A session that outlives its connection outlives the process, too.
+void Logins::set_expiry(Session& session, std::uint32_t expiry) {
+    const bool changes = session.state.expiry() != expiry;
+    session.state.set_expiry(expiry);
+    if (!journal_.is_on()) return;
+    const bool is_new = session.state.owner == 0 && expiry > 0;
+    if (is_new) session.state.owner = journal_.next_owner();
+    if (session.state.owner == 0) return;
+    if (is_new || changes) keeper_.store_owner(session);
+    if (!is_new) journal_.add_lazily(DropAbsence{session.state.owner});
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/auth/auth_result.h"
+#include "server/base/counters.h"
+#include "server/session/authorizations.h"
+#include "server/session/connect_agreement.h"
+#include "server/session/event_recorder.h"
+#include "server/session/inboxes.h"
+#include "server/session/memory_limits.h"
+#include "server/session/presence_announcer.h"
+#include "server/session/refusal.h"
+#include "server/session/session_keeper.h"
+#include "server/session/session_table.h"
+#include "server/session/settings.h"
+#include "server/session/subscriptions.h"
+#include "server/session/wills.h"
+
+namespace pulsegate {
+
+/// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
+/// its session. A login touches nearly every part of a shard, once: hence so many members. It owns
+/// nothing; it belongs to the shard's thread.
+class Logins {
+public:
+    Logins(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+           Presence& presence, Inboxes& inboxes, const Rooms& rooms, Authorizations& authorizations,
+           const MemoryLimits& memory, Subscriptions& subscriptions, PresenceAnnouncer& announcer,
+           EventRecorder& events, PacketSender& sender, Journal& journal, Receipts& receipts,
+           Wills& wills, SessionKeeper& keeper, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          sessions_(sessions),
+          presence_(presence),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          authorizations_(authorizations),
+          memory_(memory),
+          subscriptions_(subscriptions),
+          announcer_(announcer),
+          events_(events),
+          sender_(sender),
+          journal_(journal),
+          receipts_(receipts),
+          wills_(wills),
+          keeper_(keeper),
+          counters_(counters) {}
+
+    void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
+
+    /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client.
+    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                std::string_view told);
+
+private:
+    void refuse(Link& link, const Connect& connect, const Refusal& refusal);
+    std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
+    bool is_full(const User& user, std::string_view client) const;
+    void detach(Session& session);
+    void begin(Session& session, bool resumed, Millis now);
+    void attach(Session& session, Link& link, const Connect& connect,
+                const ConnectAgreement& agreement);
+    void greet(Session& session, const Connect& connect, Buffer connack);
+    void set_expiry(Session& session, std::uint32_t expiry);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    Inboxes& inboxes_;
+    const Rooms& rooms_;
+    Authorizations& authorizations_;
+    const MemoryLimits& memory_;
+    Subscriptions& subscriptions_;
+    PresenceAnnouncer& announcer_;
+    EventRecorder& events_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Wills& wills_;
+    SessionKeeper& keeper_;
+    Counters& counters_;
+};
+
+/// The user of a client; `client` is its client id.
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client);
+
+}  // namespace pulsegate

@@ -1,0 +1,89 @@
+#include "server/session/session_keeper.h"
+
+#include <utility>
+
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+void SessionKeeper::interrupt(Session& session, Millis now) {
+    sender_.stop_reading(session);
+    sender_.store_unstored(session, now);
+    session.state.exchanges().interrupt();
+    if (!session.expiry_timer) {
+        shared_.notify_groups(session, GroupMembership::Change::goes_away);
+        shared_.give_back(session, false, now);
+    }
+    replay_.pause(session);
+}
+
+void SessionKeeper::resume(Session& session, Millis now) {
+    shared_.notify_groups(session, GroupMembership::Change::comes_back);
+    sender_.resume(session, now);
+    if (session.replay) replay_.go_on(session, now);
+}
+
+void SessionKeeper::catch_up(Session& session, Millis now) {
+    if (!rooms_.has_rooms(session.user.name)) return;
+    rooms_.place_changes();
+    if (!room_logs_.has_missed(session)) return;
+    while (fan_out_.unfinished()) fan_out_.go_on(now);  // what is older may be among it
+    room_logs_.catch_up(session);
+}
+
+void SessionKeeper::welcome_first_device(User& user, Millis now) {
+    if (room_logs_.has_missed(user.name))
+        room_logs_.catch_up_inbox(inboxes_.open(user, Inboxes::by_rooms, now));
+    rooms_.device_came(user.name);
+}
+
+void SessionKeeper::discard(Session& session, Millis now) {
+    shared_.notify_groups(session, GroupMembership::Change::leaves);
+    shared_.give_back(session, true, now);
+    shared_.forget(session);
+    subscriptions_.end_all(session);
+    fan_out_.forget(session);
+    const bool was_device = session.is_linked() && !session.is_inbox();
+    session.unlink();  // so that its own will to the user's inbox does not go to this session
+    if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
+    replay_.pause(session);
+    session.replay.reset();
+    sender_.stop_reading(session);
+    inboxes_.take_back(session);
+    if (session.is_inbox()) inboxes_.forget(session);
+    session.state.exchanges().clear();
+    if (session.state.owner == 0) return;
+    journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
+    ended_.add(session);
+}
+
+void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
+    const auto queued = session.state.exchanges().waiting();
+    const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session));
+    counters_.dropped_session_ended += waiting;
+    log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
+                "client {} of user {}: session ended: {}; {} queued messages lost",
+                quoted(session.client), quoted(session.user.name), why, waiting);
+    discard(session, now);
+    wills_.publish(session, now);
+    sessions_.stop_expiry(session);
+    sessions_.destroy(session);
+}
+
+void SessionKeeper::end_inbox_if_done(User& user, Millis now) {
+    Session* const inbox = inboxes_.done(user);
+    if (!inbox) return;
+    discard(*inbox, now);
+    sessions_.stop_expiry(*inbox);
+    sessions_.destroy(*inbox);
+}
+
+void SessionKeeper::store_owner(const Session& session) {
+    journal_.add(PutOwner{.owner = session.state.owner,
+                          .user = session.user.name,
+                          .client = session.client,
+                          .expiry = session.state.expiry(),
+                          .protocol = static_cast<std::uint8_t>(session.terms.version)});
+}
+
+}  // namespace pulsegate

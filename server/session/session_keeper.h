@@ -1,0 +1,80 @@
+#pragma once
+
+#include "server/base/counters.h"
+#include "server/session/ended_sessions.h"
+#include "server/session/fan_out.h"
+#include "server/session/inboxes.h"
+#include "server/session/journal.h"
+#include "server/session/packet_sender.h"
+#include "server/session/replay.h"
+#include "server/session/room_logs.h"
+#include "server/session/rooms.h"
+#include "server/session/session_table.h"
+#include "server/session/shared_subscriptions.h"
+#include "server/session/subscriptions.h"
+#include "server/session/wills.h"
+
+namespace pulsegate {
+
+/// What becomes of a session's state (MQTT 5.0, 4.1) when its connection ends: it is kept and goes
+/// on with the next one, or it is discarded. It knows whose state was discarded of late, and owns
+/// nothing else; it belongs to the shard's thread.
+class SessionKeeper {
+public:
+    SessionKeeper(SessionTable& sessions, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,
+                  SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+                  FanOut& fan_out, PacketSender& sender, Journal& journal, Wills& wills,
+                  Counters& counters)
+        : sessions_(sessions),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          room_logs_(room_logs),
+          shared_(shared),
+          subscriptions_(subscriptions),
+          replay_(replay),
+          fan_out_(fan_out),
+          sender_(sender),
+          journal_(journal),
+          wills_(wills),
+          counters_(counters),
+          ended_(journal) {}
+
+    /// The connection ends and the session continues.
+    void interrupt(Session& session, Millis now);
+    /// The session gets what its user's rooms have had meanwhile, before its absence ends.
+    void catch_up(Session& session, Millis now);
+    /// The same for the first device of a user: it finds that in the user's inbox.
+    void welcome_first_device(User& user, Millis now);
+    /// The session goes on with the connection that its client has been accepted on.
+    void resume(Session& session, Millis now);
+
+    /// The client starts clean, or the session ends: drops all of its state but the will.
+    void discard(Session& session, Millis now);
+    /// Could a crash bring back an earlier session of this client, because the store does not know
+    /// that it was discarded?
+    bool is_end_uncommitted(const Session& session) { return ended_.contains(session); }
+
+    /// Ends the session of a disconnected client. `why` goes to the log.
+    void end_disconnected(Session& session, const char* why, Millis now);
+    /// Ends the inbox of a user who does not need it any more.
+    void end_inbox_if_done(User& user, Millis now);
+
+    void store_owner(const Session& session);
+
+private:
+    SessionTable& sessions_;
+    Inboxes& inboxes_;
+    Rooms& rooms_;
+    RoomLogs& room_logs_;
+    SharedSubscriptions& shared_;
+    Subscriptions& subscriptions_;
+    Replay& replay_;
+    FanOut& fan_out_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Wills& wills_;
+    Counters& counters_;
+    EndedSessions ended_;
+};
+
+}  // namespace pulsegate
