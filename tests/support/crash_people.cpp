@@ -23,18 +23,18 @@ const std::vector<DurableClient::Terms> people{
 };
 
 const std::vector<UsualSubscription> subscriptions{
-    {CrashPlay::ann_phone, "t/0", QoS::exactly_once},
-    {CrashPlay::ann_phone, "t/1", QoS::at_least_once},
-    {CrashPlay::ann_desk, "t/0", QoS::at_least_once},
-    {CrashPlay::bob_phone, "t/0", QoS::exactly_once},
-    {CrashPlay::bob_phone, "t/2", QoS::exactly_once},
-    {CrashPlay::bob_desk, "t/1", QoS::at_least_once},
-    {CrashPlay::bob_desk, "t/2", QoS::exactly_once},
-    {CrashPlay::cat, "t/1", QoS::exactly_once},
-    {CrashPlay::cat, "t/2", QoS::at_least_once},
-    {CrashPlay::worker, workers, QoS::exactly_once},
-    {CrashPlay::helper, workers, QoS::exactly_once},
-    {CrashPlay::dan, "t/2", QoS::at_least_once},
+    {CrashPerson::ann_phone, "t/0", QoS::exactly_once},
+    {CrashPerson::ann_phone, "t/1", QoS::at_least_once},
+    {CrashPerson::ann_desk, "t/0", QoS::at_least_once},
+    {CrashPerson::bob_phone, "t/0", QoS::exactly_once},
+    {CrashPerson::bob_phone, "t/2", QoS::exactly_once},
+    {CrashPerson::bob_desk, "t/1", QoS::at_least_once},
+    {CrashPerson::bob_desk, "t/2", QoS::exactly_once},
+    {CrashPerson::cat, "t/1", QoS::exactly_once},
+    {CrashPerson::cat, "t/2", QoS::at_least_once},
+    {CrashPerson::worker, workers, QoS::exactly_once},
+    {CrashPerson::helper, workers, QoS::exactly_once},
+    {CrashPerson::dan, "t/2", QoS::at_least_once},
 };
 
 }  // namespace

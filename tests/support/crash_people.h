@@ -2,15 +2,19 @@
 
 #include <vector>
 
-#include "tests/support/crash_play.h"
+#include "protocol/packet.h"
+#include "tests/support/durable_client.h"
 
 namespace pulsegate {
 
-/// The clients of a CrashPlay, in the order of its `Who`.
+/// The clients of a CrashPlay.
+enum class CrashPerson { ann_phone, ann_desk, bob_phone, bob_desk, cat, worker, helper, dan, eve };
+
+/// In their order.
 const std::vector<DurableClient::Terms>& crash_people();
 
 struct UsualSubscription {
-    CrashPlay::Who who;
+    CrashPerson who;
     const char* filter;
     QoS qos;
 };

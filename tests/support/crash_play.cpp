@@ -8,14 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tests/support/crash_people.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {
 
 namespace {
-
-using Who = CrashPlay::Who;
 
 constexpr Millis first_moment = 1'000'500;
 constexpr unsigned most_on_their_way = 5;
@@ -36,13 +33,6 @@ SqliteLedger::Options options(const std::string& folder, const FaultyDisk& disk,
             .vfs = disk.vfs()};
 }
 
-/// What was stored for the others must not end with their sessions.
-bool may_begin_anew(Who who) {
-    return who != CrashPlay::worker && who != CrashPlay::helper && who != CrashPlay::dan;
-}
-
-bool is_worker(Who who) { return who == CrashPlay::worker || who == CrashPlay::helper; }
-
 }  // namespace
 
 CrashPlay::CrashPlay(const Scene& scene, std::string folder, const FaultyDisk& beginning)
@@ -50,6 +40,7 @@ CrashPlay::CrashPlay(const Scene& scene, std::string folder, const FaultyDisk& b
       folder_(std::move(folder)),
       disk_(scene.seed),
       random_(scene.seed),
+      chance_(*this, random_, scene.steps),
       random_faults_(scene.seed),
       now_(first_moment) {
     disk_.copy(beginning);
@@ -75,7 +66,7 @@ void CrashPlay::run() {
     for (step_ = 0; step_ < steps; ++step_)
         guarded([&] {
             if (scene_.script.empty())
-                random_step();
+                chance_.step(step_);
             else
                 scene_.script[static_cast<std::size_t>(step_)](*this);
             if (disk_.dead()) throw DiskIsDead();
@@ -358,67 +349,6 @@ void CrashPlay::arrive() {
     for (std::size_t i = 0; i < clients_.size(); ++i)
         if (!clients_[i].terms().is_newcomer) connect(static_cast<Who>(i));
     for (const auto& [who, filter, qos] : usual_subscriptions()) subscribe(who, filter, qos);
-}
-
-// -- chance --
-
-void CrashPlay::usual_subscription(Who who) {
-    std::vector<const UsualSubscription*> own;
-    for (const UsualSubscription& each : usual_subscriptions())
-        if (each.who == who) own.push_back(&each);
-    if (own.empty()) return;
-    const UsualSubscription& chosen = *own[below(own.size())];
-    if (chance(is_worker(who) ? 85 : 60))
-        subscribe(who, chosen.filter, chosen.qos);
-    else
-        unsubscribe(who, chosen.filter);
-}
-
-void CrashPlay::random_step() {
-    if (step_ == 0) return arrive();
-    const auto who = static_cast<Who>(below(clients_.size()));
-    const unsigned kind = below(100);
-    if (kind < 20) return deliver_one();
-    if (kind < 25) return deliver_all();
-    if (kind < 35) return commit();
-    if (kind < 40) return settle();
-    if (kind < 43) return pass(1 + below(150));
-    if (kind < 46) return pass(1000 + below(1500));
-    if (!is_here(who)) {
-        // Newcomers let some messages come first.
-        if (client(who).terms().is_newcomer && step_ < scene_.steps / 2) return;
-        const bool is_clean = may_begin_anew(who) && chance(15);
-        return connect(who, is_clean, chance(40));
-    }
-    random_request(who);
-}
-
-void CrashPlay::random_request(Who who) {
-    switch (below(16)) {
-        case 0: return disconnect(who);
-        case 1: return lose(who);
-        case 2:
-            return chance(50) ? connect(who, may_begin_anew(who) && chance(20), chance(40))
-                              : void();
-        case 3: return usual_subscription(who);
-        case 4: return become_slow(who);
-        case 5: return acknowledge(who);
-        case 6: return retain(who, QoS{static_cast<std::uint8_t>(below(3))}, chance(25));
-        case 7: return cancel(who, QoS{static_cast<std::uint8_t>(1 + below(2))});
-        default: return random_publish(who);
-    }
-}
-
-void CrashPlay::random_publish(Who who) {
-    const auto qos = chance(10) ? QoS::at_most_once : QoS{static_cast<std::uint8_t>(1 + below(2))};
-    const auto topic = fmt::format("t/{}", below(3));
-    const unsigned kind = below(20);
-    if (kind < 3) return delay(who, topic, qos, below(4));
-    if (kind < 7) return publish(who, "s/0", qos);
-    if (kind < 11) return publish(who, DeliveryModel::room, qos);
-    if (kind < 15)
-        return publish(who, "inbox/" + clients_[below(clients_.size())].terms().user, qos);
-    publish(who, topic, qos);
 }
 
 // -- the end --

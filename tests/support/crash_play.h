@@ -15,6 +15,7 @@
 #include "tests/support/durable_client.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/pumped_ledger.h"
+#include "tests/support/random_people.h"
 
 namespace pulsegate {
 
@@ -49,7 +50,8 @@ public:
 
     // -- what scripts are made of; who is not there does nothing
 
-    enum Who { ann_phone, ann_desk, bob_phone, bob_desk, cat, worker, helper, dan, eve };
+    using enum CrashPerson;
+    using Who = CrashPerson;
 
     void connect(Who who, bool clean = false, bool with_will = false);
     void disconnect(Who who);
@@ -65,6 +67,7 @@ public:
     void acknowledge(Who who);
     /// Everybody who is to be there from the beginning connects and subscribes.
     void arrive();
+    bool is_here(Who who) { return client(who).is_here(); }
 
     void pass(Millis time);
     void deliver_one();
@@ -76,15 +79,9 @@ public:
 
 private:
     unsigned below(std::size_t bound) { return static_cast<unsigned>(random_() % bound); }
-    bool chance(unsigned percent) { return below(100) < percent; }
     DurableClient& client(Who who) { return clients_[static_cast<std::size_t>(who)]; }
-    bool is_here(Who who) { return client(who).is_here(); }
     void log(std::string what);
 
-    void random_step();
-    void random_request(Who who);
-    void random_publish(Who who);
-    void usual_subscription(Who who);
     void finish_turn();
     void tick();
 
@@ -112,6 +109,7 @@ private:
     const std::string folder_;
     FaultyDisk disk_;
     std::mt19937 random_;
+    RandomPeople chance_;
     std::mt19937 random_faults_;
     bool impatient_ = false;    ///< the store refuses at once when the disk fails
     bool fails_again_ = false;  ///< soon after the next start
