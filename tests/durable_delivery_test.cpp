@@ -242,6 +242,30 @@ TEST_CASE("a group's message that a member without a session takes over ends for
     CHECK(helper.take() == hex(wire("20 r2 01 00 | 3c r s'x' k1 'first'")));
 }
 
+TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {
+    constexpr unsigned count = 20'001;
+    BrokerSettings settings;
+    settings.max_queued_messages = count;
+    settings.max_queued_bytes = count * 1024;
+    DurableCluster brokers(1, settings);
+    PlainClient helper(brokers, "helper");
+    PlainClient worker(brokers, "worker");
+    PlainClient desk(brokers, "desk");
+    desk.connect(false);
+    arrive(helper, group);
+    helper.lose_connection();
+    for (unsigned id = 1; id <= count; ++id)
+        desk.send("34 r s'x' k" + std::to_string(id) + " 'hello'");
+    arrive(worker, group);
+    brokers.settle();
+    worker.take();
+    REQUIRE(brokers->broker(0).waiting() == count);
+    helper.connect(true);  // and leaves all of them
+    CHECK_FALSE(brokers->broker(0).store_lags());
+    brokers.settle();
+    CHECK(!worker.take_messages().empty());
+}
+
 TEST_CASE("a group's member gets at QoS 0 what comes at QoS 2, and nothing of it is stored") {
     DurableCluster brokers;
     PlainClient worker(brokers, "worker");

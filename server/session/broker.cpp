@@ -118,7 +118,10 @@ void Broker::receive(ShardMessage& message, Millis now) {
                        shared_.stored(stored.stamp, now);
                        inboxes_.stored(now);
                    },
-                   [&](JournalTurn&) { journal_.flush(); },
+                   [&](JournalTurn&) {
+                       shared_.end_turn();
+                       journal_.flush();
+                   },
                    [&](UnitDone& done) { journal_.receive(done); },
                    [&](MessagesRead& read) { receive(read, now); },
                    [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },

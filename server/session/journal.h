@@ -60,6 +60,8 @@ public:
     /// A message that was collected is stored: whoever is done with it already is so now.
     void stored(const MessageStored& message);
 
+    /// `flush` is to be called when this turn ends.
+    void begin_turn();
     /// Hands in what was added.
     void flush();
 
@@ -100,7 +102,6 @@ private:
         std::vector<Promise> promises{};
     };
 
-    void begin_turn();
     void put_owner_first(Stamp stamp);
     void answer(Waiting& unit, const UnitDone& done);
     std::size_t keep(UnitDone& done, std::size_t place);

@@ -108,17 +108,20 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
     if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
-    if (must_come_once) return send_when_stored(std::move(assigned));
-    send(place_.home_of(choice.member), std::move(assigned), now);
+    if (!must_come_once) return send(place_.home_of(choice.member), std::move(assigned), now);
+    stored_now_.push_back(std::move(assigned));
+    journal_.begin_turn();
 }
 
 /// The member's shard stores its packet identifier, and when it is done with the message: that must
 /// not come before what is stored here, or another member would get it after a crash.
-void SharedSubscriptions::send_when_stored(GroupDelivery assigned) {
+void SharedSubscriptions::end_turn() {
+    if (stored_now_.empty()) return;
     PendingReceipt receipt(receipts_);
     journal_.await_patiently(receipt.debt());
-    const auto hand_out = [this, assigned = std::move(assigned)](const Published&) {
-        host_.send(place_.home_of(assigned.member), assigned);
+    const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
+        for (const GroupDelivery& assigned : stored)
+            host_.send(place_.home_of(assigned.member), assigned);
     };
     receipts_.report(receipt.close(), {}, hand_out);
 }

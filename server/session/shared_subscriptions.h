@@ -52,6 +52,9 @@ public:
     /// Members get what was collected for them.
     void stored(Stamp stamp, Millis now);
 
+    /// Before the journal hands in what this turn has stored.
+    void end_turn();
+
     void receive(GroupMembership& membership);
     void receive(GroupDelivery& assigned, Millis now);
     void receive(GroupReturn& returned, Millis now);
@@ -62,7 +65,6 @@ public:
 private:
     void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
                 DebtSource& debts, Millis now);
-    void send_when_stored(GroupDelivery assigned);
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);
@@ -77,6 +79,7 @@ private:
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
     boost::unordered_flat_map<Stamp, std::vector<GroupDelivery>> collected_;  ///< not stored yet
+    std::vector<GroupDelivery> stored_now_;  ///< with this turn, and sent then
     [[no_unique_address]] OwnerThread thread_;
 };
 
