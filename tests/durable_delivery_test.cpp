@@ -140,6 +140,23 @@ TEST_CASE("a member of a shared subscription is in the store before its messages
     CHECK(got.ends_with(hex("hello")));
 }
 
+TEST_CASE("a member of a shared subscription is told of it when its group knows it") {
+    constexpr unsigned shards = 2;
+    const unsigned home = home_shard(group, shards);
+    const unsigned other = 1 - home;
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    worker.connect(false);
+    brokers.settle();
+    worker.take();
+    worker.send("82 r k1 s'" + std::string(group) + "' 01");
+    commit_of(brokers, other);
+    CHECK(worker.take().empty());  // what is published now would not be kept for it
+    deliver_all(brokers, other, home);
+    deliver_all(brokers, home, other);
+    CHECK(worker.take() == hex(wire("90 r k1 01")));
+}
+
 TEST_CASE("what a client publishes at QoS 2 is stored in its order, though the first has to wait") {
     DurableCluster brokers;
     PlainClient desk(brokers, "desk");

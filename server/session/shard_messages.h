@@ -117,6 +117,8 @@ struct GroupMembership {
     std::uint32_t identifier = 0;
     Interest::Table table = 0;  ///< of its filter, in the Interest of that shard
     OwnerId owner = 0;          ///< of the member, in the store
+    unsigned reply_to = 0;      ///< the member's shard
+    ReceiptId receipt = 0;      ///< there: a part is settled when this has arrived; 0: nobody waits
 };
 
 /// To the home shard of a session: a message to the group that this member is to receive.

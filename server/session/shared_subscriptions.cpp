@@ -25,7 +25,7 @@ SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, R
 // -- members --
 
 void SharedSubscriptions::join(Session& session, std::string_view share, SubscribeOptions options,
-                               std::uint32_t identifier) {
+                               std::uint32_t identifier, PendingReceipt* receipt) {
     thread_.assert_here();
     members_.emplace(session.id, &session);
     const unsigned group = place_.home_of(share);
@@ -34,8 +34,16 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     const auto table = host_.interest(group).add(shared_filter(share)->filter);
     // The group's shard may store a message for this member at once: then the store must know it.
     if (session.link && group != place_.index) journal_.flush();
-    send(group, GroupMembership{GroupMembership::Change::joins, std::string(share), session.id,
-                                options, identifier, table, session.state.owner});
+    const bool is_awaited = receipt && group != place_.index;
+    send(group, GroupMembership{.change = GroupMembership::Change::joins,
+                                .share = std::string(share),
+                                .member = session.id,
+                                .options = options,
+                                .identifier = identifier,
+                                .table = table,
+                                .owner = session.state.owner,
+                                .reply_to = place_.index,
+                                .receipt = is_awaited ? receipt->add_part() : 0});
 }
 
 void SharedSubscriptions::leave(Session& session, std::string_view share) {
@@ -158,10 +166,11 @@ void SharedSubscriptions::send(unsigned shard, GroupReturn returned, Millis now)
 void SharedSubscriptions::receive(GroupMembership& membership) {
     thread_.assert_here();
     groups_.apply(membership);
-    if (membership.change == GroupMembership::Change::joins)
-        // From now on the group has its own entry in the Interest.
-        host_.interest(place_.index)
-            .remove(shared_filter(membership.share)->filter, membership.table);
+    if (membership.change != GroupMembership::Change::joins) return;
+    // From now on the group has its own entry in the Interest.
+    host_.interest(place_.index).remove(shared_filter(membership.share)->filter, membership.table);
+    if (membership.receipt != 0)
+        receipts_.settle(membership.reply_to, {membership.receipt, false, place_.index});
 }
 
 void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {

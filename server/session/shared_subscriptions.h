@@ -27,9 +27,10 @@ public:
     SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
                         Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
 
-    /// The session has subscribed to `$share/group/filter`, or changed its options.
+    /// The session has subscribed to `$share/group/filter`, or changed its options. The receipt, if
+    /// there is one, waits until the group knows it.
     void join(Session& session, std::string_view share, SubscribeOptions options,
-              std::uint32_t identifier);
+              std::uint32_t identifier, PendingReceipt* receipt = nullptr);
     /// The session has unsubscribed.
     void leave(Session& session, std::string_view share);
 

@@ -130,17 +130,7 @@ void DeliveryModel::subscribed(const std::string& client, std::size_t subscripti
     make_certain(receiver);  // the disk has the session if it has a later subscription of it
     Period& period = receiver.periods.at(subscription);
     if (period.may_have_ended || period.sure != never) return;
-    if (is_share(period.filter))
-        period.awaits_group = true;
-    else
-        period.sure = ++now_;
-}
-
-/// Their homes have been told by all shards.
-void DeliveryModel::join_groups(Receiver& receiver) {
-    for (Period& period : receiver.periods)
-        if (std::exchange(period.awaits_group, false) && period.is_open() && !period.may_have_ended)
-            period.sure = ++now_;
+    period.sure = ++now_;
 }
 
 bool DeliveryModel::is_shared(const std::string& client, std::size_t subscription) const {
@@ -162,13 +152,12 @@ void DeliveryModel::unsubscribed(const std::string& client, const std::string& f
 }
 
 void DeliveryModel::settle() {
-    for (auto& [client, receiver] : receivers_) make_certain(receiver), join_groups(receiver);
+    for (auto& [client, receiver] : receivers_) make_certain(receiver);
 }
 
 void DeliveryModel::crash() {
     for (auto& [client, receiver] : receivers_) {
         receiver.begins_anew = false;
-        join_groups(receiver);
         if (receiver.certain) continue;
         receiver.expected = Expected::either;
         for (Period& period : receiver.periods)

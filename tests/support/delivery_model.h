@@ -100,7 +100,6 @@ private:
         Event sure = never;  ///< it is promised since
         Event end = never;
         bool may_have_ended = false;  ///< since the UNSUBSCRIBE
-        bool awaits_group = false;    ///< since the SUBACK, until the home of the group knows it
 
         bool is_open() const { return end == never; }
     };
@@ -123,7 +122,6 @@ private:
 
     void meet(const std::string& client, const std::string& user);
     void begin_session(Receiver& receiver);
-    void join_groups(Receiver& receiver);
     void make_certain(Receiver& receiver);
     bool was_there(const Receiver& receiver, const Entry& entry) const;
     bool may_get(const Receiver& receiver, const Entry& entry) const;
