@@ -20,6 +20,9 @@ const std::vector<DurableClient::Terms> people{
      .version = Version::v3_1_1,
      .keeps_session = false,
      .is_newcomer = true},
+    {.name = "fay", .user = "fay"},
+    {.name = "gus", .user = "gus", .is_guest = true},
+    {.name = "hal", .user = "hal", .keeps_session = false, .is_guest = true},
 };
 
 const std::vector<UsualSubscription> subscriptions{
@@ -35,6 +38,9 @@ const std::vector<UsualSubscription> subscriptions{
     {CrashPerson::worker, workers, QoS::exactly_once},
     {CrashPerson::helper, workers, QoS::exactly_once},
     {CrashPerson::dan, "t/2", QoS::at_least_once},
+    {CrashPerson::fay, workers, QoS::exactly_once},
+    {CrashPerson::gus, workers, QoS::at_most_once},
+    {CrashPerson::hal, workers, QoS::exactly_once},
 };
 
 }  // namespace

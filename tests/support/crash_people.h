@@ -8,7 +8,20 @@
 namespace pulsegate {
 
 /// The clients of a CrashPlay.
-enum class CrashPerson { ann_phone, ann_desk, bob_phone, bob_desk, cat, worker, helper, dan, eve };
+enum class CrashPerson {
+    ann_phone,
+    ann_desk,
+    bob_phone,
+    bob_desk,
+    cat,
+    worker,
+    helper,
+    dan,
+    eve,
+    fay,
+    gus,
+    hal
+};
 
 /// In their order.
 const std::vector<DurableClient::Terms>& crash_people();

@@ -40,7 +40,7 @@ CrashPlay::CrashPlay(const Scene& scene, std::string folder, const FaultyDisk& b
       folder_(std::move(folder)),
       disk_(scene.seed),
       random_(scene.seed),
-      chance_(*this, random_, scene.steps),
+      chance_(*this, random_, scene.steps, scene.has_guests),
       random_faults_(scene.seed),
       now_(first_moment) {
     disk_.copy(beginning);
@@ -346,8 +346,11 @@ void CrashPlay::acknowledge(Who who) {
 }
 
 void CrashPlay::arrive() {
-    for (std::size_t i = 0; i < clients_.size(); ++i)
-        if (!clients_[i].terms().is_newcomer) connect(static_cast<Who>(i));
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+        const DurableClient::Terms& terms = clients_[i].terms();
+        const bool comes = !terms.is_newcomer && (!terms.is_guest || scene_.has_guests);
+        if (comes) connect(static_cast<Who>(i));
+    }
     for (const auto& [who, filter, qos] : usual_subscriptions()) subscribe(who, filter, qos);
 }
 

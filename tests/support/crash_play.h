@@ -31,6 +31,7 @@ public:
         std::vector<Step> script{};  ///< empty: `steps` that are drawn by chance
         int steps = 0;
         std::uint32_t seed = 1;  ///< of that chance
+        bool has_guests = false;
     };
 
     /// `folder` is for the lock of the store; what is on the disk `beginning` is there already.

@@ -175,34 +175,45 @@ bool DeliveryModel::was_there(const Receiver& receiver, const Entry& entry) cons
     });
 }
 
-bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry) const {
+bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry, bool by_group) const {
     const std::string& topic = entry.note.topic;
     if (topic == inbox_topic(receiver.user) || topic == room) return true;
     const bool ends_with_answer = entry.note.kind == Kind::plain && !entry.note.retain;
     return std::ranges::any_of(receiver.periods, [&](const Period& period) {
         const bool begins_in_time = !ends_with_answer || period.begin < entry.acknowledged;
-        return period.end > entry.sent && begins_in_time && matches(period.filter, topic);
+        return period.end > entry.sent && begins_in_time && is_share(period.filter) == by_group &&
+               matches(period.filter, topic);
     });
 }
 
-void DeliveryModel::receive(const std::string& client, Number number, QoS qos, bool is_new,
-                            WallMillis now) {
+void DeliveryModel::receive(const std::string& client, const Arrival& arrival, WallMillis now) {
+    const auto& [number, qos, is_new, by_group] = arrival;
     Receiver& receiver = receivers_.at(client);
     const Entry& entry = notes_.at(number);
     if (entry.cancelled) violated("{} got {}, which was cancelled", client, number);
     if (entry.note.due > now)
         violated("{} got {} {} ms early", client, number, entry.note.due - now);
-    if (!may_get(receiver, entry))
+    if (!may_get(receiver, entry, by_group))
         violated("{} got {} without a subscription to {}", client, number, entry.note.topic);
     if (!is_new) return;
+    if (by_group) return receive_by_group(client, arrival);
     const bool is_first = receiver.ever_received.insert(number).second;
     const unsigned times = ++receiver.received[number];
     const bool comes_once = qos == QoS::exactly_once && entry.note.kind != Kind::will;
     if (times > 1 && comes_once) violated("{} got {} twice at QoS 2", client, number);
-    const bool is_shared = matches(std::string(group_prefix) + "s/+", entry.note.topic);
-    if (is_shared && ++by_group_[number] > 1 && comes_once)
-        violated("{} got {} after another member of its group", client, number);
-    if (is_first && !is_shared) check_order(receiver, entry, number, qos);
+    if (is_first) check_order(receiver, entry, number, qos);
+}
+
+/// One member gets it. If nothing is stored for that one, the publisher may send it again after a
+/// crash as long as it is not answered, and then it is a new message.
+void DeliveryModel::receive_by_group(const std::string& client, const Arrival& arrival) {
+    const Entry& entry = notes_.at(arrival.number);
+    const bool comes_once = arrival.qos == QoS::exactly_once && entry.note.kind != Kind::will;
+    const unsigned before = by_group_[arrival.number];
+    if (before > 0 && comes_once)
+        violated("{} got {} after another member of its group", client, arrival.number);
+    const bool is_stored = receivers_.at(client).kept && arrival.qos != QoS::at_most_once;
+    if (is_stored || entry.acknowledged != never) ++by_group_[arrival.number];
 }
 
 /// First deliveries of one publisher to one topic keep their order, at each QoS. What was sent
@@ -223,7 +234,8 @@ bool DeliveryModel::is_owed(const Entry& entry) const {
 bool DeliveryModel::must_get(const Receiver& receiver, const Entry& entry) const {
     return std::ranges::any_of(receiver.periods, [&](const Period& period) {
         return period.is_open() && period.sure != never && period.sure < entry.sent &&
-               period.qos != QoS::at_most_once && matches(period.filter, entry.note.topic);
+               period.qos != QoS::at_most_once && !is_share(period.filter) &&
+               matches(period.filter, entry.note.topic);
     });
 }
 
@@ -231,10 +243,7 @@ void DeliveryModel::check_complete() const {
     for (Number number = 0; number < notes_.size(); ++number) {
         const Entry& entry = notes_[number];
         if (!is_owed(entry)) continue;
-        if (entry.note.topic.starts_with("s/")) {
-            check_group(entry, number);
-            continue;
-        }
+        if (entry.note.topic.starts_with("s/")) check_group(entry, number);
         for (const auto& [client, receiver] : receivers_)
             if (must_get(receiver, entry) && !receiver.received.contains(number))
                 violated("{} to {} is lost for {}", number, entry.note.topic, client);
@@ -246,13 +255,18 @@ void DeliveryModel::check_complete() const {
     }
 }
 
-/// One of its members, all of whom have sessions that are kept.
+/// One of its members, unless it was given to one who may lose it.
 void DeliveryModel::check_group(const Entry& entry, Number number) const {
     bool is_sure = false;
+    bool may_be_lost = false;
     for (const auto& [client, receiver] : receivers_)
-        for (const Period& period : receiver.periods)
-            is_sure |= is_share(period.filter) && period.is_open() && period.sure < entry.sent;
-    if (is_sure && !by_group_.contains(number))
+        for (const Period& period : receiver.periods) {
+            if (!is_share(period.filter)) continue;
+            const bool is_lossy = period.qos == QoS::at_most_once || !receiver.kept;
+            is_sure |= !is_lossy && period.is_open() && period.sure < entry.sent;
+            may_be_lost |= is_lossy && period.end > entry.sent;
+        }
+    if (is_sure && !may_be_lost && !by_group_.contains(number))
         violated("{} to the shared subscription is lost", number);
 }
 

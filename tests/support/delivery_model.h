@@ -68,8 +68,13 @@ public:
     void crash();
 
     // -- judgement
-    /// `is_new`: the packet is not the repetition of one that the client has.
-    void receive(const std::string& client, Number number, QoS qos, bool is_new, WallMillis now);
+    struct Arrival {
+        Number number;
+        QoS qos;
+        bool is_new;    ///< the packet is not the repetition of one that the client has
+        bool by_group;  ///< by the shared subscription
+    };
+    void receive(const std::string& client, const Arrival& arrival, WallMillis now);
     /// Everything has had its time to arrive.
     void check_complete() const;
     /// What a new subscriber was told of the topic.
@@ -124,9 +129,10 @@ private:
     void begin_session(Receiver& receiver);
     void make_certain(Receiver& receiver);
     bool was_there(const Receiver& receiver, const Entry& entry) const;
-    bool may_get(const Receiver& receiver, const Entry& entry) const;
+    bool may_get(const Receiver& receiver, const Entry& entry, bool by_group) const;
     bool must_get(const Receiver& receiver, const Entry& entry) const;
     bool is_owed(const Entry& entry) const;
+    void receive_by_group(const std::string& client, const Arrival& arrival);
     void check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos);
     void check_group(const Entry& entry, Number number) const;
     void check_newcomer(const Entry& entry, Number number) const;

@@ -25,6 +25,17 @@ DeliveryModel::Number number_of(std::string_view payload) {
     return number;
 }
 
+/// What comes with this identifier comes by the shared subscription; in 3.1.1, which has none, all
+/// of its topic does.
+constexpr std::uint32_t id_of_group = 7;
+
+bool is_group(std::string_view filter) { return filter.starts_with("$share/"); }
+
+bool is_of_group(const Publish& publish, Version version) {
+    if (version != Version::v5_0) return publish.topic.starts_with("s/");
+    return publish.properties.number(Property::subscription_identifier) == id_of_group;
+}
+
 bool is_refusal(Reason reason) { return static_cast<std::uint8_t>(reason) >= 0x80; }
 
 }  // namespace
@@ -127,7 +138,12 @@ void DurableClient::handle(const Packet& packet) {
 
 void DurableClient::subscribe(const std::string& filter, QoS qos) {
     subscribing_[++last_request_] = model_.subscribe(terms_.name, filter, qos);
-    handle(Subscribe{.packet_id = last_request_, .filters = {{filter, {.qos = qos}}}});
+    PropertyList properties;
+    if (is_group(filter) && terms_.version == Version::v5_0)
+        properties.add(Property::subscription_identifier, id_of_group);
+    handle(Subscribe{.packet_id = last_request_,
+                     .filters = {{filter, {.qos = qos}}},
+                     .properties = properties.view()});
 }
 
 void DurableClient::unsubscribe(const std::string& filter) {
@@ -291,7 +307,12 @@ void DurableClient::read(const Publish& publish) {
             throw Broken(fmt::format("{} takes {} for {}, whose identifier {} it has not released",
                                      terms_.name, number, known->second, id));
     }
-    model_.receive(terms_.name, number, publish.qos, is_new, calendar_time(cluster_->now));
+    model_.receive(terms_.name,
+                   {.number = number,
+                    .qos = publish.qos,
+                    .is_new = is_new,
+                    .by_group = is_of_group(publish, terms_.version)},
+                   calendar_time(cluster_->now));
     if (publish.retain) retained_[std::string(publish.topic)] = number;
     if (publish.qos == QoS::at_least_once) due(Puback{id, Reason::success, {}});
     if (publish.qos == QoS::exactly_once) due(Pubrec{id, Reason::success, {}});

@@ -31,6 +31,7 @@ public:
         bool keeps_session = true;
         std::uint16_t window = 65'535;  ///< its Receive Maximum
         bool is_newcomer = false;       ///< it comes late, as the first of its user
+        bool is_guest = false;  ///< of the shared subscription: with what it gets, it may be lost
     };
 
     using Log = std::function<void(std::string)>;

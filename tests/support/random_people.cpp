@@ -12,7 +12,9 @@ namespace pulsegate {
 
 namespace {
 
-bool is_worker(CrashPerson who) { return who == CrashPerson::worker || who == CrashPerson::helper; }
+bool is_worker(CrashPerson who) {
+    return who == CrashPerson::worker || who == CrashPerson::helper || who == CrashPerson::fay;
+}
 
 /// What was stored for the others must not end with their sessions.
 bool may_begin_anew(CrashPerson who) { return !is_worker(who) && who != CrashPerson::dan; }
@@ -26,6 +28,7 @@ const DurableClient::Terms& terms_of(CrashPerson who) {
 void RandomPeople::step(int number) {
     if (number == 0) return play_.arrive();
     const auto who = static_cast<CrashPerson>(below(crash_people().size()));
+    if (terms_of(who).is_guest && !has_guests_) return;
     const unsigned kind = below(100);
     if (kind < 20) return play_.deliver_one();
     if (kind < 25) return play_.deliver_all();

@@ -13,8 +13,8 @@ class CrashPlay;
 class RandomPeople {
 public:
     /// `steps`: of the play.
-    RandomPeople(CrashPlay& play, std::mt19937& random, int steps)
-        : play_(play), random_(random), steps_(steps) {}
+    RandomPeople(CrashPlay& play, std::mt19937& random, int steps, bool has_guests)
+        : play_(play), random_(random), steps_(steps), has_guests_(has_guests) {}
 
     /// Does the next one; the first is 0.
     void step(int number);
@@ -29,6 +29,7 @@ private:
     CrashPlay& play_;
     std::mt19937& random_;
     const int steps_;
+    const bool has_guests_;
 };
 
 }  // namespace pulsegate
