@@ -172,6 +172,28 @@ TEST_CASE("a group's message that a member without a session takes over ends for
     CHECK(helper.take() == hex(wire("20 r2 01 00 | 3c r s'x' k1 'first'")));
 }
 
+TEST_CASE("a member gets at QoS 0 what another one had when that one can't any more") {
+    DurableCluster brokers;
+    PlainClient helper(brokers, "helper");
+    PlainClient guest(brokers, "guest");
+    PlainClient desk(brokers, "desk");
+    arrive(helper, group);
+    desk.connect(false);
+    brokers.settle();
+    helper.lose_connection();
+    desk.send("34 r s'x' k1 'hello'");
+    brokers.settle();
+    guest.connect(true);
+    guest.send("82 r k1 s'" + std::string(group) + "' 00");
+    brokers.settle();
+    helper.connect(true);  // its session ends, and what waits goes to the guest
+    const bool has_gone_to_guest = guest.take().ends_with(hex("hello"));
+    brokers.crash();  // before anything of that is stored
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take().ends_with(hex("hello")) != has_gone_to_guest);
+}
+
 TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {
     constexpr unsigned count = 20'001;
     BrokerSettings settings;

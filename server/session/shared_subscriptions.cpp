@@ -105,10 +105,10 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     else if (delivery.qos != QoS::at_most_once)
         debts.count(Fate::queued);
     sender_.store_for(choice.owner, delivery, debts, now);
-    const bool must_come_once = delivery.qos == QoS::exactly_once && delivery.owner != 0;
-    const bool is_kept =
-        delivery.qos != QoS::at_most_once && (!must_come_once || choice.owner != 0);
-    if (delivery.owner != 0 && !is_kept) {
+    const bool may_come_again = delivery.qos == QoS::at_least_once;
+    const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
+    const bool is_stored = delivery.owner != 0;
+    if (is_stored && !is_kept && !may_come_again) {
         // It ends with this member's session or connection, and then nobody may get it (4.8.2).
         sender_.drop(delivery);
         delivery.owner = 0;
@@ -116,13 +116,14 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
     if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
-    if (!must_come_once) return send(place_.home_of(choice.member), std::move(assigned), now);
+    if (!is_stored || may_come_again)
+        return send(place_.home_of(choice.member), std::move(assigned), now);
     stored_now_.push_back(std::move(assigned));
     journal_.begin_turn();
 }
 
-/// The member's shard stores its packet identifier, and when it is done with the message: that must
-/// not come before what is stored here, or another member would get it after a crash.
+/// What must come once is sent when it is stored that it is this member's. Else another one would
+/// get it after a crash, also if this member's shard has stored that it is done with it.
 void SharedSubscriptions::end_turn() {
     if (stored_now_.empty()) return;
     PendingReceipt receipt(receipts_);
