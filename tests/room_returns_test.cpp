@@ -54,6 +54,46 @@ TEST_CASE("what a subscription of its own has got stays when its user leaves an 
     CHECK(lobby.return_of(lobby.away) == Texts{"one", "two"});
 }
 
+TEST_CASE("who comes back with too much of very many senders costs no more than it has") {
+    constexpr unsigned most = 1000;
+    BrokerSettings settings;
+    settings.max_queued_messages = most;
+    Lobby lobby(settings);
+    Broker& home = lobby.brokers->broker(0);
+    lobby.away.send("82 r k1 s'x' 01");
+    lobby.part();
+    for (unsigned sender = 1; sender <= 2 * most; ++sender) {
+        Message message;
+        message.topic = sender % 2 == 0 ? "x" : "room/r";
+        message.qos = QoS::at_least_once;
+        message.sender = sender;
+        home.publish(
+            std::move(message), [](const Published&) {}, lobby.brokers->now);
+    }
+    lobby.brokers.settle();
+    const auto work = home.work();
+    const auto dropped = lobby.brokers->sum(&Counters::dropped_queue_full);
+    CHECK_FALSE(lobby.return_of(lobby.away).empty());
+    CHECK(lobby.brokers->sum(&Counters::dropped_queue_full) - dropped == most);
+    CHECK(home.work() - work < 20 * most);
+}
+
+TEST_CASE("who comes back to messages of different sizes loses the oldest of the largest sender") {
+    BrokerSettings settings;
+    settings.max_queued_bytes = 100 * 1024;
+    Lobby lobby(settings);
+    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker");
+    speaker.connect(true);
+    const std::string older(120 * 1024, '.');
+    const std::string newer(60 * 1024, '-');
+    speaker.send("32 r s'room/r' k1 '" + older + "'");
+    speaker.send("32 r s'room/s' k2 '" + newer + "'");
+    lobby.brokers.settle();
+    CHECK((lobby.return_of(lobby.away) == Texts{newer}));
+}
+
 TEST_CASE("a subscriber gets all of its room, once and in order, when rooms are closed or opened") {
     Lobby lobby;
     lobby.away.send("82 r k1 s'room/r' 01");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/session/surplus.h"
 
 namespace pulsegate {
 
@@ -235,14 +236,6 @@ bool PacketSender::is_full(const Exchanges& queue, std::size_t bytes) const {
             outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
 }
 
-/// The last message may be of any size.
-bool PacketSender::exceeds_bounds(const Exchanges& queue) const {
-    const Outbox* const outbox = queue.outbox();
-    return outbox && outbox->queued() > 1 &&
-           (outbox->queued() > settings_.max_queued_messages ||
-            outbox->queued_bytes() > settings_.max_queued_bytes);
-}
-
 /// Should a queue that has messages not grow, because memory or the disk is short?
 bool PacketSender::is_short(OwnerId owner, const Exchanges& queue) const {
     const Outbox* const outbox = queue.outbox();
@@ -293,23 +286,7 @@ void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count
 std::size_t PacketSender::halve(Exchanges& queue, OwnerId owner) {
     const Outbox& outbox = *queue.outbox();
     work_ += outbox.queued();
-    SenderShares shares;
-    for (const QueuedMessage& each : outbox.queue()) shares.add(each.sender, each.cost);
-    const std::size_t half = outbox.queued_bytes() / 2;
-    const std::size_t level = shares.level(half);
-    std::size_t left = outbox.queued_bytes();
-    Queue dropped;
-    // Who is above the level by less than a message loses it only if the others' are not enough.
-    for (const bool is_precise : {false, true}) {
-        const auto is_surplus = [&](const QueuedMessage& each) {
-            const std::size_t kept = level + (is_precise ? 0 : each.cost - 1);
-            if (left <= half || shares.share(each.sender) <= kept) return false;
-            shares.remove(each.sender, each.cost);
-            left -= each.cost;
-            return true;
-        };
-        dropped.splice(dropped.end(), queue.take_queued_if(is_surplus));
-    }
+    const Queue dropped = take_surplus(queue, outbox.queued_bytes() / 2, Measure::bytes);
     for (const QueuedMessage& each : dropped) drop(owner, each);
     counters_.dropped_queue_full += dropped.size();
     return dropped.size();
@@ -319,8 +296,29 @@ void PacketSender::merge(Session& session, Queue messages) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     exchanges.merge(waiting_, std::move(messages));
-    while (exceeds_bounds(exchanges)) make_room(session, 0, 0);
+    drop_surplus(session);
     leave_to_store();
+}
+
+/// The last message may be of any size.
+void PacketSender::drop_surplus(Session& session) {
+    Exchanges& exchanges = session.state.exchanges();
+    const Outbox* const outbox = exchanges.outbox();
+    if (!outbox || outbox->queued() == 0) return;
+    work_ += outbox->queued();
+    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const auto most_bytes =
+        std::max<std::size_t>(settings_.max_queued_bytes, outbox->queue().back().cost);
+    Queue dropped;
+    if (outbox->queued_bytes() > most_bytes)
+        dropped = take_surplus(exchanges, most_bytes, Measure::bytes);
+    if (outbox->queued() > most)
+        dropped.splice(dropped.end(), take_surplus(exchanges, most, Measure::messages));
+    for (const QueuedMessage& each : dropped) {
+        drop(session.state.owner, each);
+        note_lost(session);
+    }
+    counters_.dropped_queue_full += dropped.size();
 }
 
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
@@ -338,12 +336,16 @@ bool PacketSender::make_room(Exchanges& queue, OwnerId owner, SenderShares::Send
 bool PacketSender::make_room(Session& session, SenderShares::Sender sender, std::size_t bytes) {
     Exchanges& exchanges = session.state.exchanges();
     const bool has_room = make_room(exchanges, session.state.owner, sender, bytes);
-    if (exchanges.count_lost() == 1)
+    note_lost(session);
+    return has_room;
+}
+
+void PacketSender::note_lost(Session& session) {
+    if (session.state.exchanges().count_lost() == 1)
         log_limited(spdlog::level::warn,
                     "client {} of user {}: queue full, dropping the oldest messages of those who "
                     "have most in it",
                     quoted(session.client), quoted(session.user.name));
-    return has_room;
 }
 
 void PacketSender::drop(OwnerId queue_owner, const QueuedMessage& message) {

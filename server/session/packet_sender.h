@@ -145,10 +145,11 @@ private:
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
-    bool exceeds_bounds(const Exchanges& queue) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     bool make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender, std::size_t bytes);
     bool make_room(Session& session, SenderShares::Sender sender, std::size_t bytes);
+    void drop_surplus(Session& session);
+    void note_lost(Session& session);
     void drop(OwnerId owner, const QueuedMessage& message);
     void leave_to_store();
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
