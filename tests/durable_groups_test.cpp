@@ -232,3 +232,16 @@ TEST_CASE("a group's member gets at QoS 0 what comes at QoS 2, and nothing of it
     CHECK(worker.take() == hex(wire("30 r s'x' 'hello'")));
     CHECK(stored(brokers) == 0);
 }
+
+TEST_CASE("a message at QoS 2 for a client and its group is no hindrance to the next start") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    receive_twice(brokers, phone, desk, QoS::exactly_once);
+    for (int starts = 0; starts < 2; ++starts) {  // the first one tidies up
+        brokers.crash();
+        phone.connect(false);
+        brokers.settle();
+        CHECK(phone.take_messages().size() == 1);  // the store does not tell the two apart
+    }
+}

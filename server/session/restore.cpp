@@ -68,7 +68,10 @@ void Restore::incoming(Session& session, PutIncoming stored) {
 
 void Restore::exchange(Session& session, PutExchange stored, bool released) {
     if (!released) {
-        exchanges_[{stored.owner, stored.stamp}] = stored.packet_id;
+        // Two are of a message that came to its client by a shared subscription, too.
+        std::uint16_t& sent = exchanges_[{stored.owner, stored.stamp}];
+        if (sent != 0) journal_.add_lazily(DropExchange{stored.owner, sent});
+        sent = stored.packet_id;
         return;
     }
     const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
@@ -95,6 +98,7 @@ bool Restore::waiting(Session& session, const WaitingMessage& stored, const Rece
 
 void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver) {
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
+    if (sent == exchanges_.end()) return;  // the second of two
     const Delivery delivery{.message = message,
                             .qos = receiver.qos,
                             .retain = receiver.retain,
