@@ -11,6 +11,7 @@ namespace pulsegate {
 void ShardPeers::forward(const MessageRef& message, std::optional<unsigned> inbox,
                          PendingReceipt* receipt) {
     thread_.assert_here();
+    if (shards_.size() == 1) return;
     const bool for_all = message->retained;
     const Interest::Topic topic(message->topic);
     for (unsigned shard = 0; shard < shards_.size(); ++shard) {

@@ -31,11 +31,14 @@ std::string_view escape_of(char character) {
     return escape == std::end(escapes) ? std::string_view{} : escape->written;
 }
 
+bool needs_escape(char character) { return !escape_of(character).empty(); }
+
 /// Decodes a level. Each name has one encoding only, so "%41" names no user.
 std::optional<std::string> user_written(std::string_view level) {
     std::string user;
     while (!level.empty()) {
-        const auto plain = std::min(level.find_first_of("/+#%"), level.size());
+        const auto* const special = std::ranges::find_if(level, needs_escape);
+        const auto plain = static_cast<std::size_t>(special - level.begin());
         user += level.substr(0, plain);
         level.remove_prefix(plain);
         if (level.empty()) break;

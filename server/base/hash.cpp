@@ -132,6 +132,7 @@ std::uint64_t fingerprint(std::string_view user, std::string_view client) {
 void set_fingerprint_key(const HashKey& key) { for_fingerprints() = SipHash(key); }
 
 unsigned home_shard(std::string_view name, unsigned shards) {
+    if (shards == 1) return 0;
     return static_cast<unsigned>(stable_hash(name) % shards);
 }
 

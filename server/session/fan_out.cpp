@@ -194,25 +194,25 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const Session* pu
                         message.retain && match.retain_as_published, match.identifiers});
     });
     const Session* const except = declined ? publisher : nullptr;
-    if (owner) return visit_user(*owner, nullptr, message, except, now, visit);
+    if (owner) return visit_user(*owner, user, nullptr, message, except, now, visit);
     Found found;
     if (!audience.members()) return found;
     for (const auto& [name, since] : *audience.members()) {
-        const Found of_one = visit_user(name, &since, message, except, now, visit);
+        User* const member = presence_.find(name);
+        const Found of_one = visit_user(name, member, &since, message, except, now, visit);
         found.has_room &= of_one.has_room;
         found.behind += of_one.behind;
     }
     return found;
 }
 
-/// All that get a message because it is for the user: by the inbox (`since` is null), or as a
-/// member of a room.
+/// All that get a message because it is for the user, of whom nothing may be known here: by the
+/// inbox (`since` is null), or as a member of a room.
 template <class Visit>
-FanOut::Found FanOut::visit_user(const std::string& name, const Stamp* since,
+FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stamp* since,
                                  const Message& message, const Session* except, Millis now,
                                  Visit& visit) {
     ++visited_;
-    User* const user = presence_.find(name);
     const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
     if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
     if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};

@@ -76,8 +76,8 @@ private:
                            const std::optional<std::string>& owner, const Rooms::Audience& audience,
                            Millis now, Visit visit);
     template <class Visit>
-    Found visit_user(const std::string& name, const Stamp* since, const Message& message,
-                     const Session* except, Millis now, Visit& visit);
+    Found visit_user(const std::string& name, User* user, const Stamp* since,
+                     const Message& message, const Session* except, Millis now, Visit& visit);
     template <class Visit>
     std::uint32_t visit_devices(User& user, const Stamp* since, const Message& message,
                                 const Session* except, Visit& visit);

@@ -25,8 +25,8 @@ Session* Inboxes::find(const User& user) const {
 Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::uint64_t creator,
                                  Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
-    if (!may_wait || !place_.is_home_of(name)) return {};
-    if (user && user->has_device()) return {};
+    if (!may_wait || (user && user->has_device())) return {};
+    if (!place_.is_home_of(name)) return {};
     Session* inbox = user ? find(*user) : nullptr;
     if (!inbox) inbox = create_if_room(name, creator);
     if (!inbox) return {.has_room = false};
