@@ -30,13 +30,9 @@ std::size_t end_of_length(std::string_view bytes, std::size_t at) {
 }  // namespace
 
 std::string_view PublishEncoder::packet(const PublishOptions& options) {
-    const auto quality = static_cast<std::size_t>(options.qos);
-    const std::size_t aliasing = options.alias == 0 ? 0 : options.alias_known ? 2 : 1;
     const bool own = options.version == Version::v5_0 && !options.identifiers.empty();
-    Buffer& bytes = own                                ? single_
-                    : options.version == Version::v5_0 ? v5_0_[quality][aliasing]
-                                                       : v3_1_1_[quality];
-    if (own) bytes.clear();
+    if (own) single_.clear();
+    Buffer& bytes = own ? single_ : encoding(options);
     if (bytes.empty()) encode_into(bytes, options);
 
     constexpr int dup_and_retain = 0x09;
@@ -51,6 +47,16 @@ std::string_view PublishEncoder::packet(const PublishOptions& options) {
     // The alias is the first property.
     if (options.alias != 0) put_number(bytes, end_of_length(bytes, at) + 1, options.alias);
     return bytes;
+}
+
+/// Empty if no receiver has needed it yet.
+Buffer& PublishEncoder::encoding(const PublishOptions& options) {
+    const auto aliasing = options.alias == 0    ? Aliasing::none
+                          : options.alias_known ? Aliasing::known
+                                                : Aliasing::introduced;
+    const Kind kind{options.version == Version::v5_0, options.qos, aliasing};
+    const auto found = std::ranges::find(encodings_, kind, &Encoding::kind);
+    return found != encodings_.end() ? found->bytes : encodings_.emplace_back(Encoding{kind}).bytes;
 }
 
 void PublishEncoder::encode_into(Buffer& out, const PublishOptions& options) const {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <array>
+#include <boost/container/static_vector.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -36,16 +37,27 @@ public:
     std::string_view packet(const PublishOptions& options);
 
 private:
+    enum class Aliasing : std::uint8_t { none, introduced, known };
+    struct Kind {
+        bool is_v5_0;
+        QoS qos;
+        Aliasing aliasing;
+        bool operator==(const Kind&) const = default;
+    };
+    struct Encoding {
+        Kind kind;
+        Buffer bytes{};
+    };
+
+    Buffer& encoding(const PublishOptions& options);
     void encode_into(Buffer& out, const PublishOptions& options) const;
 
-    static constexpr std::size_t aliasings = 3;  ///< no alias, a new one, a known one
-    static constexpr std::size_t qualities = 3;
+    static constexpr std::size_t kinds = 3 + 3 * 3;  ///< before 5.0 there are no aliases
 
     const BrokerSettings& settings_;
     const Message& message_;
     const Millis now_;
-    Buffer v3_1_1_[qualities];
-    Buffer v5_0_[qualities][aliasings];
+    boost::container::static_vector<Encoding, kinds> encodings_;
     Buffer single_;  ///< a packet with subscription identifiers, which no two receivers share
 };
 
