@@ -31,7 +31,7 @@ void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt,
     opened.charge = charge;
     answers.charge += charge;
     answers.push_back(opened);
-    settle(receipt);
+    close_part(opened);
 }
 
 void Receipts::then(ReceiptId receipt, LastStep last_step) {
@@ -45,31 +45,34 @@ void Receipts::report(ReceiptId receipt, const Published& here, OnPublished repo
     opened.report = std::move(report);
     opened.published.not_retained = here.not_retained;
     opened.published.reach += here.reach;
-    settle(receipt);
+    close_part(opened);
 }
 
 void Receipts::settle(unsigned shard, ReceiptPart part) {
     if (closed_) return;
     thread_.assert_here();
     if (shard != place_.index) return host_.send(shard, std::move(part));
-    const auto found = receipts_.find(part.receipt);
-    Receipt& settled = *found->second;
+    Receipt& settled = *receipts_.find(part.receipt)->second;
     settled.is_refused |= part.refused;
     settled.published.reach += part.reach;
     Collected& collected = settled.collected;
     if (!part.receivers.empty()) collected.shards.push_back(part.from);
     std::move(part.receivers.begin(), part.receivers.end(),
               std::back_inserter(collected.receivers));
-    if (--settled.open > 0) return;
-    if (settled.last_step) {
-        ++settled.open;
-        const DebtRef debt = new Debt(*this, shard, part.receipt);
-        return std::exchange(settled.last_step, {})(debt, std::move(collected));
+    close_part(settled);
+}
+
+void Receipts::close_part(Receipt& receipt) {
+    if (closed_ || --receipt.open > 0) return;
+    if (receipt.last_step) {
+        ++receipt.open;
+        const DebtRef debt = new Debt(*this, place_.index, receipt.id);
+        return std::exchange(receipt.last_step, {})(debt, std::move(receipt.collected));
     }
-    settled.published.refused = settled.is_refused;
-    if (settled.report) std::exchange(settled.report, {})(settled.published);
-    if (Session* const session = settled.session) return send_ready(*session);
-    receipts_.erase(part.receipt);
+    receipt.published.refused = receipt.is_refused;
+    if (receipt.report) std::exchange(receipt.report, {})(receipt.published);
+    if (Session* const session = receipt.session) return send_ready(*session);
+    receipts_.erase(receipt.id);
 }
 
 /// Sends the answers up to the first that has to wait.

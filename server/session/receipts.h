@@ -131,6 +131,7 @@ public:
     std::size_t size() const { return receipts_.size(); }
 
 private:
+    void close_part(Receipt& receipt);
     void send_ready(Session& session);
     static void send(const Receipt& answer, Session& session);
 
