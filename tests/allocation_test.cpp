@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/gateway.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -72,6 +73,28 @@ TEST_CASE("a message of QoS 0 has only itself allocated, and nothing for those w
     const double each = allocations_each(gateway, [&] {
         sender.send("30 r s'room' 'hello'");
         for (Conversation& member : room) member.expect("30 r s'room' 'hello'");
+    });
+    CHECK(each < 5);
+}
+
+TEST_CASE("a message of QoS 1 whose answer waits for its receiver has nothing else allocated") {
+    const TemporaryFolder folder;
+    Gateway gateway([&](Config& config) {
+        one_shard(config);
+        config.data = folder.path("data");
+    });
+    Conversation sender(gateway);
+    sender.send("10 r s'MQTT' 04 00 k60 s'sender'").expect("20 r2 00 00");
+    Conversation receiver(gateway);
+    receiver.send("10 r s'MQTT' 04 00 k60 s'receiver'").expect("20 r2 00 00");
+    receiver.send("82 r k1 s'inbox' 01").expect("90 r k1 01");
+    std::uint16_t last = 0;
+    const double each = allocations_each(gateway, [&] {
+        const auto number = std::to_string(++last);
+        sender.send("32 r s'inbox' k" + number + " 'hello'");
+        receiver.expect("32 r s'inbox' k" + number + " 'hello'");
+        receiver.send("40 r2 k" + number);
+        sender.expect("40 r2 k" + number);
     });
     CHECK(each < 5);
 }

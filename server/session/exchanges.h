@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "server/base/recycled.h"
 #include "server/session/outbox.h"
 #include "server/session/receipts.h"
 
@@ -104,7 +105,7 @@ private:
         std::size_t oldest = 0;               ///< the place of the next one, once there are enough
     };
 
-    struct Flow {
+    struct Flow : Recycled<Flow> {
         explicit Flow(Outbox::Totals& totals) : outbox(totals) {}
 
         Outbox outbox;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/recycled.h"
 #include "server/message.h"
 #include "server/session/journal.h"
 #include "server/session/queued_message.h"
@@ -21,7 +22,8 @@ namespace pulsegate {
 /// A message in flight that is not in the store. Its publisher is answered when the client
 /// acknowledges it, which saves the disk; if that takes too long, it is stored.
 struct Unstored
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    : Recycled<Unstored>,
+      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     Unstored(Session& session, DebtRef debt, Millis due)
         : session(session), debt(std::move(debt)), due(due) {}
 

@@ -12,6 +12,7 @@
 
 #include "protocol/encode.h"
 #include "server/base/owner_thread.h"
+#include "server/base/recycled.h"
 #include "server/session/broker_host.h"
 #include "server/session/reach.h"
 #include "server/session/shard_messages.h"
@@ -45,7 +46,8 @@ using OnPublished = std::function<void(const Published&)>;
 
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    : Recycled<Receipt>,
+      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     explicit Receipt(ReceiptId id) : id(id) {}
 
     const ReceiptId id;
@@ -152,7 +154,8 @@ private:
 
 /// One part of a receipt on one shard: it is settled when nobody refers to it any more. Whoever may
 /// lose what the publisher was promised refers to it. It belongs to the shard's thread.
-class Debt : public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
+class Debt : public Recycled<Debt>,
+             public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
 public:
     /// Of a receipt of any shard; `here` are this shard's. `collected` is the stamp of a message
     /// whose receivers are collected, or 0.
