@@ -58,10 +58,14 @@ private:
         std::size_t weight;
     };
 
+    /// Senders go on with the memory of what was taken before, unless a burst has made it large.
     void take() {
+        constexpr std::size_t kept = 64;
         next_ = 0;
+        taken_.clear();
+        if (taken_.capacity() > kept) taken_.shrink_to_fit();
         std::lock_guard lock(mutex_);
-        taken_ = std::exchange(waiting_, {});
+        taken_.swap(waiting_);
         awake_ = !taken_.empty();
     }
 
