@@ -3,8 +3,12 @@
 #include <sys/epoll.h>
 
 #include <array>
+#include <list>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -12,15 +16,49 @@
 
 namespace pulsegate::bench {
 
+/// Who has subscribed to what, for the loops of all threads.
+class BareSubscribers {
+public:
+    void add(int socket, const std::string& topic) {
+        const std::lock_guard lock(mutex_);
+        subscribers_[topic].push_back(socket);
+        topics_[socket] = topic;
+    }
+
+    void remove(int socket) {
+        const std::lock_guard lock(mutex_);
+        const auto topic = topics_.find(socket);
+        if (topic == topics_.end()) return;
+        std::erase(subscribers_[topic->second], socket);
+        topics_.erase(topic);
+    }
+
+    template <class Visit>
+    void for_each(const std::string& topic, Visit visit) {
+        const std::shared_lock lock(mutex_);
+        const auto found = subscribers_.find(topic);
+        if (found == subscribers_.end()) return;
+        for (const int subscriber : found->second) visit(subscriber);
+    }
+
+private:
+    std::shared_mutex mutex_;
+    std::unordered_map<std::string, std::vector<int>> subscribers_;
+    std::unordered_map<int, std::string> topics_;
+};
+
 /// The least that a server can do which gives the same answers on the wire: an epoll loop that
 /// takes each packet for whole, believes everything, and knows nothing but who has subscribed to
-/// what.
+/// what. Several share a port, and send to one another's sockets.
 class BareServer {
 public:
-    explicit BareServer(std::uint16_t port)
-        : epoll_(epoll_create1(0)), listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+    BareServer(std::uint16_t port, BareSubscribers& subscribers)
+        : epoll_(epoll_create1(0)),
+          listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)),
+          subscribers_(subscribers) {
         const int on = 1;
         setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        setsockopt(listener_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
         setsockopt(listener_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // inherited
         const auto address = loopback(1, port);
         if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0)
@@ -73,26 +111,19 @@ private:
     }
 
     void subscribe(int socket, std::string_view packet) {
-        const std::string topic(topic_at(packet, 4));
-        subscribers_[topic].push_back(socket);
-        topics_[socket] = topic;
+        subscribers_.add(socket, std::string(topic_at(packet, 4)));
         say(socket, std::string("\x90\x03", 2).append(packet.substr(2, 2)) + packet.back());
     }
 
     void publish(int socket, std::string_view packet) {
         const auto topic = topic_at(packet, 2);
-        const auto found = subscribers_.find(std::string(topic));
-        if (found != subscribers_.end())
-            for (const int subscriber : found->second) say(subscriber, packet);
+        subscribers_.for_each(std::string(topic), [&](int to) { say(to, packet); });
         if ((packet[0] & 0x06) != 0)
             say(socket, std::string("\x40\x02").append(packet.substr(4 + topic.size(), 2)));
     }
 
     void forget(int socket) {
-        if (const auto topic = topics_.find(socket); topic != topics_.end()) {
-            std::erase(subscribers_[topic->second], socket);
-            topics_.erase(topic);
-        }
+        subscribers_.remove(socket);
         close(socket);
     }
 
@@ -107,11 +138,17 @@ private:
     int epoll_;
     int listener_;
     std::array<char, 16 * 1024> input_{};
-    std::unordered_map<std::string, std::vector<int>> subscribers_;
-    std::unordered_map<int, std::string> topics_;
+    BareSubscribers& subscribers_;
 };
 
-/// For `Peer`.
-inline void serve_barely(std::uint16_t port) { BareServer(port).serve(); }
+/// For `Peer`: with so many threads.
+inline void serve_barely(std::uint16_t port, unsigned loops = 1) {
+    BareSubscribers subscribers;
+    std::list<BareServer> servers;
+    while (servers.size() < loops) servers.emplace_back(port, subscribers);
+    for (auto server = std::next(servers.begin()); server != servers.end(); ++server)
+        std::thread([server] { server->serve(); }).detach();
+    servers.front().serve();
+}
 
 }  // namespace pulsegate::bench

@@ -181,7 +181,7 @@ void run(const Options& options) {
     const auto enter = [&](const std::string& name, const auto& serve) {
         contenders.push_back(std::make_unique<Contender>(name, options, serve));
     };
-    enter("bare epoll loop", serve_barely);
+    enter("bare epoll loop", [](std::uint16_t port) { serve_barely(port); });
 #ifdef HAS_URING
     if (options.uring) enter("bare io_uring loop", serve_barely_with_uring);
 #else

@@ -10,8 +10,9 @@
 // to it: the PUBLISH that comes in, the one that leaves, and at QoS 1 both acknowledgements. The
 // servers are on CPU 0, the clients on CPU 1, and they take turns.
 //
-// --shards N adds the first build of Pulsegate with so many shards, on all CPUs. Its throughput
-// ends where its busiest thread has no time left: so what counts is the CPU time of that thread.
+// --shards N adds the first build of Pulsegate with so many shards, and a bare epoll loop with so
+// many threads, on all CPUs. Their throughput ends where the busiest thread has no time left: so
+// what counts is the CPU time of that thread.
 
 #include <map>
 #include <memory>
@@ -203,14 +204,17 @@ void run(const Options& options) {
     const auto enter = [&](const std::string& name, int cpu, const auto& serve) {
         contenders.push_back(std::make_unique<Contender>(name, cpu, serve));
     };
-    enter("bare epoll loop", 0, serve_barely);
+    enter("bare epoll loop", 0, [](std::uint16_t port) { serve_barely(port); });
     for (const auto& binary : options.pulsegate)
         enter(binary, 0,
               [&](std::uint16_t port) { execute_pulsegate(binary, port, options.events); });
-    if (options.shards > 1)
+    if (options.shards > 1) {
+        enter(fmt::format("{} bare loops", options.shards), any_cpu,
+              [&](std::uint16_t port) { serve_barely(port, options.shards); });
         enter(fmt::format("{} shards", options.shards), any_cpu, [&](std::uint16_t port) {
             execute_pulsegate(options.pulsegate[0], port, options.events, options.shards);
         });
+    }
     if (access(options.mosquitto.c_str(), X_OK) == 0)
         enter("mosquitto", 0,
               [&](std::uint16_t port) { execute_mosquitto(options.mosquitto, port); });
