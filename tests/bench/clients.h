@@ -78,6 +78,14 @@ struct Messages {
     std::function<std::string()> next_topic;
 };
 
+/// How clients wait for what arrives.
+enum class Waiting {
+    for_events,
+    /// They look ten times in a millisecond. Who waits for events must be woken by the server's
+    /// send, on the same machine only, and the kernel charges that to the server.
+    by_clock,
+};
+
 /// Clients that publish, and acknowledge what they get. One thread serves them all.
 class Clients {
 public:
@@ -115,7 +123,8 @@ public:
     }
 
     /// Random ones publish `rate` messages a second, whatever the answers do.
-    Published publish_on_schedule(const Messages& messages, double rate, double seconds) {
+    Published publish_on_schedule(const Messages& messages, double rate, double seconds,
+                                  Waiting waiting = Waiting::for_events) {
         begin();
         const std::chrono::duration<double> pause(1 / rate);
         const auto count = static_cast<std::size_t>(rate * seconds);
@@ -130,7 +139,12 @@ public:
                 add_message(client, messages, due());
                 flush(client);
             }
-            take(sent < count ? due() : Clock::now() + std::chrono::seconds(1), [](Client&) {});
+            auto until = sent < count ? due() : Clock::now() + std::chrono::seconds(1);
+            if (waiting == Waiting::by_clock) {
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+                until = Clock::now();
+            }
+            take(until, [](Client&) {});
         }
         return finish();
     }

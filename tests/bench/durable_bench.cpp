@@ -276,8 +276,9 @@ std::unique_ptr<OnlineDriver> bring_online(const Contender& contender, std::size
         const auto clients = std::make_shared<Clients>(
             port, count, false, [](std::size_t number) { return online(number).client; });
         return [clients, count](const std::pair<double, double>& order) {
-            return Figures(clients->publish_on_schedule(
-                {std::string(200, 'x'), random_topic(online, count)}, order.first, order.second));
+            return Figures(
+                clients->publish_on_schedule({std::string(200, 'x'), random_topic(online, count)},
+                                             order.first, order.second, Waiting::by_clock));
         };
     });
 }
