@@ -73,12 +73,12 @@ void QueuedBodies::leave_oldest_to_store() {
 // -- messages --
 
 QueuedMessage::QueuedMessage(const Delivery& waiting, QueuedBodies& bodies)
-    : stamp(waiting.message->stamp),
-      sender(SenderShares::sender(*waiting.message)),
-      cost(bounded_cost(waiting.cost()) & most_cost),
-      is_exactly_once(waiting.qos == QoS::exactly_once),
-      retain(waiting.retain),
-      is_stored(waiting.owner != 0) {
+    : QueuedHead{.stamp = waiting.message->stamp,
+                 .sender = SenderShares::sender(*waiting.message),
+                 .cost = bounded_cost(waiting.cost()) & most_cost,
+                 .is_exactly_once = waiting.qos == QoS::exactly_once,
+                 .retain = waiting.retain,
+                 .is_stored = waiting.owner != 0} {
     if (waiting.identifiers.empty() && !waiting.share && !waiting.lent) {
         body = bodies.share(waiting.message, is_stored);
         return;
@@ -90,24 +90,28 @@ QueuedMessage::QueuedMessage(const Delivery& waiting, QueuedBodies& bodies)
     details.share = waiting.share;
 }
 
+QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver) {
+    return {.stamp = stored.stamp,
+            .sender = stored.sender,
+            .cost = bounded_cost(Message().cost() + stored.bytes) & most_cost,
+            .is_exactly_once = receiver.qos == QoS::exactly_once,
+            .retain = receiver.retain,
+            .is_stored = true};
+}
+
 QueuedMessage::QueuedMessage(const WaitingMessage& stored, const Receiver& receiver)
-    : stamp(stored.stamp),
-      sender(stored.sender),
-      cost(bounded_cost(Message().cost() + stored.bytes) & most_cost),
-      is_exactly_once(receiver.qos == QoS::exactly_once),
-      retain(receiver.retain),
-      is_stored(true) {
+    : QueuedHead(head_of(stored, receiver)) {
     if (!receiver.identifiers.empty())
         make_details(receiver.owner).identifiers = receiver.identifiers;
 }
 
 QueuedMessage::QueuedMessage(const QueuedMessage& other, const Receiver& receiver)
-    : stamp(other.stamp),
-      sender(other.sender),
-      cost(other.cost),
-      is_exactly_once(receiver.qos == QoS::exactly_once),
-      retain(receiver.retain),
-      is_stored(receiver.owner != 0),
+    : QueuedHead{.stamp = other.stamp,
+                 .sender = other.sender,
+                 .cost = other.cost,
+                 .is_exactly_once = receiver.qos == QoS::exactly_once,
+                 .retain = receiver.retain,
+                 .is_stored = receiver.owner != 0},
       body(other.body) {
     if (!receiver.identifiers.empty())
         make_details(receiver.owner).identifiers = receiver.identifiers;

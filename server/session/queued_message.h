@@ -78,9 +78,23 @@ private:
     QueuedBody* last_shared_[2] = {};  ///< in queues that are not stored, and in those that are
 };
 
+/// What is known of a message in a queue whose body is only in the store.
+struct QueuedHead {
+    Stamp stamp;
+    SenderShares::Sender sender = 0;
+    std::uint32_t cost : 28;  ///< bytes in memory with its body, about
+    bool is_exactly_once : 1;
+    bool retain : 1;
+    bool is_stored : 1;
+};
+
+/// Of before a restart.
+QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver);
+
 /// A message in a queue. When a queue is long, the bodies of stored messages are left to the store,
 /// and read when they are to be sent: what stays takes 48 bytes.
-struct QueuedMessage {
+struct QueuedMessage : QueuedHead {
+    explicit QueuedMessage(const QueuedHead& head) : QueuedHead(head) {}
     QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
     /// Of before a restart.
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver);
@@ -106,16 +120,12 @@ struct QueuedMessage {
     /// It is the inbox's, and `lent` to a device.
     void lend(bool lent, OwnerId inbox);
 
-    Stamp stamp;
-    SenderShares::Sender sender = 0;
-    std::uint32_t cost : 28;  ///< bytes in memory with its body, about
-    bool is_exactly_once : 1;
-    bool retain : 1;
-    bool is_stored : 1;
     QueuedBodyRef body{};  ///< null: all else is in the store
 
-private:
+    /// Does it know more than its head and its body?
     bool has_details() const { return body && body->has_details; }
+
+private:
     const QueuedDelivery& details() const { return static_cast<const QueuedDelivery&>(*body); }
     QueuedDelivery& make_details(OwnerId owner);
 };
