@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "server/message.h"
+#include "server/plain_sessions.h"
 #include "server/session/shard_place.h"
 
 namespace pulsegate {
@@ -33,6 +34,7 @@ public:
 
     void expect(const StoredCounts& counts) override {
         owners_.reserve(counts.owners);
+        users_.reserve(counts.users);
         const auto share = [&](std::size_t of_all) {  // they are spread evenly, but for some
             return of_all / brokers_.size() + of_all / (32 * brokers_.size());
         };
@@ -45,34 +47,39 @@ public:
             logs_[stored.owner].owner = stored;
             return;
         }
-        const auto home = home_of(stored.user);
-        Session* const session = brokers_[home]->restore().owner(stored);
-        if (session) owners_.push_back({stored.owner, home, session});
+        Owner owner{.id = stored.owner, .shard = home_of(stored.user)};
+        if (PlainSessions::fits(stored))
+            owner.plain = plain_.add(stored);
+        else if (!(owner.session = home(owner).owner(stored)))
+            return;
+        owners_.push_back(owner);
     }
     void subscription(const PutSubscription& stored) override {
-        if (const Owner* owner = find(stored.owner))
-            home(*owner).subscription(*owner->session, stored);
+        Owner* const owner = find(stored.owner);
+        if (!owner || (!owner->session && plain_.add(owner->plain, stored))) return;
+        home(*owner).subscription(session_of(*owner), stored);
     }
     void absence(PutAbsence stored) override {
         if (Owner* owner = find(stored.owner)) owner->absence = stored;
     }
     void incoming(PutIncoming stored) override {
-        if (const Owner* owner = find(stored.owner)) home(*owner).incoming(*owner->session, stored);
+        if (Owner* owner = find(stored.owner)) home(*owner).incoming(session_of(*owner), stored);
     }
     void exchange(PutExchange stored, bool released) override {
-        if (const Owner* owner = find(stored.owner))
-            home(*owner).exchange(*owner->session, stored, released);
+        if (Owner* owner = find(stored.owner))
+            home(*owner).exchange(session_of(*owner), stored, released);
     }
     void will(const PutWill& stored) override {
-        if (const Owner* owner = find(stored.owner)) home(*owner).will(*owner->session, stored);
+        if (Owner* owner = find(stored.owner)) home(*owner).will(session_of(*owner), stored);
     }
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
         const auto log = logs_.find(receiver.owner);
         if (log != logs_.end()) return log->second.waiting.emplace_back(stored, receiver), void();
-        const Owner* const owner = find(receiver.owner);
+        Owner* const owner = find(receiver.owner);
         if (!owner) return;
         ++waiting_;
-        if (!home(*owner).waiting(*owner->session, stored, receiver))
+        if (!owner->session && plain_.add(owner->plain, stored, receiver)) return;
+        if (!home(*owner).waiting(session_of(*owner), stored, receiver))
             under_way_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
@@ -92,10 +99,7 @@ public:
         for (Broker* broker : brokers_) broker->restore().retained(kept, now_);
         ++retained_;
     }
-    void user(const PutUser& stored) override {
-        brokers_[home_of(stored.name)]->restore().user(stored);
-        ++users_;
-    }
+    void user(const PutUser& stored) override { users_.push_back(stored); }
     void ban(const PutBan& stored) override {
         const WallMillis time = wall_now();
         if (stored.ends == 0 || stored.ends > time) return kept_out_.bans.push_back(stored);
@@ -114,7 +118,8 @@ public:
     /// Reads the messages that were under way at QoS 2, and ends.
     void finish(Ledger& ledger, Ledger::Start& start) {
         for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
-        for (const Owner& owner : owners_) home(owner).absence(*owner.session, owner.absence, now_);
+        for (Owner& owner : owners_) begin_absence(owner);
+        for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
         restore_logs(start.next_owner);
@@ -122,19 +127,20 @@ public:
         for (Broker* broker : brokers_) broker->restore().finish();
         if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
-        if (owners_.empty() && retained_ == 0 && users_ == 0 && delayed == 0) return;
+        if (owners_.empty() && retained_ == 0 && users_.empty() && delayed == 0) return;
         spdlog::info(
             "restored: {} sessions, {} waiting messages, {} retained messages, {} delayed messages,"
             " {} users",
-            owners_.size(), waiting_, retained_, delayed, users_);
+            owners_.size(), waiting_, retained_, delayed, users_.size());
     }
 
 private:
-    /// A session that is restored.
+    /// A session that is restored, or may be so in one piece.
     struct Owner {
         OwnerId id;
         unsigned shard;
-        Session* session;
+        Session* session = nullptr;  ///< null: all that was read of it is `plain` and its absence
+        PlainSession plain{};
         PutAbsence absence{};
     };
 
@@ -150,7 +156,7 @@ private:
         std::set<std::string_view> known;
         for (const PutAway& each : away_) known.insert(each.user);
         for (const Owner& owner : owners_) {
-            if (!home(owner).is_of_member(*owner.session)) continue;
+            if (!owner.session || !home(owner).is_of_member(*owner.session)) continue;
             const bool is_new = known.insert(owner.session->user.name).second;
             if (is_new) home(owner).has_device(*owner.session);
         }
@@ -225,6 +231,21 @@ private:
     }
     Restore& home(const Owner& owner) { return brokers_[owner.shard]->restore(); }
 
+    StoredSession stored(const Owner& owner) {
+        StoredSession session = plain_.get(owner.plain);
+        session.owner = owner.id;
+        session.absence = owner.absence;
+        return session;
+    }
+    Session& session_of(Owner& owner) {
+        if (!owner.session) owner.session = &home(owner).unpacked(stored(owner));
+        return *owner.session;
+    }
+    void begin_absence(Owner& owner) {
+        if (!owner.session && home(owner).packed(stored(owner), now_)) return;
+        home(owner).absence(session_of(owner), owner.absence, now_);
+    }
+
     /// Null: it has ended. Most rows come in the order of owners: then this one is that of the last
     /// row, or the next.
     Owner* find(OwnerId owner) {
@@ -257,8 +278,8 @@ private:
                 if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
                 message = message_of(*next, now_);
             }
-            const Owner& owner = *find(receiver.owner);
-            home(owner).message(*owner.session, message, receiver);
+            Owner& owner = *find(receiver.owner);
+            home(owner).message(session_of(owner), message, receiver);
         }
         return end;
     }
@@ -282,7 +303,8 @@ private:
     const std::vector<Broker*>& brokers_;
     const Millis now_;
     std::vector<Owner> owners_;  ///< ascending
-    std::size_t last_ = 0;       ///< place of the one that was found last
+    PlainSessions plain_;
+    std::size_t last_ = 0;  ///< place of the one that was found last
     std::size_t waiting_ = 0;
     std::map<OwnerId, Log> logs_;
     std::map<std::string, Merged> merged_;
@@ -292,7 +314,7 @@ private:
     std::vector<Operation> ended_;  ///< those of shards that are no more
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
-    std::size_t users_ = 0;
+    std::vector<PutUser> users_;  ///< for behind the sessions
     KeptOut kept_out_;
     bool bans_ended_ = false;
 };

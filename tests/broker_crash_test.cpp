@@ -205,3 +205,14 @@ TEST_CASE("what clients were promised holds, whatever they do") {
         report(crash_everywhere(scene, all_crash_points() ? 1 : chance_stride));
     }
 }
+
+TEST_CASE("what clients were promised holds, though sessions are packed as soon as they are away") {
+    const QuietLog quiet;
+    const Play::Scene scripted{.shards = 2, .script = script_of_clients(), .packs = true};
+    report(crash_everywhere(scripted, all_crash_points() ? 1 : script_stride));
+    const std::uint32_t seeds = all_crash_points() ? 12 : sample_of_seeds;
+    for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
+        const Play::Scene scene{.shards = 1 + seed % 3, .steps = 60, .seed = seed, .packs = true};
+        report(crash_everywhere(scene, all_crash_points() ? 1 : chance_stride));
+    }
+}

@@ -37,16 +37,16 @@ TEST_CASE("a user is online from the first device's coming to the last one's goi
     Phone phone;
     Phone desk("desk");
     CHECK(presence.arrive(user, phone, 1000));
-    CHECK(user.cause == Cause::login);
+    CHECK((user.cause == Cause::login));
     CHECK_FALSE(presence.arrive(user, desk, 2000));
     CHECK(presence.online() == 1);
     CHECK(user.since == 1000);
     CHECK_FALSE(presence.depart(user, phone, Cause::timeout, 3000, 2900));
     CHECK(user.online());
-    CHECK(user.cause == Cause::login);
+    CHECK((user.cause == Cause::login));
     CHECK(presence.depart(user, desk, Cause::logout, 4000, 3900));
     CHECK_FALSE(user.online());
-    CHECK(user.cause == Cause::logout);
+    CHECK((user.cause == Cause::logout));
     CHECK(user.since == 4000);
     CHECK(user.last_seen() == 3900);
     CHECK(presence.online() == 0);
@@ -73,7 +73,7 @@ TEST_CASE("a device departs once") {
     const auto version = user.version;
     CHECK_FALSE(presence.depart(user, phone, Cause::connection_lost, 3000, 3000));
     CHECK(user.version == version);
-    CHECK(user.cause == Cause::shutdown);
+    CHECK((user.cause == Cause::shutdown));
     CHECK(presence.online() == 0);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a takeover keeps the user online and since when, and has a version of
     presence.taken_over(user, phone, 2000);
     CHECK(user.online());
     CHECK(user.since == 1000);
-    CHECK(user.cause == Cause::taken_over);
+    CHECK((user.cause == Cause::taken_over));
     CHECK(user.version > version);
 }
 
@@ -409,7 +409,7 @@ TEST_CASE("restored users are in the order of their changes, and later changes c
         return names;
     };
     CHECK(order() == "nobody alice bob carol dave ");
-    CHECK(presence.find("dave")->cause == Cause::shutdown);
+    CHECK((presence.find("dave")->cause == Cause::shutdown));
     CHECK(presence.find("dave")->since == 9000);
     presence.arrive(*presence.find("bob"), phone, 10'000);
     CHECK(order() == "nobody alice carol dave bob ");

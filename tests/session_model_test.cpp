@@ -146,3 +146,33 @@ TEST_CASE("model: with inbox off its topics are like others") {
     CHECK(seen.received > 1000);
     CHECK(seen.by_inbox == 0);
 }
+
+TEST_CASE("model: nobody can tell that sessions are packed") {
+    for (const unsigned shards : {1u, 3u}) {
+        SessionScene packing = scene();
+        packing.shards = shards;
+        packing.settings.dormant_after = 0;
+        packing.misbehaving = true;
+        CHECK(play(packing).received > 1000);
+
+        packing.wills = true;
+        packing.expiring = true;
+        packing.small_packets = true;
+        packing.inboxes = true;
+        keep_few_sessions(packing, 6);
+        CHECK(play(packing).by_inbox > 100);
+
+        SessionScene lasting = scene();
+        lasting.shards = shards;
+        lasting.settings.dormant_after = 0;
+        lasting.retained = true;
+        lasting.wills = true;
+        CHECK(play(lasting).retained > 1000);
+
+        SessionScene sharing = scene();
+        sharing.shards = shards;
+        sharing.settings.dormant_after = 0;
+        sharing.shared = true;
+        CHECK(play(sharing).shared > 300);
+    }
+}

@@ -76,9 +76,9 @@ struct UserCursor {
     PresencePosition position{};
 };
 
-/// Addresses are nobody's business.
-std::uint64_t masked(std::uint64_t address) {
-    return address ^ keyed_hash("where the users of a page are");
+/// Hashes of names are nobody's business.
+std::uint64_t masked(std::uint64_t hash) {
+    return hash ^ keyed_hash("where the users of a page are");
 }
 
 std::string text_of(const UserCursor& cursor) {
@@ -95,12 +95,12 @@ UserCursor cursor_in(std::string_view text, std::size_t shards) {
         const auto read = std::from_chars(digits.data(), end, to, base);
         return read.ec == std::errc() && read.ptr == end;
     };
-    std::uint64_t address = 0;
+    std::uint64_t user = 0;
     const bool whole = number(cursor.shard, '-', 10) && number(cursor.position.version, '-', 10) &&
-                       number(address, '\0', 16) && text.empty();
+                       number(user, '\0', 16) && text.empty();
     if (!whole || cursor.shard >= shards)
         throw BadRequest("'after' is not what an answer has named 'next'");
-    cursor.position.user = masked(address);
+    cursor.position.user = masked(user);
     return cursor;
 }
 

@@ -23,10 +23,12 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       inboxes_(settings, place_, sessions_, presence_, sender_, journal_, receipts_, counters),
       rooms_(settings, place_, interest, presence_, journal_),
       room_logs_(settings, place_, rooms_, presence_, sender_, journal_, counters),
+      dormant_(settings, interest, presence_, sessions_, router_, rooms_, sender_, journal_,
+               receipts_),
       shared_(place_, interest, router_, sender_, journal_, receipts_, counters, host),
       replay_(settings, place_, retained_, presence_, rooms_, sender_, host),
-      fan_out_(settings, place_, router_, retained_, presence_, inboxes_, rooms_, room_logs_,
-               shared_, replay_, sender_, journal_, events_, receipts_, counters, host),
+      fan_out_(settings, place_, dormant_, router_, retained_, presence_, inboxes_, rooms_,
+               room_logs_, shared_, replay_, sender_, journal_, events_, receipts_, counters, host),
       announcer_(place_, presence_, fan_out_, journal_, events_, host),
       delayed_(settings, place_, fan_out_, sender_, journal_, receipts_, counters, host),
       publishing_(settings, authorizations_, memory_, rooms_, fan_out_, delayed_, sender_, journal_,
@@ -39,12 +41,12 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       logins_(settings, place_, sessions_, presence_, inboxes_, rooms_, authorizations_, memory_,
               subscriptions_, announcer_, events_, sender_, journal_, receipts_, wills_, keeper_,
               counters),
-      disconnects_(settings, sessions_, inboxes_, rooms_, announcer_, journal_, receipts_, wills_,
-                   keeper_, counters),
+      disconnects_(settings, sessions_, dormant_, inboxes_, rooms_, announcer_, journal_, receipts_,
+                   wills_, keeper_, counters),
       evictions_(settings, place_, sessions_, presence_, inboxes_, room_logs_, authorizations_,
                  memory_, retained_, sender_, wills_, keeper_, counters),
-      restore_(sessions_, presence_, inboxes_, rooms_, room_logs_, retained_, subscriptions_,
-               shared_, sender_, journal_, events_) {}
+      restore_(sessions_, dormant_, presence_, inboxes_, rooms_, room_logs_, retained_,
+               subscriptions_, shared_, sender_, journal_, events_) {}
 
 Broker::~Broker() {
     receipts_.close();
@@ -155,6 +157,7 @@ bool Broker::tick(Millis now) {
         delayed_.tick(now);
         retained_.forget_some(now);
         room_logs_.sweep();
+        dormant_.sweep(tick_at(now), !fan_out_.unfinished());
     }
     authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
@@ -198,9 +201,11 @@ ClientDescriptions Broker::clients(std::string_view user, const std::optional<st
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {
     thread_.assert_here();
-    const User* user = presence_.find(name);
-    if (!user || !user->is_known()) return std::nullopt;
-    return to_json(*user, now, wall_now());
+    std::optional<std::string> description;
+    presence_.show(name, [&](const User& user) {
+        if (user.is_known()) description = to_json(user, now, wall_now());
+    });
+    return description;
 }
 
 }  // namespace pulsegate

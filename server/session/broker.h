@@ -18,6 +18,7 @@
 #include "server/session/client_description.h"
 #include "server/session/delayed_publishing.h"
 #include "server/session/disconnects.h"
+#include "server/session/dormant_sessions.h"
 #include "server/session/event_recorder.h"
 #include "server/session/evictions.h"
 #include "server/session/fan_out.h"
@@ -131,6 +132,11 @@ public:
     /// Call it once a second, and again in the next turn of the loop as long as it returns true.
     [[nodiscard]] bool tick(Millis now);
 
+    /// Packs all sessions that can be packed, which `tick` does bit by bit; see DormantSessions.
+    void pack_all(Millis now) {
+        if (!unfinished()) dormant_.pack_all(tick_at(now));
+    }
+
     /// Publishes that all users are offline, because the gateway stops; connections are still open,
     /// so that subscribers receive it.
     void announce_shutdown(Millis now) {
@@ -162,7 +168,7 @@ public:
     std::uint64_t spared() const { return sender_.waiting().spared; }
     /// Messages in all queues.
     std::size_t waiting() const { return sender_.waiting().messages; }
-    std::size_t subscriptions() const { return router_.subscriptions(); }
+    std::size_t subscriptions() const { return router_.subscriptions() + dormant_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
@@ -190,6 +196,7 @@ private:
     Inboxes inboxes_;
     Rooms rooms_;
     RoomLogs room_logs_;
+    DormantSessions dormant_;
     SharedSubscriptions shared_;
     Replay replay_;
     FanOut fan_out_;

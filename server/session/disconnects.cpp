@@ -1,6 +1,7 @@
 #include "server/session/disconnects.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "server/session/connect_agreement.h"
 
@@ -52,16 +53,20 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     if (session.state.owner != 0)
         journal_.add_lazily(PutAbsence{
             session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
-    if (Session* surplus = sessions_.over_quota(session)) {
+    if (Absence* surplus = sessions_.over_quota(session)) {
         ++counters_.sessions_over_quota;
-        keeper_.end_disconnected(*surplus, "persistent-session-quota is exceeded", now);
+        keeper_.end_disconnected(dormant_.session_of(*surplus),
+                                 "persistent-session-quota is exceeded", now);
     }
 }
 
 void Disconnects::announce_shutdown(Millis now) {
+    std::vector<Session*> connected;  // those who watch them may wake
     sessions_.for_each([&](Session& session) {
-        if (session.link) announcer_.departed(session, Cause::shutdown, session.last_packet(), now);
+        if (session.link) connected.push_back(&session);
     });
+    for (Session* const each : connected)
+        announcer_.departed(*each, Cause::shutdown, each->last_packet(), now);
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/base/counters.h"
+#include "server/session/dormant_sessions.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
 #include "server/session/link.h"
@@ -18,11 +19,12 @@ namespace pulsegate {
 /// it belongs to the shard's thread.
 class Disconnects {
 public:
-    Disconnects(const BrokerSettings& settings, SessionTable& sessions, Inboxes& inboxes,
-                Rooms& rooms, PresenceAnnouncer& announcer, Journal& journal, Receipts& receipts,
-                Wills& wills, SessionKeeper& keeper, Counters& counters)
+    Disconnects(const BrokerSettings& settings, SessionTable& sessions, DormantSessions& dormant,
+                Inboxes& inboxes, Rooms& rooms, PresenceAnnouncer& announcer, Journal& journal,
+                Receipts& receipts, Wills& wills, SessionKeeper& keeper, Counters& counters)
         : settings_(settings),
           sessions_(sessions),
+          dormant_(dormant),
           inboxes_(inboxes),
           rooms_(rooms),
           announcer_(announcer),
@@ -44,6 +46,7 @@ public:
 private:
     const BrokerSettings& settings_;
     SessionTable& sessions_;
+    DormantSessions& dormant_;
     Inboxes& inboxes_;
     Rooms& rooms_;
     PresenceAnnouncer& announcer_;

@@ -19,37 +19,47 @@ constexpr std::size_t worth_ending = 8 * 1024 * 1024;
 /// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
 /// which count for each queue that they are in.
 struct Holder {
-    User* user = nullptr;
+    PresenceEntry* user = nullptr;
     std::size_t bytes = 0;
     std::size_t sum = 0;   ///< of all users
     unsigned holders = 0;  ///< users who take anything
 };
 
-std::size_t bytes_in_memory(const User& user) {
-    std::size_t sum = user.kept;
-    for (const Device& device : user.devices) {
-        const auto& session = static_cast<const Session&>(device);
-        if (const Outbox* outbox = session.state.exchanges().outbox())
-            sum += outbox->bytes_in_memory();
-        if (!session.link) sum += sizeof(Session) + session.client.size();
+struct BytesInMemory {
+    std::size_t operator()(const DormantRecord& record) const { return record.bytes; }
+    std::size_t operator()(const User& user) const {
+        std::size_t sum = user.kept;
+        for (const Device& device : user.devices) {
+            const auto& session = static_cast<const Session&>(device);
+            if (const Outbox* outbox = session.state.exchanges().outbox())
+                sum += outbox->bytes_in_memory();
+            if (!session.link) sum += sizeof(Session) + session.client.size();
+        }
+        return sum;
     }
-    return sum;
-}
+};
 
 /// Of all that waits for the user's clients.
-std::size_t bytes_waiting(const User& user) {
-    std::size_t sum = 0;
-    for (const Device& device : user.devices)
-        if (const Outbox* outbox = static_cast<const Session&>(device).state.exchanges().outbox())
-            sum += outbox->queued_bytes();
-    return sum;
-}
+struct BytesWaiting {
+    std::size_t operator()(const DormantRecord& record) const { return record.queued_bytes(); }
+    std::size_t operator()(const User& user) const {
+        std::size_t sum = 0;
+        for (const Device& device : user.devices) {
+            const auto& session = static_cast<const Session&>(device);
+            if (const Outbox* outbox = session.state.exchanges().outbox())
+                sum += outbox->queued_bytes();
+        }
+        return sum;
+    }
+};
 
 /// The one who has been so for longest, of two with as much.
-Holder largest_holder(const Presence& presence, std::size_t (*bytes_held)(const User&)) {
+template <class BytesHeld>
+Holder largest_holder(const Presence& presence, BytesHeld bytes_held) {
     Holder largest;
-    presence.visit({}, SIZE_MAX, [&](User& user) {
-        const auto bytes = bytes_held(user);
+    presence.visit_entries({}, SIZE_MAX, [&](PresenceEntry& user) {
+        const auto bytes = user.is_dormant ? bytes_held(static_cast<const DormantRecord&>(user))
+                                           : bytes_held(static_cast<const User&>(user));
         largest.sum += bytes;
         largest.holders += bytes > 0;
         if (bytes > largest.bytes) {
@@ -72,14 +82,15 @@ bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder, std::size_t f
 void Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
-    const auto holder = largest_holder(presence_, bytes_waiting);
+    const auto holder = largest_holder(presence_, BytesWaiting());
     const auto log = room_logs_.largest(&Outbox::queued_bytes);
     const bool in_a_room = rooms_pay(log, holder, worth_ending);
     if (!in_a_room && holder.bytes <= worth_ending) return;
     next_room_in_store_ = now + until_it_shows;
     if (in_a_room)
         return room_logs_.halve(log.topic, "max-data-bytes is exceeded, and most waits in it");
-    end_largest(*holder.user, "max-data-bytes is exceeded, and most waits for its user", now);
+    end_largest(presence_.awake(*holder.user),
+                "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
 /// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
@@ -89,7 +100,7 @@ bool Evictions::make_room(Millis now) {
     const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
     const bool exceeded = memory_.exceeded();
     if (!exceeded && !sessions_.over_budget(queued)) return false;
-    const auto holder = largest_holder(presence_, bytes_in_memory);
+    const auto holder = largest_holder(presence_, BytesInMemory());
     const auto log = room_logs_.largest(&Outbox::bytes_in_memory);
     const auto equal_share =
         settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
@@ -102,7 +113,7 @@ bool Evictions::make_room(Millis now) {
         return !exceeded;
     }
     if (holder.bytes <= fair) return false;
-    end_largest(*holder.user,
+    end_largest(presence_.awake(*holder.user),
                 exceeded ? "memory-budget is exceeded, and its user takes most"
                          : "persistent-session-bytes is exceeded, and its user takes most",
                 now);

@@ -28,6 +28,7 @@ public:
     void restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id, bool released);
     /// Identifiers begin after this one: another one than before a restart.
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
+    std::uint16_t last_packet_id() const { return last_packet_id_; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery);
     void enqueue(Outbox::Totals& totals, Queue messages);
     void merge(Outbox::Totals& totals, Queue messages);
@@ -65,6 +66,11 @@ public:
 
     /// Null if there is no exchange and no queued message.
     const Outbox* outbox() const { return flow_ ? &flow_->outbox : nullptr; }
+    /// Is there nothing besides a queue that has lost no message, or nothing at all?
+    bool has_only_queue() const {
+        return !flow_ ||
+               (flow_->outbox.has_only_queue() && flow_->held.empty() && !flow_->received);
+    }
     /// Messages for the next connection.
     std::size_t waiting() const {
         return flow_ ? flow_->outbox.queued() + flow_->outbox.interrupted() : 0;

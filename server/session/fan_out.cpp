@@ -10,12 +10,14 @@
 
 namespace pulsegate {
 
-FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-               Presence& presence, Inboxes& inboxes, const Rooms& rooms, RoomLogs& room_logs,
-               SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
-               EventRecorder& events, Receipts& receipts, Counters& counters, BrokerHost& host)
+FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,
+               Router& router, Retained& retained, Presence& presence, Inboxes& inboxes,
+               const Rooms& rooms, RoomLogs& room_logs, SharedSubscriptions& shared, Replay& replay,
+               PacketSender& sender, Journal& journal, EventRecorder& events, Receipts& receipts,
+               Counters& counters, BrokerHost& host)
     : settings_(settings),
       place_(place),
+      dormant_(dormant),
       router_(router),
       retained_(retained),
       presence_(presence),
@@ -180,6 +182,7 @@ template <class Visit>
 FanOut::Found FanOut::visit_recipients(const Message& message, const Session* publisher,
                                        const std::optional<std::string>& owner,
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
+    dormant_.wake_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);

@@ -8,6 +8,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/broker_host.h"
+#include "server/session/dormant_sessions.h"
 #include "server/session/event_recorder.h"
 #include "server/session/inboxes.h"
 #include "server/session/packet_sender.h"
@@ -27,10 +28,11 @@ namespace pulsegate {
 /// each shared subscription. It owns what is not delivered yet; it belongs to the shard's thread.
 class FanOut {
 public:
-    FanOut(const BrokerSettings& settings, ShardPlace place, Router& router, Retained& retained,
-           Presence& presence, Inboxes& inboxes, const Rooms& rooms, RoomLogs& room_logs,
-           SharedSubscriptions& shared, Replay& replay, PacketSender& sender, Journal& journal,
-           EventRecorder& events, Receipts& receipts, Counters& counters, BrokerHost& host);
+    FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,
+           Router& router, Retained& retained, Presence& presence, Inboxes& inboxes,
+           const Rooms& rooms, RoomLogs& room_logs, SharedSubscriptions& shared, Replay& replay,
+           PacketSender& sender, Journal& journal, EventRecorder& events, Receipts& receipts,
+           Counters& counters, BrokerHost& host);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it
@@ -95,6 +97,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    DormantSessions& dormant_;
     Router& router_;
     Retained& retained_;
     Presence& presence_;

@@ -179,7 +179,8 @@ public:
 
     /// Are there messages to send before a new one?
     bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
-    bool idle() const { return sent_.empty() && !unsent() && lost_ == 0; }
+    bool has_only_queue() const { return sent_.empty() && interrupted_.empty() && lost_ == 0; }
+    bool idle() const { return has_only_queue() && queue_.empty(); }
     bool has_shared() const { return shared_; }
     std::size_t in_flight() const { return sent_.size(); }
     std::size_t interrupted() const { return interrupted_.size(); }

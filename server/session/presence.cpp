@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/session/dormant_record.h"
 #include "server/session/recorded_name.h"
 #include "server/topics.h"
 
@@ -27,34 +28,82 @@ constexpr Millis a_minute = 60'000;
 
 /// Finds users by a position.
 struct ByPosition {
-    bool operator()(PresencePosition position, const User& user) const {
+    bool operator()(PresencePosition position, const PresenceEntry& user) const {
+        if (position.version != user.version) return position.version < user.version;
         return position < user.position();
     }
-    bool operator()(const User& user, PresencePosition position) const {
+    bool operator()(const PresenceEntry& user, PresencePosition position) const {
+        if (position.version != user.version) return user.version < position.version;
         return user.position() < position;
     }
 };
+
+void dispose(PresenceEntry* entry) {
+    if (entry->is_dormant)
+        DormantRecord::destroy(static_cast<DormantRecord*>(entry));
+    else
+        delete static_cast<User*>(entry);
+}
+
+/// Those who are dormant are shown as a copy without devices.
+template <class Result>
+Result show_to(const std::function<Result(User&)>& visitor, PresenceEntry& entry) {
+    if (!entry.is_dormant) return visitor(static_cast<User&>(entry));
+    User copy(entry.user_name());
+    copy.copy_presence(entry);
+    return visitor(copy);
+}
 
 const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
+std::string_view PresenceEntry::user_name() const {
+    if (is_dormant) return static_cast<const DormantRecord&>(*this).user();
+    return static_cast<const User&>(*this).name;
+}
+
+PresencePosition PresenceEntry::position() const { return {version, keyed_hash(user_name())}; }
+
+bool PresenceEntry::operator<(const PresenceEntry& other) const {
+    if (version != other.version) return version < other.version;
+    const auto hash = position().user;
+    const auto others = other.position().user;
+    return hash < others || (hash == others && user_name() < other.user_name());
+}
+
+void PresenceEntry::copy_presence(const PresenceEntry& other) {
+    version = other.version;
+    since = other.since;
+    seen_after = other.seen_after;
+    cause = other.cause;
+    stayed = other.stayed;
+}
+
 bool User::has_device() const {
     return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
 }
 
-void User::set_since(WallMillis now, WallMillis seen) {
+void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
     constexpr WallMillis most = INT32_MAX;
     since = now;
     seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
 }
 
-Presence::~Presence() { by_change_.clear_and_dispose(std::default_delete<User>()); }
+Presence::~Presence() { by_change_.clear_and_dispose(dispose); }
+
+void Presence::replace(PresenceEntry& old, PresenceEntry& replacement) {
+    thread_.assert_here();
+    replacement.copy_presence(old);
+    // It has the same name, and so the same place.
+    const_cast<PresenceEntry*&>(*by_name_.find(&old)) = &replacement;
+    by_change_.replace_node(by_change_.iterator_to(old), replacement);
+}
 
 User* Presence::find(std::string_view name) const {
     thread_.assert_here();
     const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : *found;
+    return found == by_name_.end() ? nullptr : &awake(**found);
 }
 
 User& Presence::find_or_create(std::string_view name) {
@@ -69,7 +118,8 @@ User& Presence::find_or_create(std::string_view name) {
 }
 
 bool Presence::restore(const PutUser& stored, WallMillis now) {
-    User& user = find_or_create(stored.name);
+    const auto known = by_name_.find(stored.name);
+    PresenceEntry& user = known == by_name_.end() ? find_or_create(stored.name) : **known;
     const auto cause = static_cast<Cause>(stored.cause);
     const bool was_online = cause == Cause::login || cause == Cause::taken_over;
     user.stayed = true;
@@ -80,14 +130,22 @@ bool Presence::restore(const PutUser& stored, WallMillis now) {
     return was_online;
 }
 
+void Presence::restore(PresenceEntry& dormant) {
+    by_name_.insert(&dormant);
+    name_bytes_ += dormant.user_name().size();
+    by_change_.push_back(dormant);
+}
+
 /// To sort them once takes a fifth of the time of moving each of a million to its place. What they
 /// are sorted by is copied, for they lie all over the memory.
 void Presence::finish_restoring() {
-    std::vector<std::pair<std::uint64_t, User*>> users;  // a PresencePosition each
+    std::vector<std::pair<std::uint64_t, PresenceEntry*>> users;
     users.reserve(by_change_.size());
-    for (User& user : by_change_) users.emplace_back(user.version, &user);
+    for (PresenceEntry& user : by_change_) users.emplace_back(user.version, &user);
     by_change_.clear();
-    std::ranges::sort(users);
+    std::ranges::sort(users, [](const auto& a, const auto& b) {
+        return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+    });
     for (const auto& [version, user] : users) by_change_.push_back(*user);
 }
 
@@ -141,29 +199,46 @@ void Presence::change(User& user, Cause cause, WallMillis now) {
     user.cause = cause;
 }
 
-std::optional<PresencePosition> Presence::visit(PresencePosition after, std::size_t most,
-                                                const std::function<bool(User&)>& visitor) const {
+std::optional<PresencePosition> Presence::visit_entries(
+    PresencePosition after, std::size_t most,
+    const std::function<bool(PresenceEntry&)>& visitor) const {
     thread_.assert_here();
     auto next = by_change_.upper_bound(after, ByPosition{});
-    for (; next != by_change_.end() && most > 0; --most) {
-        auto& user = const_cast<User&>(*next++);  // its place is what must not change
-        after = user.position();
-        if (!visitor(user)) break;
+    while (next != by_change_.end() && most > 0) {
+        auto& entry = const_cast<PresenceEntry&>(*next++);  // its place is what must not change
+        if (--most == 0) after = entry.position();          // before it is forgotten
+        if (visitor(entry)) continue;
+        after = entry.position();
+        break;
     }
     if (next == by_change_.end()) return std::nullopt;
     return after;
+}
+
+std::optional<PresencePosition> Presence::visit(PresencePosition after, std::size_t most,
+                                                const std::function<bool(User&)>& visitor) const {
+    return visit_entries(after, most,
+                         [&](PresenceEntry& entry) { return show_to(visitor, entry); });
+}
+
+void Presence::show(std::string_view name, const std::function<void(User&)>& visitor) const {
+    thread_.assert_here();
+    const auto found = by_name_.find(name);
+    if (found != by_name_.end()) show_to(visitor, **found);
 }
 
 void Presence::forget_some(WallMillis now, Millis kept,
                            const std::function<void(const User&)>& forgotten) {
     thread_.assert_here();
     const bool crowded = users() > most_known_ || name_bytes() > most_name_bytes;
-    const auto due = [&](const User& user) {
+    const auto due = [&](const PresenceEntry& user) {
         const Millis limit = crowded && !user.stayed ? std::min(kept, a_minute) : kept;
-        return user.sessions == 0 && !user.online() && user.since < now - limit;
+        return user.sessions == 0 && user.since < now - limit;
     };
-    const auto rest = visit(sweep_, users() / 60 + 1, [&](User& user) {
-        if (!due(user)) return true;
+    const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
+        if (!due(entry)) return true;
+        User& user = static_cast<User&>(entry);  // who is dormant has a session
+        if (user.online()) return true;
         if (forgotten) forgotten(user);
         forget(user);
         return true;
@@ -175,7 +250,7 @@ void Presence::forget(User& user) {
     forgotten_version_ = std::max(forgotten_version_, user.version);
     by_name_.erase(&user);
     name_bytes_ -= user.name.size();
-    by_change_.erase_and_dispose(by_change_.iterator_to(user), std::default_delete<User>());
+    by_change_.erase_and_dispose(by_change_.iterator_to(user), dispose);
 }
 
 std::string to_json(const PresenceChange& change) {

@@ -42,41 +42,55 @@ public:
 /// A place in the order of the users' last changes, that of a user or between two.
 struct PresencePosition {
     std::uint64_t version = 0;
-    std::uintptr_t user = 0;  ///< its address: many users may have changed in one millisecond
+    std::uint64_t user = 0;  ///< a hash of its name: many may have changed in one millisecond
 
     bool operator<(const PresencePosition& other) const {
         return version < other.version || (version == other.version && user < other.user);
     }
 };
 
-/// One user: online while any device is.
-struct User : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
-    using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
+/// What presence knows of a user: of one whose session is packed, a DormantRecord, it is all.
+struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+    explicit PresenceEntry(bool is_dormant) : is_dormant(is_dormant) {}
+    PresenceEntry(const PresenceEntry&) = delete;
+    PresenceEntry& operator=(const PresenceEntry&) = delete;
 
-    explicit User(std::string_view name) : name(name) {}
-    bool online() const { return here > 0; }
-    /// Connected, or with a session that is kept: not the inbox.
-    bool has_device() const;
-    /// Has any device ever logged in? If not, there is an inbox for the first.
-    bool is_known() const { return since != 0; }
-    PresencePosition position() const { return {version, reinterpret_cast<std::uintptr_t>(this)}; }
-    bool operator<(const User& other) const { return position() < other.position(); }
-
-    const std::string name;
-    Devices devices;       ///< connected ones come first
-    WallMillis since = 0;  ///< when the present state began
-    std::uint64_t version = 0;
-    std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
-    std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
-    Cause cause = Cause::login;   // in the padding of the field before, and the next of the next
-    std::uint32_t here : 24 = 0;  ///< connected devices
-    bool stayed = false;          ///< has been online for a minute, some time
-    std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
+    std::string_view user_name() const;
+    PresencePosition position() const;
+    /// In the order of their last changes.
+    bool operator<(const PresenceEntry& other) const;
 
     /// Time of the last packet, while offline.
     WallMillis last_seen() const { return since + seen_after; }
     /// The present state began then; no farther from the last packet than 24 days.
     void set_since(WallMillis now, WallMillis seen);
+    /// Tells the same of the user as the other one.
+    void copy_presence(const PresenceEntry& other);
+
+    std::uint64_t version = 0;
+    WallMillis since = 0;             ///< when the present state began
+    std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
+    std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
+    Cause cause : 6 = Cause::login;
+    bool stayed : 1 = false;  ///< has been online for a minute, some time
+    const bool is_dormant : 1;
+};
+
+/// One user: online while any device is.
+struct User : PresenceEntry {
+    using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
+
+    explicit User(std::string_view name) : PresenceEntry(false), name(name) {}
+    bool online() const { return here > 0; }
+    /// Connected, or with a session that is kept: not the inbox.
+    bool has_device() const;
+    /// Has any device ever logged in? If not, there is an inbox for the first.
+    bool is_known() const { return since != 0; }
+
+    const std::string name;
+    Devices devices;         ///< connected ones come first
+    std::uint32_t here = 0;  ///< connected devices
+    std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
 };
 
 static_assert(sizeof(User) <= 104);  // one size less of the allocator's than 112
@@ -96,7 +110,8 @@ struct PresenceChange {
 std::string to_json(const PresenceChange& change);
 
 /// Which users are online, of those whose home is this shard. It owns the users, and knows devices
-/// but no connections; it belongs to the shard's thread and has no clock.
+/// but no connections; it belongs to the shard's thread and has no clock. A user may be dormant:
+/// whoever asks for it by its name finds it awake.
 ///
 /// A user's version grows with every change and is never below the wall clock's milliseconds, so
 /// that it keeps growing after the user was forgotten and after a restart.
@@ -108,14 +123,27 @@ public:
     Presence(const Presence&) = delete;
     Presence& operator=(const Presence&) = delete;
 
+    /// `wake` puts a user in the place of an entry that is dormant.
+    using Wake = std::function<User&(PresenceEntry&)>;
+    void wake_by(Wake wake) { wake_ = std::move(wake); }
+    User& awake(PresenceEntry& entry) const {
+        return entry.is_dormant ? wake_(entry) : static_cast<User&>(entry);
+    }
+    /// Puts a dormant user in the place of one that is awake, or the other way round: it looks like
+    /// the other from now on. It owns the new one, and gives the old one back.
+    void replace(PresenceEntry& old, PresenceEntry& replacement);
+
     void reserve(std::size_t users) { by_name_.reserve(users); }
     /// The user of that name, or null.
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);
+    bool has(std::string_view name) const { return by_name_.contains(name); }
 
     /// A user of before the restart: whoever was online then is offline since; then it returns
     /// true. The users' order is that of their changes again when all are restored.
     bool restore(const PutUser& stored, WallMillis now);
+    /// The same before that: only its name is known.
+    void restore(PresenceEntry& dormant);
     void finish_restoring();
 
     /// A device has logged in. True if the user is online by that.
@@ -128,11 +156,24 @@ public:
     /// `last_seen` is the time of its last packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
+    /// Shows what presence knows of the user of that name, if there is one, and wakes nobody: if
+    /// the user is dormant, it is a copy without devices.
+    void show(std::string_view name, const std::function<void(User&)>& visitor) const;
+
     /// Visits users in the order of their last change, those behind `after`, at most `most`, until
     /// the visitor returns false. Returns the position to continue after; nothing at the end. Who
-    /// changes between two calls moves to the end, and is visited there.
+    /// changes between two calls moves to the end, and is visited there. They are shown as
+    /// above; the visitor must not ask for users by their names.
     std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
                                           const std::function<bool(User&)>&) const;
+    /// The same, with those who are dormant as what they are. The visitor may replace or forget the
+    /// one that it is shown, and then returns true.
+    std::optional<PresencePosition> visit_entries(PresencePosition after, std::size_t most,
+                                                  const std::function<bool(PresenceEntry&)>&) const;
+    /// That of the last of them.
+    PresencePosition latest() const {
+        return by_change_.empty() ? PresencePosition{} : by_change_.rbegin()->position();
+    }
 
     /// Examines the next sixtieth of all users and forgets those that have been offline for longer
     /// than `kept`. When very many are known, because clients invent names, those that were never
@@ -149,16 +190,18 @@ private:
         using is_transparent = void;
         using is_avalanching = void;
         std::size_t operator()(std::string_view name) const { return keyed_hash(name); }
-        std::size_t operator()(const User* user) const { return (*this)(user->name); }
+        std::size_t operator()(const PresenceEntry* user) const {
+            return (*this)(user->user_name());
+        }
     };
     struct Equal {
         using is_transparent = void;
-        bool operator()(const User* a, const User* b) const { return a == b; }
-        bool operator()(std::string_view name, const User* user) const {
-            return user->name == name;
+        bool operator()(const PresenceEntry* a, const PresenceEntry* b) const { return a == b; }
+        bool operator()(std::string_view name, const PresenceEntry* user) const {
+            return user->user_name() == name;
         }
-        bool operator()(const User* user, std::string_view name) const {
-            return user->name == name;
+        bool operator()(const PresenceEntry* user, std::string_view name) const {
+            return user->user_name() == name;
         }
     };
 
@@ -167,8 +210,9 @@ private:
     void forget(User& user);
 
     const std::size_t most_known_;
-    boost::unordered_flat_set<User*, Hash, Equal> by_name_;
-    boost::intrusive::set<User> by_change_;  ///< owns them; the latest change comes last
+    Wake wake_;
+    boost::unordered_flat_set<PresenceEntry*, Hash, Equal> by_name_;
+    boost::intrusive::set<PresenceEntry> by_change_;  ///< owns them; the latest change comes last
     std::size_t online_ = 0;
     std::size_t name_bytes_ = 0;
     PresencePosition sweep_;

@@ -243,9 +243,11 @@ PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
     };
     for (const auto& [name, after] : query.users) {
         if (room == 0) break;  // not at the first: a page moves on
-        const User* const user = presence_.find(name);
-        const bool is_news = user && after < user->position();
-        page.messages.push_back(is_news ? state_of(*user) : nullptr);
+        MessageRef news;
+        presence_.show(name, [&, known = after](const User& user) {
+            if (known < user.position()) news = state_of(user);
+        });
+        page.messages.push_back(std::move(news));
     }
     if (!query.users.empty()) return page;
     page.next = presence_.visit(query.after, messages_a_page, [&](const User& user) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <string>
 
 namespace pulsegate {
 
@@ -17,10 +18,12 @@ std::uint16_t some_packet_id() {
 
 }  // namespace
 
+/// Which of them can be packed is not known yet. What is not used of a table takes no memory.
 void Restore::expect(const StoredCounts& counts) {
     sessions_.reserve(counts.owners);
     presence_.reserve(std::max(counts.users, counts.owners));
     subscriptions_.reserve(counts.subscriptions);
+    dormant_.reserve(counts.subscriptions);
 }
 
 /// Backends are told of those who were online when the process died, and only once.
@@ -37,6 +40,42 @@ void Restore::user(const PutUser& stored) {
                       .client = {},
                       .silent = now - stored.last_seen});
     journal_.add_lazily(stored_presence(user));
+}
+
+bool Restore::packed(const StoredSession& stored, Millis now) {
+    PutAbsence absence = stored.absence;
+    if (absence.place != 0) return false;
+    const Tick ends = tick_after(now + time_left(absence, stored.expiry));
+    if (!dormant_.may_restore(stored.texts, ends, tick_at(now))) return false;
+    if (stored.absence.ends == 0)
+        journal_.add_lazily(PutAbsence{stored.owner, absence.ends, absence.place});
+    auto* const record = DormantRecord::make(stored.texts, stored.messages, ends);
+    record->device_since = wall_now();
+    record->owner = stored.owner;
+    record->expiry = stored.expiry;
+    record->identifier = stored.identifier;
+    record->last_packet_id = some_packet_id();
+    record->options = stored.options;
+    record->version = static_cast<Version>(stored.protocol);
+    dormant_.restore(*record, tick_at(now));
+    return true;
+}
+
+Session& Restore::unpacked(const StoredSession& stored) {
+    Session& session = *owner({.owner = stored.owner,
+                               .user = std::string(stored.texts.user),
+                               .client = std::string(stored.texts.client),
+                               .expiry = stored.expiry,
+                               .protocol = stored.protocol});
+    if (!stored.texts.filter.empty())
+        subscription(session, {.owner = stored.owner,
+                               .filter = std::string(stored.texts.filter),
+                               .options = stored.options,
+                               .identifier = stored.identifier});
+    Queue messages;
+    for (const QueuedHead& each : stored.messages) messages.emplace_back(each);
+    session.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
+    return session;
 }
 
 Session* Restore::owner(const PutOwner& stored) {
@@ -108,14 +147,23 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     exchanges_.erase(sent);
 }
 
+/// How long the session is kept still. One whose client was connected is away since now.
+Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
+    const auto longest = Millis{expiry} * 1000;
+    const WallMillis wall = wall_now();
+    if (stored.ends == 0) {
+        stored.ends = wall + longest;
+        return longest;
+    }
+    return std::clamp<Millis>(stored.ends - wall, 0, longest);
+}
+
 void Restore::absence(Session& session, PutAbsence stored, Millis now) {
     const auto longest = Millis{session.state.expiry()} * 1000;
-    auto left = longest;
     const bool was_here = stored.ends == 0;
-    if (!was_here) left = std::clamp<Millis>(stored.ends - wall_now(), 0, longest);
+    const auto left = time_left(stored, session.state.expiry());
     if (was_here && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
-    if (was_here)
-        journal_.add_lazily(PutAbsence{session.state.owner, wall_now() + longest, stored.place});
+    if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
     sessions_.start_expiry(session, now - (longest - left));
     session.expiry_timer->place = stored.place;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);

@@ -2,8 +2,10 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
+#include <span>
 #include <utility>
 
+#include "server/session/dormant_sessions.h"
 #include "server/session/event_recorder.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
@@ -16,15 +18,28 @@
 
 namespace pulsegate {
 
+/// A session of which the store has nothing else.
+struct StoredSession {
+    OwnerId owner = 0;
+    std::uint32_t expiry = 0;
+    std::uint8_t protocol = 0;
+    DormantRecord::Texts texts{};
+    std::uint8_t options = 0;  ///< of the subscription
+    std::uint32_t identifier = 0;
+    std::span<const QueuedHead> messages{};
+    PutAbsence absence{};
+};
+
 /// Puts back what the store has kept of one shard, before the shard runs: sessions before what they
 /// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
-    Restore(SessionTable& sessions, Presence& presence, Inboxes& inboxes, Rooms& rooms,
-            RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
+    Restore(SessionTable& sessions, DormantSessions& dormant, Presence& presence, Inboxes& inboxes,
+            Rooms& rooms, RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
             SharedSubscriptions& shared, PacketSender& sender, Journal& journal,
             EventRecorder& events)
         : sessions_(sessions),
+          dormant_(dormant),
           presence_(presence),
           inboxes_(inboxes),
           rooms_(rooms),
@@ -37,6 +52,7 @@ public:
           events_(events) {}
 
     void expect(const StoredCounts& counts);
+    /// Behind all sessions.
     void user(const PutUser& stored);
     void member(const PutMember& stored) { rooms_.restore(stored); }
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
@@ -54,6 +70,10 @@ public:
         room_logs_.restore(topic, stored, receiver);
     }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
+    /// Restores all of it as a record. False: it can't be one. Behind all members.
+    bool packed(const StoredSession& stored, Millis now);
+    /// Restores it but for its absence.
+    Session& unpacked(const StoredSession& stored);
     /// Null if it has ended.
     Session* owner(const PutOwner& stored);
     void subscription(Session& session, const PutSubscription& stored);
@@ -71,7 +91,10 @@ public:
     void finish();
 
 private:
+    static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
+
     SessionTable& sessions_;
+    DormantSessions& dormant_;
     Presence& presence_;
     Inboxes& inboxes_;
     Rooms& rooms_;

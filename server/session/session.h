@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "server/auth/access.h"
 #include "server/auth/password_lines.h"
+#include "server/session/absence.h"
 #include "server/session/client_terms.h"
 #include "server/session/link.h"
 #include "server/session/presence.h"
@@ -33,15 +33,11 @@ struct Authorization : StackedWheel::Node {
 };
 
 /// When the will of a disconnected client is due, and when its session ends.
-struct SessionExpiry
-    : StackedWheel::Node,
-      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    SessionExpiry(Session& session, Tick ends) : session(session), ends(ends) {}
+struct SessionExpiry : StackedWheel::Node, Absence {
+    SessionExpiry(Session& session, Tick ends) : Absence(ends, false), session(session) {}
 
     Session& session;
-    const Tick ends;
-    std::uint32_t bytes = 0;  ///< memory of the session meanwhile, without its queue
-    Stamp place = 0;          ///< what is later in the rooms of its user, it has not got
+    Stamp place = 0;  ///< what is later in the rooms of its user, it has not got
 };
 
 static_assert(sizeof(SessionExpiry) <= 72);  // one size less of the allocator's than 80

@@ -51,7 +51,7 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     const std::uint32_t seconds = session.state.expiry();
     const Tick ends = tick_after(now + Millis{seconds} * 1000);
     session.expiry_timer = std::make_unique<SessionExpiry>(session, ends);
-    session.expiry_timer->bytes = size_of(session);
+    session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
     // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
     const StoredWill* will = session.state.will();
     const auto delay = will ? std::min(will->delay, seconds) : seconds;
@@ -59,6 +59,33 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     longest_disconnected_.push_back(*session.expiry_timer);
     ++disconnected_;
     disconnected_bytes_ += session.expiry_timer->bytes;
+}
+
+void SessionTable::replace(Session& session, DormantRecord& record) {
+    thread_.assert_here();
+    disconnected_bytes_ += record.bytes - session.expiry_timer->bytes;
+    longest_disconnected_.insert(longest_disconnected_.iterator_to(*session.expiry_timer), record);
+    ++dormant_;
+    destroy(session);
+}
+
+void SessionTable::replace(DormantRecord& record, Session& session) {
+    thread_.assert_here();
+    session.expiry_timer = std::make_unique<SessionExpiry>(session, record.ends);
+    session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
+    expiry_wheel_.schedule(*session.expiry_timer, record.ends);
+    disconnected_bytes_ += session.expiry_timer->bytes - record.bytes;
+    longest_disconnected_.insert(longest_disconnected_.iterator_to(record), *session.expiry_timer);
+    longest_disconnected_.erase(longest_disconnected_.iterator_to(record));
+    --dormant_;
+}
+
+void SessionTable::add(DormantRecord& record) {
+    thread_.assert_here();
+    longest_disconnected_.push_back(record);
+    ++disconnected_;
+    ++dormant_;
+    disconnected_bytes_ += record.bytes;
 }
 
 void SessionTable::stop_expiry(Session& session) {
@@ -69,12 +96,12 @@ void SessionTable::stop_expiry(Session& session) {
     session.expiry_timer.reset();
 }
 
-Session* SessionTable::over_quota(Session& latest) const {
+Absence* SessionTable::over_quota(Session& latest) {
     const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / place_.count, 1);
     if (disconnected_ <= quota) return nullptr;
     // A user that invents client ids must not end the sessions of others.
     const bool over_share = latest.user.sessions > most_of_one_user;
-    return over_share ? &latest : &longest_disconnected_.front().session;
+    return over_share ? latest.expiry_timer.get() : &longest_disconnected_.front();
 }
 
 bool SessionTable::over_budget(std::size_t queued_bytes) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "server/base/owner_thread.h"
+#include "server/session/dormant_record.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
@@ -33,8 +34,17 @@ public:
     /// The client has reconnected, or its session ends; no effect if it was connected.
     void stop_expiry(Session& session);
 
+    // The records of sessions that are packed belong to Presence.
+
+    /// The record takes the place of the session, which is destroyed.
+    void replace(Session& session, DormantRecord& record);
+    /// The expiry of the session, which is new, continues that of the record.
+    void replace(DormantRecord& record, Session& session);
+    /// The record's client has been disconnected for a shorter time than all others.
+    void add(DormantRecord& record);
+
     /// The session to end because `latest` has exceeded persistent-session-quota; or null.
-    Session* over_quota(Session& latest) const;
+    Absence* over_quota(Session& latest);
 
     /// Do the sessions of disconnected clients and all queues, which take `queued_bytes`, exceed
     /// persistent-session-bytes?
@@ -49,14 +59,15 @@ public:
     /// Connected clients that have not been sent all messages yet; visits every session.
     std::size_t behind() const;
 
+    /// Those that are not packed. The visitor must not make or end any.
     template <class Visit>
     void for_each(Visit visit) const {
         for (const auto& session : sessions_) visit(*session);
     }
 
-    std::size_t size() const { return sessions_.size(); }
-    std::size_t connected() const { return sessions_.size() - disconnected_; }
+    std::size_t connected() const { return sessions_.size() + dormant_ - disconnected_; }
     std::size_t disconnected() const { return disconnected_; }
+    std::size_t dormant() const { return dormant_; }
 
 private:
     struct Key {
@@ -89,10 +100,11 @@ private:
     SessionId next_id_;
 
     StackedWheel expiry_wheel_;  ///< SessionExpiry by the next due time
-    boost::intrusive::list<SessionExpiry, boost::intrusive::constant_time_size<false>>
+    boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;
-    std::size_t disconnected_bytes_ = 0;  ///< memory of their sessions, without queues
+    std::size_t dormant_ = 0;             ///< of these, the packed ones
+    std::size_t disconnected_bytes_ = 0;  ///< see Absence
     [[no_unique_address]] OwnerThread thread_;
 };
 

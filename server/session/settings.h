@@ -71,6 +71,8 @@ struct BrokerSettings {
 
     /// Whom a message is delivered to in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;
+    /// How long a session is away before it is packed, see DormantSessions; not a setting.
+    Millis dormant_after = 60'000;
 };
 
 }  // namespace pulsegate

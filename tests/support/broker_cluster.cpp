@@ -15,6 +15,12 @@ void for_each_queue(const Broker& broker, Visit visit) {
         const Outbox* outbox = session.state.exchanges().outbox();
         if (outbox && outbox->queued() > 0) visit(outbox->queued());
     });
+    broker.presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
+        if (!user.is_dormant) return true;
+        const auto messages = static_cast<const DormantRecord&>(user).messages();
+        if (!messages.empty()) visit(messages.size());
+        return true;
+    });
 }
 
 }  // namespace
@@ -76,6 +82,8 @@ void BrokerCluster::end_turn() {
             ++next;
         }
     }
+    if (settings_.dormant_after != 0) return;
+    for (const auto& node : nodes_) node->broker.pack_all(now);
 }
 
 void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,

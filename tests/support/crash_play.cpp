@@ -17,8 +17,9 @@ namespace {
 constexpr Millis first_moment = 1'000'500;
 constexpr unsigned most_on_their_way = 5;
 
-BrokerSettings broker_settings() {
+BrokerSettings broker_settings(bool packs) {
     BrokerSettings settings;
+    if (packs) settings.dormant_after = 0;
     settings.recipients_a_turn = 2;
     settings.queue_memory = 1000;  // some of what waits is left to the store
     return settings;
@@ -138,8 +139,8 @@ void CrashPlay::start() {
 
 void CrashPlay::open() {
     ledger_ = std::make_unique<PumpedLedger>(options(folder_, disk_, impatient_), disk_);
-    cluster_ =
-        std::make_unique<BrokerCluster>(broker_settings(), scene_.shards, ledger_.get(), now_);
+    cluster_ = std::make_unique<BrokerCluster>(broker_settings(scene_.packs), scene_.shards,
+                                               ledger_.get(), now_);
     ledger_->end_start();
     for (const DurableClient& client : clients_) {
         const auto& user = client.terms().user;

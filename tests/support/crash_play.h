@@ -32,6 +32,7 @@ public:
         int steps = 0;
         std::uint32_t seed = 1;  ///< of that chance
         bool has_guests = false;
+        bool packs = false;  ///< sessions as soon as they are away
     };
 
     /// `folder` is for the lock of the store; what is on the disk `beginning` is there already.

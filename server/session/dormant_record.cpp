@@ -1,0 +1,126 @@
+#include "server/session/dormant_record.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "server/session/option_bits.h"
+#include "server/session/session.h"
+
+namespace pulsegate {
+
+namespace {
+
+std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages) {
+    return sizeof(DormantRecord) + messages * sizeof(QueuedHead) + texts.user.size() +
+           texts.client.size() + texts.filter.size();
+}
+
+const Subscription* subscription_of(const Session& session) {
+    const SubscriptionList& all = session.state.subscriptions();
+    return all.empty() ? nullptr : &all.front();
+}
+
+bool fits_names(const Session& session) {
+    return session.user.name.size() <= DormantRecord::longest_name &&
+           session.client.size() <= DormantRecord::longest_name;
+}
+
+bool fits_subscriptions(const SessionState& state) {
+    if (state.subscription_count() == 0) return true;
+    const auto filter = state.subscriptions().front().filter->text();
+    return state.subscription_count() == 1 && !has_wildcard(filter) && !shared_filter(filter);
+}
+
+bool fits_queue(const Exchanges& exchanges) {
+    if (!exchanges.has_only_queue()) return false;
+    const Outbox* const outbox = exchanges.outbox();
+    const auto fits = [](const QueuedMessage& each) {
+        return each.is_stored && !each.has_details();
+    };
+    return !outbox || (outbox->queued() <= DormantRecord::most_messages &&
+                       std::ranges::all_of(outbox->queue(), fits));
+}
+
+}  // namespace
+
+DormantRecord::DormantRecord(const Texts& texts, std::span<const QueuedHead> messages, Tick ends)
+    : PresenceEntry(true),
+      Absence(ends, true),
+      user_size_(static_cast<std::uint8_t>(texts.user.size())),
+      client_size_(static_cast<std::uint8_t>(texts.client.size())),
+      filter_size_(static_cast<std::uint16_t>(texts.filter.size())),
+      messages_(static_cast<std::uint8_t>(messages.size())) {
+    sessions = 1;
+    bytes = allocation(texts, messages.size()) & 0x7fff'ffff;
+}
+
+DormantRecord* DormantRecord::make(const Texts& texts, std::span<const QueuedHead> messages,
+                                   Tick ends) {
+    void* const memory = ::operator new(allocation(texts, messages.size()));
+    auto* const made = new (memory) DormantRecord(texts, messages, ends);
+    std::uninitialized_copy(messages.begin(), messages.end(),
+                            const_cast<QueuedHead*>(made->queue()));
+    char* end = const_cast<char*>(made->text());
+    for (const auto text : {texts.user, texts.client, texts.filter})
+        end = std::ranges::copy(text, end).out;
+    return made;
+}
+
+void DormantRecord::destroy(DormantRecord* record) {
+    record->~DormantRecord();
+    ::operator delete(record);
+}
+
+std::size_t DormantRecord::queued_bytes() const {
+    std::size_t sum = 0;
+    for (const QueuedHead& each : messages()) sum += each.cost;
+    return sum;
+}
+
+bool fits_record(const Session& session) {
+    const bool is_at_rest = !session.link && !session.awaits_connack && !session.aliases &&
+                            !session.authorization && !session.replay && !session.state.will();
+    const bool is_away = session.expiry_timer && session.expiry_timer->place == 0;
+    return is_at_rest && is_away && !session.is_inbox() && fits_names(session) &&
+           fits_subscriptions(session.state) && fits_queue(session.state.exchanges());
+}
+
+DormantRecord* pack(const Session& session) {
+    const Exchanges& exchanges = session.state.exchanges();
+    std::vector<QueuedHead> messages;
+    if (const Outbox* const outbox = exchanges.outbox())
+        messages.assign(outbox->queue().begin(), outbox->queue().end());
+    const Subscription* const subscription = subscription_of(session);
+    const auto filter = subscription ? subscription->filter->text() : std::string_view();
+    auto* const record = DormantRecord::make({session.user.name, session.client, filter}, messages,
+                                             session.expiry_timer->ends);
+    record->device_since = session.since;
+    record->owner = session.state.owner;
+    record->expiry = session.state.expiry();
+    record->last_packet_id = exchanges.last_packet_id();
+    record->ack_time = session.state.ack_time;
+    record->version = session.terms.version;
+    if (subscription) record->identifier = subscription->identifier;
+    if (subscription) record->options = option_bits(subscription->options);
+    return record;
+}
+
+void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals) {
+    session.since = record.device_since;
+    session.terms.version = record.version;
+    session.state.owner = record.owner;
+    session.state.set_expiry(record.expiry);
+    session.state.ack_time = record.ack_time;
+    Exchanges& exchanges = session.state.exchanges();
+    exchanges.begin_after(record.last_packet_id);
+    Queue messages;
+    for (const QueuedHead& each : record.messages()) messages.emplace_back(each);
+    exchanges.enqueue(totals, std::move(messages));
+}
+
+}  // namespace pulsegate
