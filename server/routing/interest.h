@@ -50,11 +50,11 @@ private:
     using Cell = std::atomic<std::uint8_t>;
     using LevelCell = std::atomic<std::uint32_t>;
 
-    /// With more filters, further ones go into larger tables, so that one topic of four at most
-    /// wakes the shard in vain; with few, little memory is touched.
-    static constexpr std::size_t cells_of[] = {1 << 15, 1 << 18, 1 << 21, 1 << 25};
+    /// With more filters, further ones go into larger tables, so that two topics of five at most
+    /// wake the shard in vain; with few, little memory is touched.
+    static constexpr std::size_t cells_of[] = {1 << 15, 1 << 18, 1 << 21, 1 << 23, 1 << 25};
     /// So many filters are there when a table takes no more.
-    static constexpr std::size_t filters_of[] = {6000, 20'000, 250'000, SIZE_MAX};
+    static constexpr std::size_t filters_of[] = {6000, 20'000, 250'000, 1'250'000, SIZE_MAX};
     static constexpr std::size_t tables = std::size(cells_of);
     static constexpr std::size_t level_cells = 1 << 14;
 
