@@ -7,16 +7,16 @@
 using namespace pulsegate;
 
 TEST_CASE("text from the network stands in quotes, and can neither end them nor the line") {
-    CHECK(fmt::format("{}", quoted("alice")) == "'alice'");
-    CHECK(fmt::format("{}", quoted("")) == "''");
-    CHECK(fmt::format("{}", quoted("it's")) == "'it\\x27s'");
-    CHECK(fmt::format("{}", quoted("a\\b")) == "'a\\x5cb'");
-    CHECK(fmt::format("{}", quoted("a\nb\x7F")) == "'a\\x0ab\\x7f'");
-    CHECK(fmt::format("{}", quoted("\xC3\xA9")) == "'\xC3\xA9'");
+    CHECK(fmt::format("{}", in_quotes("alice")) == "'alice'");
+    CHECK(fmt::format("{}", in_quotes("")) == "''");
+    CHECK(fmt::format("{}", in_quotes("it's")) == "'it\\x27s'");
+    CHECK(fmt::format("{}", in_quotes("a\\b")) == "'a\\x5cb'");
+    CHECK(fmt::format("{}", in_quotes("a\nb\x7F")) == "'a\\x0ab\\x7f'");
+    CHECK(fmt::format("{}", in_quotes("\xC3\xA9")) == "'\xC3\xA9'");
 }
 
 TEST_CASE("what steers terminals, breaks lines or turns the text around is escaped") {
-    const auto shown = [](std::string_view text) { return fmt::format("{}", quoted(text)); };
+    const auto shown = [](std::string_view text) { return fmt::format("{}", in_quotes(text)); };
     CHECK(shown("a\u0085b\u009B31m") == "'a\\u0085b\\u009b31m'");
     CHECK(shown("a\u2028b\u2029") == "'a\\u2028b\\u2029'");
     CHECK(shown("\u200E\u200F") == "'\\u200e\\u200f'");
@@ -32,12 +32,12 @@ TEST_CASE("long text is cut before a letter that does not fit") {
     const std::string first(63, 'a');
     std::string text = first;
     text.append("\u00E9");
-    CHECK(fmt::format("{}", quoted(text)) == fmt::format("'{}'... (65 bytes)", first));
+    CHECK(fmt::format("{}", in_quotes(text)) == fmt::format("'{}'... (65 bytes)", first));
 }
 
 TEST_CASE("long text is cut, and its length is told") {
-    CHECK(fmt::format("{}", quoted(std::string(64, 'a'))) == "'" + std::string(64, 'a') + "'");
-    CHECK(fmt::format("{}", quoted(std::string(65, 'a'))) ==
+    CHECK(fmt::format("{}", in_quotes(std::string(64, 'a'))) == "'" + std::string(64, 'a') + "'");
+    CHECK(fmt::format("{}", in_quotes(std::string(65, 'a'))) ==
           "'" + std::string(64, 'a') + "'... (65 bytes)");
 }
 

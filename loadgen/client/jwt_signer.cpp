@@ -49,7 +49,7 @@ std::string without_der(const std::string& der) {
     return {reinterpret_cast<const char*>(numbers), sizeof numbers};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     return boost::json::serialize(boost::json::value(boost::json::string(text)));
 }
 
@@ -96,7 +96,7 @@ JwtSigner JwtSigner::with_key(const std::string& file) {
 
 std::string JwtSigner::sign(std::string_view user, std::string_view id, std::int64_t now,
                             std::chrono::seconds life) const {
-    const std::string claims = "{\"sub\":" + quoted(user) + ",\"jti\":" + quoted(id) +
+    const std::string claims = "{\"sub\":" + in_quotes(user) + ",\"jti\":" + in_quotes(id) +
                                ",\"iat\":" + std::to_string(now) +
                                ",\"exp\":" + std::to_string(now + life.count()) + '}';
     std::string token = header_ + base64url(claims);

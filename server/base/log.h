@@ -16,7 +16,7 @@ namespace pulsegate {
 struct Quoted {
     std::string_view text;
 };
-inline Quoted quoted(std::string_view text) { return {text}; }
+inline Quoted in_quotes(std::string_view text) { return {text}; }
 
 /// How many lines that peers can provoke one thread may log: 50 at once, and 1,000 a minute as long
 /// as it lasts, so that an attack fills neither the disk nor the loop's time. It has no clock.

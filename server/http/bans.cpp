@@ -38,8 +38,8 @@ struct BanTarget {
 
     std::string text() const {
         if (address) return address->text();
-        if (client.empty()) return fmt::format("user {}", quoted(user));
-        return fmt::format("client {} of user {}", quoted(client), quoted(user));
+        if (client.empty()) return fmt::format("user {}", in_quotes(user));
+        return fmt::format("client {} of user {}", in_quotes(client), in_quotes(user));
     }
     /// As the store has it.
     std::string address_text() const { return address ? address->text() : ""; }
@@ -150,7 +150,7 @@ awaitable<ApiReply> set(const ApiContext& api, const ApiRequest& request) {
     if (!gone) co_return shard_unavailable();
     spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
                  time ? fmt::format("for {} s", *time / 1000) : "for good", gone->disconnected,
-                 quoted(reason));
+                 in_quotes(reason));
     if (!is_stored)
         co_return api_refusal(status::service_unavailable,
                               "the disk is in trouble: the ban holds, but ends with the gateway");

@@ -99,7 +99,7 @@ awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
                               "the disk is in trouble: the sessions may come back with the next "
                               "start of the gateway");
     spdlog::info("the admin API has disconnected {} clients of user {}, and ended {} sessions",
-                 all.disconnected, quoted(named.user), all.ended);
+                 all.disconnected, in_quotes(named.user), all.ended);
     co_return api_reply({{"disconnected", all.disconnected}, {"ended", all.ended}});
 }
 

@@ -84,7 +84,7 @@ awaitable<ApiReply> revoke(const ApiContext& api, const ApiRequest& request) {
     spdlog::info(
         "the admin API has revoked the tokens of user {} from before {}, and disconnected {} "
         "clients",
-        quoted(user), rfc3339(before * 1000), evicted->disconnected);
+        in_quotes(user), rfc3339(before * 1000), evicted->disconnected);
     if (!is_stored)
         co_return api_refusal(status::service_unavailable,
                               "the disk is in trouble: the tokens are revoked, but will be good "

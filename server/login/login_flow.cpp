@@ -271,7 +271,7 @@ bool LoginFlow::refused_at_home(const Login& login) {
 bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& cause,
                               const char* automatically) {
     if (cause.ordered) {
-        const auto why = fmt::format("banned by the admin API: {}", quoted(cause.reason));
+        const auto why = fmt::format("banned by the admin API: {}", in_quotes(cause.reason));
         broker_.refuse(*login.connection, login.connect(), Reason::banned, why, "banned");
     } else {
         counters_.count(limit);
@@ -292,7 +292,7 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
     log_limited(spdlog::level::warn,
                 "client {} of user {}: taken over again and again, now by {}: two devices seem to "
                 "use this client id. It must wait for {} ms",
-                quoted(connect.client_id), quoted(user), login.connection->peer(), time);
+                in_quotes(connect.client_id), in_quotes(user), login.connection->peer(), time);
     return time;
 }
 
@@ -311,7 +311,7 @@ void LoginFlow::accept(Login& login) {
     if (const Session* session = connection.session;
         session && spdlog::should_log(spdlog::level::debug))
         log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
-                    quoted(session->client), quoted(session->user.name));
+                    in_quotes(session->client), in_quotes(session->user.name));
 }
 
 /// It waits for the store, and what has followed the CONNECT waits for it.
@@ -330,7 +330,7 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
     log_limited(spdlog::level::warn,
                 "client {} of user {} banned for ban-time: it comes and goes all the time "
                 "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
-                quoted(session.client), quoted(session.user.name));
+                in_quotes(session.client), in_quotes(session.user.name));
 }
 
 // -- those that wait --

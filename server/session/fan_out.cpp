@@ -39,7 +39,7 @@ bool FanOut::publish(Message message, const Session* publisher, Millis now,
     if (message.retain && !retained)
         log_limited(spdlog::level::warn,
                     "message to {} delivered, but not retained: retain-available is off",
-                    quoted(message.topic));
+                    in_quotes(message.topic));
     const bool is_acknowledged = message.qos != QoS::at_most_once;
     // Of a room's the stamp says who has it, stored or not.
     const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
@@ -85,7 +85,7 @@ void FanOut::judge_retained(Message& message) {
     if (!message.not_kept) return;
     ++counters_.dropped_not_retained;
     log_limited(spdlog::level::warn, "message to {} delivered, but not retained: {} is reached",
-                quoted(message.topic),
+                in_quotes(message.topic),
                 scarce
                     ? "memory-budget"
                     : "max-retained-messages, max-retained-bytes, or what a user may have of it");

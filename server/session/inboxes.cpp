@@ -49,7 +49,7 @@ Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator) {
         log_limited(spdlog::level::warn,
                     "message to the inbox of user {} dropped: the user has no session, and "
                     "max-inboxes or max-inboxes-per-user is reached",
-                    quoted(name));
+                    in_quotes(name));
         return nullptr;
     }
     return &create(presence_.find_or_create(name), creator);

@@ -90,7 +90,7 @@ void Logins::refuse(Link& link, const Connect& connect, Reason reason, std::stri
                     std::string_view told) {
     ++counters_.logins_refused;
     log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
-                quoted(connect.client_id), quoted(connect.username.value_or("")), why);
+                in_quotes(connect.client_id), in_quotes(connect.username.value_or("")), why);
     events_.refused(link, connect, reason, why);
     const Buffer connack =
         refusing_connack(connect.version, reason, told,
@@ -124,7 +124,7 @@ bool Logins::is_full(const User& user, std::string_view client) const {
 void Logins::detach(Session& session) {
     ++counters_.takeovers;
     log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
-                quoted(session.client), quoted(session.user.name));
+                in_quotes(session.client), in_quotes(session.user.name));
     receipts_.forget(session);
     session.link->session = nullptr;
     session.link->end({Cause::taken_over, Reason::session_taken_over,

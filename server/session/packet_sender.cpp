@@ -119,8 +119,8 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         log_limited(spdlog::level::warn,
                     "client {} of user {}: message to {} dropped: {} bytes exceed its Maximum "
                     "Packet Size, {}",
-                    quoted(session.client), quoted(session.user.name), quoted(message.topic),
-                    packet.size(), session.terms.max_packet_size);
+                    in_quotes(session.client), in_quotes(session.user.name),
+                    in_quotes(message.topic), packet.size(), session.terms.max_packet_size);
         return false;
     }
     if (options.alias != 0 && !options.alias_known)
@@ -345,7 +345,7 @@ void PacketSender::note_lost(Session& session) {
         log_limited(spdlog::level::warn,
                     "client {} of user {}: queue full, dropping the oldest messages of those who "
                     "have most in it",
-                    quoted(session.client), quoted(session.user.name));
+                    in_quotes(session.client), in_quotes(session.user.name));
 }
 
 void PacketSender::drop(OwnerId queue_owner, const QueuedMessage& message) {
@@ -358,7 +358,7 @@ void PacketSender::report_lost(Session& session) {
     if (lost == 0) return;
     log_limited(spdlog::level::warn,
                 "client {} of user {}: {} messages were dropped from its full queue",
-                quoted(session.client), quoted(session.user.name), lost);
+                in_quotes(session.client), in_quotes(session.user.name), lost);
 }
 
 bool PacketSender::keeps_up(const Session& session) const {
@@ -426,7 +426,7 @@ Session* PacketSender::receive(const MessagesRead& read) {
     log_limited(spdlog::level::err,
                 "client {} of user {}: {} waiting messages are lost: the store does not have them "
                 "any more, or they are damaged",
-                quoted(session->client), quoted(session->user.name), lost.size());
+                in_quotes(session->client), in_quotes(session->user.name), lost.size());
     return session;
 }
 

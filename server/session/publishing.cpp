@@ -41,7 +41,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
         log_limited(spdlog::level::warn, "client {} of user {}: message to {} dropped: {}",
-                    quoted(session.client), quoted(session.user.name), quoted(*topic),
+                    in_quotes(session.client), in_quotes(session.user.name), in_quotes(*topic),
                     refusal->why);
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);

@@ -53,7 +53,7 @@ Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
         log_limited(spdlog::level::warn,
                     "{}: too much waits for members who are away, dropping the oldest messages of "
                     "those who have most in it",
-                    quoted(message->topic));
+                    in_quotes(message->topic));
     return fate;
 }
 
@@ -304,7 +304,7 @@ void RoomLogs::halve(std::string_view topic, const char* why) {
     Log& log = logs_.find(topic)->second;
     const std::size_t dropped = sender_.halve(log.queue, log.owner);
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
-                quoted(topic), dropped, why);
+                in_quotes(topic), dropped, why);
 }
 
 // -- what nobody is behind of --
@@ -378,7 +378,7 @@ std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places
         log_limited(spdlog::level::warn,
                     "{}: {} messages dropped: members without a session have missed them for "
                     "longer than inbox-expiry",
-                    quoted(topic), done - got);
+                    in_quotes(topic), done - got);
     sender_.drop_first(log.queue, log.owner, done);
     return queued;
 }

@@ -63,7 +63,7 @@ void SessionKeeper::end_disconnected(Session& session, const char* why, Millis n
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
                 "client {} of user {}: session ended: {}; {} queued messages lost",
-                quoted(session.client), quoted(session.user.name), why, waiting);
+                in_quotes(session.client), in_quotes(session.user.name), why, waiting);
     discard(session, now);
     wills_.publish(session, now);
     sessions_.stop_expiry(session);

@@ -200,7 +200,7 @@ void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     ++counters_.dropped_no_member;
     log_limited(spdlog::level::warn,
                 "message to {} dropped: the shared subscription {} has no members",
-                quoted(delivery.message->topic), quoted(*delivery.share));
+                in_quotes(delivery.message->topic), in_quotes(*delivery.share));
 }
 
 }  // namespace pulsegate

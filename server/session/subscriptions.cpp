@@ -61,7 +61,8 @@ void Subscriptions::count_refused(const Session& session, std::string_view filte
                                   const Refusal& refusal) {
     if (refusal.limit) counters_.count(*refusal.limit);
     log_limited(spdlog::level::warn, "client {} of user {}: subscription to {} refused: {}",
-                quoted(session.client), quoted(session.user.name), quoted(filter), refusal.why);
+                in_quotes(session.client), in_quotes(session.user.name), in_quotes(filter),
+                refusal.why);
 }
 
 /// Returns the QoS that is granted, and adds the filter to those whose retained messages are to be
@@ -204,7 +205,8 @@ void Subscriptions::judge(Session& session, Millis now) {
     log_limited(spdlog::level::warn,
                 "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
                 "rules don't allow them any more",
-                quoted(session.client), quoted(session.user.name), refused.size(), dropped.size());
+                in_quotes(session.client), in_quotes(session.user.name), refused.size(),
+                dropped.size());
 }
 
 void Subscriptions::end_all(Session& session) {

@@ -36,7 +36,8 @@ void Wills::publish(Session& session, Millis now) {
     log_limited(spdlog::level::warn,
                 "client {} of user {}: will to {} dropped: its login or the rules don't allow it "
                 "any more",
-                quoted(session.client), quoted(session.user.name), quoted(will->message.topic));
+                in_quotes(session.client), in_quotes(session.user.name),
+                in_quotes(will->message.topic));
 }
 
 /// Rules may change between the login and the will, and a delayed one is published when the client

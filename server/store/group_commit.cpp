@@ -36,7 +36,7 @@ bool is_mistake(int error) {
 }
 
 /// For the log; std::quoted is another one.
-Quoted name(const std::string& text) { return pulsegate::quoted(text); }
+Quoted name(const std::string& text) { return pulsegate::in_quotes(text); }
 
 std::string described(const Operation& operation) {
     return std::visit(
