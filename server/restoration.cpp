@@ -25,7 +25,7 @@ namespace pulsegate {
 namespace {
 
 /// Messages that are read at once, so that few are in memory twice.
-constexpr std::size_t messages_a_read = 4096;
+constexpr std::size_t stamps_a_read = 4096;
 
 /// Gives each broker what belongs to its shard.
 class Restoration final : public Ledger::Visitor {
@@ -265,7 +265,7 @@ private:
         for (; end < under_way_.size(); ++end) {
             const Stamp stamp = under_way_[end].first;
             if (!stamps.empty() && stamps.back() == stamp) continue;
-            if (stamps.size() == messages_a_read) break;
+            if (stamps.size() == stamps_a_read) break;
             stamps.push_back(stamp);
         }
         const auto found = read(ledger, std::move(stamps));

@@ -52,7 +52,7 @@ std::string trouble_with_tls(SSL* ssl, const error_code& error) {
 }
 
 /// In seconds; nothing if it is a date, which backends hardly ever send.
-std::optional<std::chrono::seconds> seconds_in(std::string_view retry_after) {
+std::optional<std::chrono::seconds> delay_in(std::string_view retry_after) {
     unsigned seconds = 0;
     const char* const end = retry_after.data() + retry_after.size();
     const auto read = std::from_chars(retry_after.data(), end, seconds);
@@ -128,7 +128,7 @@ struct HttpClient::Exchange {
         auto& answer = parser.get();
         if (parser.is_header_done()) {
             exchange.reply.status = answer.result_int();
-            exchange.reply.retry_after = seconds_in(answer[http::field::retry_after]);
+            exchange.reply.retry_after = delay_in(answer[http::field::retry_after]);
         }
         if (exchange.error) co_return exchange;
         const bool interim = exchange.reply.status < 200;  // the answer itself would come later

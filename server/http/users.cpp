@@ -81,7 +81,7 @@ std::uint64_t masked(std::uint64_t hash) {
     return hash ^ keyed_hash("where the users of a page are");
 }
 
-std::string text_of(const UserCursor& cursor) {
+std::string cursor_text(const UserCursor& cursor) {
     return fmt::format("{}-{}-{:x}", cursor.shard, cursor.position.version,
                        masked(cursor.position.user));
 }
@@ -144,7 +144,7 @@ awaitable<ApiReply> show_page(const ApiContext& api, std::string_view encoded) {
             found->next ? UserCursor{cursor.shard, *found->next} : UserCursor{cursor.shard + 1, {}};
     }
     json::object body{{"users", std::move(page)}};
-    if (cursor.shard < api.shards.shards()) body["next"] = text_of(cursor);
+    if (cursor.shard < api.shards.shards()) body["next"] = cursor_text(cursor);
     co_return api_reply(body);
 }
 
