@@ -119,7 +119,7 @@ User& Presence::find_or_create(std::string_view name) {
 
 bool Presence::restore(const PutUser& stored, WallMillis now) {
     const auto known = by_name_.find(stored.name);
-    PresenceEntry& user = known == by_name_.end() ? find_or_create(stored.name) : **known;
+    PresenceEntry& user = known == by_name_.end() ? restore(stored.name) : **known;
     const auto cause = static_cast<Cause>(stored.cause);
     const bool was_online = cause == Cause::login || cause == Cause::taken_over;
     user.stayed = true;
@@ -130,10 +130,17 @@ bool Presence::restore(const PutUser& stored, WallMillis now) {
     return was_online;
 }
 
-void Presence::restore(PresenceEntry& dormant) {
-    by_name_.insert(&dormant);
-    name_bytes_ += dormant.user_name().size();
-    by_change_.push_back(dormant);
+User& Presence::restore(std::string_view name) {
+    if (User* known = find(name)) return *known;
+    auto* const restored = new User(name);
+    restore(*restored);
+    return *restored;
+}
+
+void Presence::restore(PresenceEntry& entry) {
+    by_name_.insert(&entry);
+    name_bytes_ += entry.user_name().size();
+    by_change_.push_back(entry);
 }
 
 /// To sort them once takes a fifth of the time of moving each of a million to its place. What they

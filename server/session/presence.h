@@ -142,8 +142,9 @@ public:
     /// A user of before the restart: whoever was online then is offline since; then it returns
     /// true. The users' order is that of their changes again when all are restored.
     bool restore(const PutUser& stored, WallMillis now);
-    /// The same before that: only its name is known.
-    void restore(PresenceEntry& dormant);
+    /// The same before that, when only its name is known; `entry` is the only one of its name.
+    User& restore(std::string_view name);
+    void restore(PresenceEntry& entry);
     void finish_restoring();
 
     /// A device has logged in. True if the user is online by that.

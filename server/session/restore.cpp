@@ -31,15 +31,16 @@ void Restore::user(const PutUser& stored) {
     const WallMillis now = wall_now();
     const bool went_offline = presence_.restore(stored, now);
     if (!went_offline || !events_.wants(EventKind::presence)) return;
-    const User& user = *presence_.find(stored.name);
-    events_.presence({.time = now,
-                      .user = user.name,
-                      .online = false,
-                      .cause = user.cause,
-                      .version = user.version,
-                      .client = {},
-                      .silent = now - stored.last_seen});
-    journal_.add_lazily(stored_presence(user));
+    presence_.show(stored.name, [&](const User& user) {
+        events_.presence({.time = now,
+                          .user = user.name,
+                          .online = false,
+                          .cause = user.cause,
+                          .version = user.version,
+                          .client = {},
+                          .silent = now - stored.last_seen});
+        journal_.add_lazily(stored_presence(user));
+    });
 }
 
 bool Restore::packed(const StoredSession& stored, Millis now) {
@@ -85,7 +86,7 @@ Session* Restore::owner(const PutOwner& stored) {
         return nullptr;
     }
     const bool is_inbox = stored.kind == OwnerKind::inbox;
-    User& user = presence_.find_or_create(stored.user);
+    User& user = presence_.restore(stored.user);
     Session& session =
         sessions_.find_or_create(user, is_inbox ? std::string() : stored.client, wall_now());
     session.state.owner = stored.owner;
