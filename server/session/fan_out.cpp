@@ -182,7 +182,9 @@ template <class Visit>
 FanOut::Found FanOut::visit_recipients(const Message& message, const Session* publisher,
                                        const std::optional<std::string>& owner,
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
-    dormant_.wake_subscriber(message.topic);
+    // QoS 0 is not for those who are away, see `fan_out`.
+    const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
+    if (is_kept) dormant_.wake_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
