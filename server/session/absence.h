@@ -14,8 +14,7 @@ struct Absence
     Absence(Tick ends, bool is_dormant) : ends(ends), bytes(0), is_dormant(is_dormant) {}
 
     const Tick ends;           ///< the session
-    std::uint32_t bytes : 31;  ///< memory of the session meanwhile; of one that is not packed,
-                               ///< without its queue
+    std::uint32_t bytes : 31;  ///< memory of the session meanwhile, without its queue
     const bool is_dormant : 1;
 };
 

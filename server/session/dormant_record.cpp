@@ -56,7 +56,7 @@ DormantRecord::DormantRecord(const Texts& texts, std::span<const QueuedHead> mes
       filter_size_(static_cast<std::uint16_t>(texts.filter.size())),
       messages_(static_cast<std::uint8_t>(messages.size())) {
     sessions = 1;
-    bytes = allocation(texts, messages.size()) & 0x7fff'ffff;
+    bytes = allocation(texts, 0) & 0x7fff'ffff;
 }
 
 DormantRecord* DormantRecord::make(const Texts& texts, std::span<const QueuedHead> messages,

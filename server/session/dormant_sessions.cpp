@@ -33,7 +33,7 @@ DormantSessions::DormantSessions(const BrokerSettings& settings, Interest& inter
 User& DormantSessions::wake(DormantRecord& record) {
     thread_.assert_here();
     leave(record);
-    User& user = *std::make_unique<User>(record.user()).release();  // presence owns it
+    User& user = *new User(record.user());  // presence owns it
     presence_.replace(record, user);
     Session& session = sessions_.find_or_create(user, std::string(record.client()), 0);
     user.devices.push_back(session);

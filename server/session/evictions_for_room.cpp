@@ -26,7 +26,9 @@ struct Holder {
 };
 
 struct BytesInMemory {
-    std::size_t operator()(const DormantRecord& record) const { return record.bytes; }
+    std::size_t operator()(const DormantRecord& record) const {
+        return record.bytes + record.messages().size_bytes();
+    }
     std::size_t operator()(const User& user) const {
         std::size_t sum = user.kept;
         for (const Device& device : user.devices) {

@@ -63,7 +63,8 @@ void SessionTable::start_expiry(Session& session, Millis now) {
 
 void SessionTable::replace(Session& session, DormantRecord& record) {
     thread_.assert_here();
-    disconnected_bytes_ += record.bytes - session.expiry_timer->bytes;
+    disconnected_bytes_ += record.bytes;
+    disconnected_bytes_ -= session.expiry_timer->bytes;
     longest_disconnected_.insert(longest_disconnected_.iterator_to(*session.expiry_timer), record);
     ++dormant_;
     destroy(session);
@@ -74,7 +75,8 @@ void SessionTable::replace(DormantRecord& record, Session& session) {
     session.expiry_timer = std::make_unique<SessionExpiry>(session, record.ends);
     session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
     expiry_wheel_.schedule(*session.expiry_timer, record.ends);
-    disconnected_bytes_ += session.expiry_timer->bytes - record.bytes;
+    disconnected_bytes_ += session.expiry_timer->bytes;
+    disconnected_bytes_ -= record.bytes;
     longest_disconnected_.insert(longest_disconnected_.iterator_to(record), *session.expiry_timer);
     longest_disconnected_.erase(longest_disconnected_.iterator_to(record));
     --dormant_;
