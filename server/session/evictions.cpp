@@ -31,8 +31,9 @@ void Evictions::judge_logins() {
     if (!judged_logins_) return;
     std::size_t left = sessions_a_turn;
     PresencePosition done = *judged_logins_;
-    const auto rest = presence_.visit(done, users_a_turn, [&](User& user) {
-        for (Device& device : user.devices) {
+    const auto rest = presence_.visit_entries(done, users_a_turn, [&](PresenceEntry& user) {
+        if (user.is_dormant) return true;
+        for (Device& device : static_cast<User&>(user).devices) {
             auto& session = static_cast<Session&>(device);
             if (!session.link || authorizations_.is_valid(session.password_line)) continue;
             if (session.link->broken()) continue;  // it ends anyway

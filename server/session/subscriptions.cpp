@@ -217,8 +217,9 @@ void Subscriptions::end_all(Session& session) {
 
 bool Subscriptions::judge_some(Millis now) {
     if (!judged_) return false;
-    judged_ = presence_.visit(*judged_, users_judged_a_turn, [&](User& user) {
-        for (Device& device : user.devices)
+    judged_ = presence_.visit_entries(*judged_, users_judged_a_turn, [&](PresenceEntry& user) {
+        if (user.is_dormant) return true;
+        for (Device& device : static_cast<User&>(user).devices)
             if (device.here) judge(static_cast<Session&>(device), now);
         return true;
     });
