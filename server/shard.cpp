@@ -24,8 +24,7 @@ struct ItemWeight {
 };
 
 std::string described(const Session* session) {
-    return session ? fmt::format("client {}", pulsegate::in_quotes(session->client))
-                   : "without login";
+    return session ? fmt::format("client {}", in_quotes(session->client)) : "without login";
 }
 
 /// What a login takes, in messages to one client.

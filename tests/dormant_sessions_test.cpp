@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "server/base/hash.h"
 #include "server/session/eviction.h"
 #include "server/session/option_bits.h"
 #include "tests/support/durable_cluster.h"
+#include "tests/support/durable_steps.h"
 
 using namespace pulsegate;
 
@@ -26,11 +26,6 @@ BrokerSettings packing() {
     BrokerSettings settings;
     settings.dormant_after = 0;
     return settings;
-}
-
-std::string named(std::string name, unsigned shard, unsigned shards) {
-    while (home_shard(name, shards) != shard) name += '+';
-    return name;
 }
 
 std::size_t dormant(DurableCluster& brokers, unsigned shard = 0) {
@@ -62,8 +57,7 @@ std::string state_of(const Session& session) {
 
 /// A client of MQTT 3.1.1 with a session and a subscription at QoS 2, that has gone.
 void leave_session(DurableCluster& brokers, PlainClient& client, const std::string& filter) {
-    client.connect(false);
-    client.send("82 r k1 s'" + filter + "' 02");
+    arrive(client, filter);
     brokers.settle();
     client.lose_connection();
     brokers.settle();
@@ -307,11 +301,11 @@ TEST_CASE("pages of users are the same whoever is packed or woken between them")
 
 TEST_CASE("other shards send what a dormant session has subscribed to") {
     DurableCluster brokers(2, packing());
-    PlainClient client(brokers, named("client", 0, 2));
+    PlainClient client(brokers, client_at(0, 2, "client"));
     leave_session(brokers, client, "x");
     REQUIRE(dormant(brokers, 0) == 1);
     CHECK(brokers->interest(0).wants(std::string_view("x")));
-    publish(brokers, "x", "hello", named("publisher", 1, 2));
+    publish(brokers, "x", "hello", client_at(1, 2, "publisher"));
     client.connect(false);
     CHECK(brokers->interest(0).wants(std::string_view("x")));
     brokers.settle();

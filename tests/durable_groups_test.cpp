@@ -13,6 +13,11 @@ namespace {
 
 constexpr const char* group = "$share/g/x";
 
+// Of two shards, the group's and the other one.
+constexpr unsigned shards = 2;
+const unsigned home = home_shard(group, shards);
+const unsigned other = 1 - home;
+
 /// A member of the group gets a message that was not sent to it before, and completes it.
 void complete(DurableCluster& brokers, PlainClient& member, const std::string& id) {
     CHECK(member.take() == hex(wire("34 r s'x' " + id + " 'hello'")));
@@ -30,15 +35,14 @@ void check_completed(DurableCluster& brokers, PlainClient& member) {
     CHECK(member.take() == hex(wire("20 r2 01 00")));
 }
 
-/// The phone has a message for itself and as the only member of its group, at that QoS, and both
-/// are stored; it has answered none.
-void receive_twice(DurableCluster& brokers, PlainClient& phone, PlainClient& desk, QoS qos) {
+/// The phone has a message at QoS 2 for itself and as the only member of its group, and both are
+/// stored; it has answered none.
+void receive_twice(DurableCluster& brokers, PlainClient& phone, PlainClient& desk) {
     arrive(phone, "x");
     phone.send("82 r k2 s'" + std::string(group) + "' 02");
     desk.connect(false);
     brokers.settle();
-    const bool is_once = qos == QoS::exactly_once;
-    desk.send(std::string(is_once ? "34" : "32") + " r s'x' k1 'hello'");
+    desk.send("34 r s'x' k1 'hello'");
     brokers.settle();
     pass(brokers, 110);
     brokers.settle();
@@ -51,9 +55,6 @@ void receive_twice(DurableCluster& brokers, PlainClient& phone, PlainClient& des
 }  // namespace
 
 TEST_CASE("a member of a shared subscription is in the store before its messages are") {
-    constexpr unsigned shards = 2;
-    const unsigned home = home_shard(group, shards);
-    const unsigned other = 1 - home;
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));
     PlainClient desk(brokers, client_at(home, shards, "desk"));
@@ -77,9 +78,6 @@ TEST_CASE("a member of a shared subscription is in the store before its messages
 }
 
 TEST_CASE("a member of a shared subscription is told of it when its group knows it") {
-    constexpr unsigned shards = 2;
-    const unsigned home = home_shard(group, shards);
-    const unsigned other = 1 - home;
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));
     worker.connect(false);
@@ -94,9 +92,6 @@ TEST_CASE("a member of a shared subscription is told of it when its group knows 
 }
 
 TEST_CASE("a group's message is stored before its member's shard says anything of it") {
-    constexpr unsigned shards = 2;
-    const unsigned home = home_shard(group, shards);
-    const unsigned other = 1 - home;
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));
     PlainClient desk(brokers, client_at(home, shards, "desk"));
@@ -115,9 +110,6 @@ TEST_CASE("a group's message is stored before its member's shard says anything o
 }
 
 TEST_CASE("a group's message that goes from one member to another comes once") {
-    constexpr unsigned shards = 2;
-    const unsigned home = home_shard(group, shards);
-    const unsigned other = 1 - home;
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));
     PlainClient worker(brokers, client_at(other, shards, "worker"));
@@ -142,10 +134,8 @@ TEST_CASE("a group's message that goes from one member to another comes once") {
 }
 
 TEST_CASE("a group's message that a member without a session takes over ends for the others") {
-    constexpr unsigned shards = 2;
-    const unsigned home = home_shard(group, shards);
     DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(1 - home, shards, "helper"));
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
     PlainClient guest(brokers, client_at(home, shards, "guest"));
     PlainClient desk(brokers, client_at(home, shards, "desk"));
     arrive(helper, group);
@@ -160,7 +150,7 @@ TEST_CASE("a group's message that a member without a session takes over ends for
     guest.connect(true);
     guest.send("82 r k1 s'" + std::string(group) + "' 02");
     helper.lose_connection();
-    deliver_all(brokers, 1 - home, home);
+    deliver_all(brokers, other, home);
     brokers.settle();
     CHECK(guest.take().ends_with(hex(wire("34 r s'x' k1 'hello'"))));
     guest.send("50 r2 k1");  // with the packet identifier that the helper has not released
@@ -237,7 +227,7 @@ TEST_CASE("a message at QoS 2 for a client and its group is no hindrance to the 
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
-    receive_twice(brokers, phone, desk, QoS::exactly_once);
+    receive_twice(brokers, phone, desk);
     for (int starts = 0; starts < 2; ++starts) {  // the first one tidies up
         brokers.crash();
         phone.connect(false);

@@ -35,31 +35,29 @@ bool is_mistake(int error) {
     }
 }
 
-/// For the log; std::quoted is another one.
-Quoted name(const std::string& text) { return pulsegate::in_quotes(text); }
-
 std::string described(const Operation& operation) {
     return std::visit(
-        Overloaded{[](const PutMessage& put) {
-                       return fmt::format("message {} to {}", put.stamp, name(put.message->topic));
-                   },
-                   [](const PutOwner& put) {
-                       return fmt::format("the session of client {} of user {}", name(put.client),
-                                          name(put.user));
-                   },
-                   [](const PutSubscription& put) {
-                       return fmt::format("the subscription of owner {} to {}", put.owner,
-                                          name(put.filter));
-                   },
-                   [](const PutRetained& put) {
-                       return fmt::format("the retained message to {}", name(put.message->topic));
-                   },
-                   [](const PutDelayed& put) {
-                       return fmt::format("delayed message {} to {}", put.id,
-                                          name(put.message->topic));
-                   },
-                   [](const PutEvent& put) { return fmt::format("event {}", name(put.body)); },
-                   [](const auto&) { return std::string("a change of a session or a user"); }},
+        Overloaded{
+            [](const PutMessage& put) {
+                return fmt::format("message {} to {}", put.stamp, in_quotes(put.message->topic));
+            },
+            [](const PutOwner& put) {
+                return fmt::format("the session of client {} of user {}", in_quotes(put.client),
+                                   in_quotes(put.user));
+            },
+            [](const PutSubscription& put) {
+                return fmt::format("the subscription of owner {} to {}", put.owner,
+                                   in_quotes(put.filter));
+            },
+            [](const PutRetained& put) {
+                return fmt::format("the retained message to {}", in_quotes(put.message->topic));
+            },
+            [](const PutDelayed& put) {
+                return fmt::format("delayed message {} to {}", put.id,
+                                   in_quotes(put.message->topic));
+            },
+            [](const PutEvent& put) { return fmt::format("event {}", in_quotes(put.body)); },
+            [](const auto&) { return std::string("a change of a session or a user"); }},
         operation);
 }
 
