@@ -41,7 +41,8 @@ bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
 
 bool PlainSessions::add(PlainSession& session, const WaitingMessage& stored,
                         const Receiver& receiver) {
-    if (session.messages == DormantRecord::most_messages || !receiver.identifiers.empty())
+    if (session.messages == DormantRecord::most_messages || !receiver.identifiers.empty() ||
+        receiver.share)
         return false;
     messages_.push_back({head_of(stored, receiver), session.last_message});
     session.last_message = static_cast<std::uint32_t>(messages_.size());

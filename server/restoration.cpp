@@ -47,6 +47,10 @@ public:
             logs_[stored.owner].owner = stored;
             return;
         }
+        if (stored.kind == OwnerKind::interim) {
+            interim_[stored.owner];
+            return;
+        }
         Owner owner{.id = stored.owner, .shard = home_of(stored.user)};
         if (PlainSessions::fits(stored))
             owner.plain = plain_.add(stored);
@@ -75,6 +79,11 @@ public:
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
         const auto log = logs_.find(receiver.owner);
         if (log != logs_.end()) return log->second.waiting.emplace_back(stored, receiver), void();
+        const auto interim = interim_.find(receiver.owner);
+        if (interim != interim_.end()) {
+            ++waiting_;
+            return interim->second.emplace_back(stored.stamp, receiver), void();
+        }
         Owner* const owner = find(receiver.owner);
         if (!owner) return;
         ++waiting_;
@@ -115,10 +124,14 @@ public:
 
     KeptOut take_kept_out() { return std::move(kept_out_); }
 
-    /// Reads the messages that were under way at QoS 2, and ends.
+    /// Reads the messages that were under way at QoS 2 or are shared subscriptions', and ends.
     void finish(Ledger& ledger, Ledger::Start& start) {
-        for (std::size_t begin = 0; begin < under_way_.size();) begin = read_some(ledger, begin);
+        read(ledger, under_way_, [&](const MessageRef& message, const Receiver& receiver) {
+            Owner& owner = *find(receiver.owner);
+            home(owner).message(session_of(owner), message, receiver);
+        });
         for (Owner& owner : owners_) begin_absence(owner);
+        for (const auto& [owner, messages] : interim_) end_interim(ledger, owner, messages);
         for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
@@ -258,34 +271,53 @@ private:
         return &*found;
     }
 
+    /// Messages of which the store's start tells no body, by ascending stamps.
+    using Unread = std::vector<std::pair<Stamp, Receiver>>;
+
+    /// What waits for another member of its group; or it was needed in an earlier life only.
+    void end_interim(Ledger& ledger, OwnerId owner, const Unread& messages) {
+        if (messages.empty()) return expired_.push_back(EndOwner{owner});
+        read(ledger, messages, [&](const MessageRef& message, const Receiver& receiver) {
+            if (receiver.share) brokers_.front()->restore().message(message, receiver);
+        });
+    }
+
+    /// Calls `restore(message, receiver)` for each.
+    template <class Restore>
+    void read(Ledger& ledger, const Unread& messages, Restore restore) {
+        for (std::size_t begin = 0; begin < messages.size();)
+            begin = read_some(ledger, messages, begin, restore);
+    }
+
     /// Returns where to go on: behind all receivers of the last message.
-    std::size_t read_some(Ledger& ledger, std::size_t begin) {
+    template <class Restore>
+    std::size_t read_some(Ledger& ledger, const Unread& messages, std::size_t begin,
+                          Restore restore) {
         std::vector<Stamp> stamps;
         std::size_t end = begin;
-        for (; end < under_way_.size(); ++end) {
-            const Stamp stamp = under_way_[end].first;
+        for (; end < messages.size(); ++end) {
+            const Stamp stamp = messages[end].first;
             if (!stamps.empty() && stamps.back() == stamp) continue;
             if (stamps.size() == stamps_a_read) break;
             stamps.push_back(stamp);
         }
-        const auto found = read(ledger, std::move(stamps));
+        const auto found = read_bodies(ledger, std::move(stamps));
         auto next = found.begin();
         MessageRef message;
         for (; begin < end; ++begin) {
-            const auto& [stamp, receiver] = under_way_[begin];
+            const auto& [stamp, receiver] = messages[begin];
             if (!message || message->stamp != stamp) {
                 while (next != found.end() && next->stamp < stamp) ++next;
                 if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
                 message = message_of(*next, now_);
             }
-            Owner& owner = *find(receiver.owner);
-            home(owner).message(session_of(owner), message, receiver);
+            restore(message, receiver);
         }
         return end;
     }
 
     /// Whoever began without them would take them for delivered.
-    static std::vector<StoredMessage> read(Ledger& ledger, std::vector<Stamp> stamps) {
+    static std::vector<StoredMessage> read_bodies(Ledger& ledger, std::vector<Stamp> stamps) {
         std::promise<std::optional<std::vector<StoredMessage>>> answer;
         ledger.read_messages(std::move(stamps),
                              [&](Outcome outcome, std::vector<StoredMessage> found) {
@@ -309,7 +341,8 @@ private:
     std::map<OwnerId, Log> logs_;
     std::map<std::string, Merged> merged_;
     std::vector<PutAway> away_;
-    std::vector<std::pair<Stamp, Receiver>> under_way_;
+    Unread under_way_;
+    std::map<OwnerId, Unread> interim_;
     std::vector<Operation> begun_;  ///< the logs of shards that had none
     std::vector<Operation> ended_;  ///< those of shards that are no more
     std::vector<Operation> expired_;

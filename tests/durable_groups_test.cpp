@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 
 #include "server/base/hash.h"
 #include "tests/support/durable_cluster.h"
@@ -50,6 +51,29 @@ void receive_twice(DurableCluster& brokers, PlainClient& phone, PlainClient& des
     REQUIRE(messages.size() == 2);
     CHECK(messages[0].packet_id == 1);
     CHECK(messages[1].packet_id == 2);
+}
+
+void publish(DurableCluster& brokers, const std::string& client, std::string_view message) {
+    PlainClient desk(brokers, client);
+    desk.connect(true);
+    desk.send(message);
+    brokers.settle();
+    desk.lose_connection();
+}
+
+/// The helper is away, and the message waits for it; then the worker joins the group and goes.
+void leave_to(DurableCluster& brokers, PlainClient& helper, PlainClient& worker,
+              std::string_view message) {
+    arrive(helper, group);
+    brokers.settle();
+    helper.lose_connection();
+    publish(brokers, client_at(home, shards, "desk"), message);
+    arrive(worker, group);
+    brokers.settle();
+    worker.lose_connection();
+    brokers.settle();
+    helper.take();
+    worker.take();
 }
 
 }  // namespace
@@ -182,6 +206,64 @@ TEST_CASE("a member gets at QoS 0 what another one had when that one can't any m
     helper.connect(false);
     brokers.settle();
     CHECK(helper.take().ends_with(hex("hello")) != has_gone_to_guest);
+}
+
+TEST_CASE("a group's message outlives the session of its member, whenever a crash comes") {
+    for (const int committed : {0, 1, 2, 3}) {
+        CAPTURE(committed);
+        DurableCluster brokers(shards);
+        PlainClient helper(brokers, client_at(other, shards, "helper"));
+        PlainClient worker(brokers, client_at(home, shards, "worker"));
+        leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
+        helper.connect(true);  // its session ends
+        if (committed > 0) commit_of(brokers, other);
+        if (committed > 1) deliver_all(brokers, other, home);
+        if (committed > 2) commit_of(brokers, home);
+        brokers.crash();
+        worker.connect(false);
+        helper.connect(false);
+        brokers.settle();
+        const bool helper_has_it = helper.take().ends_with(hex("hello"));
+        CHECK(helper_has_it == (committed == 0));
+        CHECK(worker.take().ends_with(hex("hello")) == (committed > 0));
+    }
+}
+
+TEST_CASE("what a start has given to another member comes once") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    leave_to(brokers, helper, worker, "34 r s'x' k1 'hello'");
+    helper.connect(true);
+    commit_of(brokers, other);
+    brokers.crash();
+    brokers.settle();  // it is stored for the worker
+    brokers.crash();
+    worker.connect(false);
+    brokers.settle();
+    const auto got = worker.take_messages();
+    REQUIRE(got.size() == 1);
+    worker.send("50 r2 k" + std::to_string(got[0].packet_id));
+    brokers.settle();
+    worker.send("70 r2 k" + std::to_string(got[0].packet_id));
+    brokers.settle();
+    worker.take();
+    brokers.crash();
+    check_completed(brokers, worker);
+}
+
+TEST_CASE("after a restart a group's message still goes to another member when its own has ended") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    leave_to(brokers, helper, worker, "34 r s'x' k1 'hello'");
+    brokers.crash();
+    worker.connect(false);
+    brokers.settle();
+    CHECK(worker.take() == hex(wire("20 r2 01 00")));  // the helper may come back
+    helper.connect(true);
+    brokers.settle();
+    CHECK(worker.take().ends_with(hex("hello")));
 }
 
 TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {

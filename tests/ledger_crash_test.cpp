@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <set>
@@ -80,6 +81,10 @@ private:
     std::size_t open_ = 0;
 };
 
+std::shared_ptr<const std::string> share_of(std::string filter) {
+    return std::make_shared<const std::string>(std::move(filter));
+}
+
 PutMessage put(Stamp stamp, std::vector<Receiver> receivers, std::size_t size = 10) {
     return {.stamp = stamp,
             .expires = static_cast<WallMillis>(stamp * 2),
@@ -95,14 +100,14 @@ Script written_script() {
     to.add({PutOwner{.owner = 1, .user = "ann", .client = "phone", .expiry = 60, .protocol = 5},
             PutSubscription{.owner = 1, .filter = "a/#", .options = 1, .identifier = 3}});
     to.add({PutOwner{.owner = 2, .kind = OwnerKind::inbox, .user = "bob"}});
-    to.add({PutOwner{.owner = 3, .kind = OwnerKind::share_group, .client = "g/a/+"}});
+    to.add({PutOwner{.owner = 3, .kind = OwnerKind::interim, .client = "g/a/+"}});
     to.commit();
     to.add(
         {put(10, {{.owner = 1}, {.owner = 2, .qos = QoS::exactly_once, .identifiers = {1, 300}}})});
     to.commit();
     to.add({put(11, {{.owner = 3, .retain = true}}, 9000)});
     to.add({PutAbsence{.owner = 1, .ends = 1234567}});
-    to.add({put(12, {{.owner = 1}, {.owner = 3}})});
+    to.add({put(12, {{.owner = 1, .share = share_of("$share/g/a")}, {.owner = 3}})});
     to.commit();
     to.add({PutIncoming{.owner = 1, .packet_id = 7}, put(13, {{.owner = 2}})});
     to.add({DropIncoming{.owner = 1, .packet_id = 7}});
@@ -202,7 +207,9 @@ private:
         const bool is_early = stamp > 1 && below(2) == 0;
         operations.insert(
             operations.end() - (is_early ? 1 : 0),
-            PutReceiver{.stamp = stamp, .receiver = {.owner = owner(), .retain = true}});
+            PutReceiver{
+                .stamp = stamp,
+                .receiver = {.owner = owner(), .retain = true, .share = share_of("$share/g/a")}});
     }
 
     Operation new_owner() {

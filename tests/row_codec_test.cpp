@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,11 @@ TEST_CASE("receivers come back as they were, by ascending owner") {
     const Receiver all{.owner = 4'000'000'000,
                        .qos = QoS::exactly_once,
                        .retain = true,
-                       .identifiers = {1, 268'435'455}};
-    const std::string bytes = encode_receivers(77, {all, plain});
-    CHECK(decode_receivers(77, bytes) == std::vector{plain, all});
+                       .identifiers = {1, 268'435'455},
+                       .share = std::make_shared<const std::string>("$share/workers/jobs/#")};
+    const Receiver shared{.owner = 6, .share = std::make_shared<const std::string>("")};
+    const std::string bytes = encode_receivers(77, {all, shared, plain});
+    CHECK(decode_receivers(77, bytes) == std::vector{plain, shared, all});
     CHECK(decode_receivers(77, encode_receivers(77, {})) == std::vector<Receiver>());
 }
 

@@ -191,7 +191,7 @@ void PacketSender::store(Session& session, Delivery& delivery, DebtRef debt, Mil
 void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now) {
     const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
     if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
-    Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers};
+    Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
     const DebtRef debt = debts.debt();
     if (debt && debt->collects()) {
         debt->collect(std::move(receiver));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace pulsegate {
 
@@ -14,6 +15,18 @@ namespace {
 std::uint16_t some_packet_id() {
     static std::minstd_rand random(std::random_device{}());
     return static_cast<std::uint16_t>(random() | 1);
+}
+
+/// In the place of a packet identifier, which is never 0.
+constexpr std::uint16_t restored = 0;
+
+Delivery delivery_of(const MessageRef& message, const Receiver& receiver) {
+    return {.message = message,
+            .qos = receiver.qos,
+            .retain = receiver.retain,
+            .owner = receiver.owner,
+            .identifiers = receiver.identifiers,
+            .share = receiver.share};
 }
 
 }  // namespace
@@ -80,7 +93,6 @@ Session& Restore::unpacked(const StoredSession& stored) {
 }
 
 Session* Restore::owner(const PutOwner& stored) {
-    if (stored.kind == OwnerKind::share_group) return nullptr;
     if (stored.expiry == 0) {  // ended by the crash
         journal_.add(EndOwner{stored.owner});
         return nullptr;
@@ -129,7 +141,7 @@ void Restore::will(Session& session, const PutWill& stored) {
 }
 
 bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver) {
-    if (exchanges_.contains({receiver.owner, stored.stamp})) return false;
+    if (receiver.share || exchanges_.contains({receiver.owner, stored.stamp})) return false;
     Queue message;
     message.emplace_back(stored, receiver);
     session.state.exchanges().enqueue(sender_.waiting(), std::move(message));
@@ -137,15 +149,21 @@ bool Restore::waiting(Session& session, const WaitingMessage& stored, const Rece
 }
 
 void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver) {
+    const Delivery delivery = delivery_of(message, receiver);
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
-    if (sent == exchanges_.end()) return;  // the second of two
-    const Delivery delivery{.message = message,
-                            .qos = receiver.qos,
-                            .retain = receiver.retain,
-                            .owner = receiver.owner,
-                            .identifiers = receiver.identifiers};
-    session.state.exchanges().restore(sender_.waiting(), delivery, sent->second, false);
-    exchanges_.erase(sent);
+    Exchanges& exchanges = session.state.exchanges();
+    if (sent == exchanges_.end()) {
+        exchanges.enqueue(sender_.waiting(), delivery);
+        exchanges.order_last();
+        return;
+    }
+    const std::uint16_t packet_id = std::exchange(sent->second, restored);
+    if (packet_id != restored)  // else the second of two
+        exchanges.restore(sender_.waiting(), delivery, packet_id, false);
+}
+
+void Restore::message(const MessageRef& message, const Receiver& receiver) {
+    shared_.restore(delivery_of(message, receiver));
 }
 
 /// How long the session is kept still. One whose client was connected is away since now.
@@ -173,7 +191,7 @@ void Restore::absence(Session& session, PutAbsence stored, Millis now) {
 void Restore::finish() {
     // Of messages that were not stored after all.
     for (const auto& [key, packet_id] : exchanges_)
-        journal_.add_lazily(DropExchange{key.first, packet_id});
+        if (packet_id != restored) journal_.add_lazily(DropExchange{key.first, packet_id});
     exchanges_ = {};
     presence_.finish_restoring();
 }

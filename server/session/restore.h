@@ -81,9 +81,11 @@ public:
     void exchange(Session& session, PutExchange stored, bool released);
     void will(Session& session, const PutWill& stored);
     /// A message that waits; the older ones first. False if it was under way to the client at QoS
-    /// 2: `message` is to be called.
+    /// 2, or comes by a shared subscription: `message` is to be called.
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver);
     void message(Session& session, const MessageRef& message, const Receiver& receiver);
+    /// Of an interim owner. Behind all subscriptions.
+    void message(const MessageRef& message, const Receiver& receiver);
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
     /// not stored (0). Behind all members.
     void absence(Session& session, PutAbsence stored, Millis now);
@@ -105,6 +107,7 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     EventRecorder& events_;
+    /// Packet identifiers of what was under way at QoS 2.
     boost::unordered_flat_map<std::pair<OwnerId, Stamp>, std::uint16_t> exchanges_;
 };
 

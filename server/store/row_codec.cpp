@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/crc.hpp>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 namespace pulsegate {
@@ -12,6 +13,7 @@ namespace {
 constexpr unsigned qos_bits = 0x03;
 constexpr unsigned retain_bit = 0x04;
 constexpr unsigned identifiers_bit = 0x08;
+constexpr unsigned share_bit = 0x10;
 
 void append_number(std::string& out, std::uint64_t number) {
     for (; number >= 0x80; number >>= 7) out += static_cast<char>(number | 0x80);
@@ -44,6 +46,13 @@ public:
 
     std::uint32_t number32() { return static_cast<std::uint32_t>(number()); }
 
+    std::string_view text() {
+        const auto size = std::min<std::uint64_t>(number(), left_.size());
+        const std::string_view text = left_.substr(0, size);
+        left_.remove_prefix(size);
+        return text;
+    }
+
 private:
     std::string_view left_;
 };
@@ -55,10 +64,15 @@ void append_receiver(std::string& out, const Receiver& receiver, OwnerId previou
     const bool identified = !receiver.identifiers.empty();
     out +=
         static_cast<char>(static_cast<unsigned>(receiver.qos) | (receiver.retain ? retain_bit : 0) |
-                          (identified ? identifiers_bit : 0));
-    if (!identified) return;
-    append_number(out, receiver.identifiers.size());
-    for (const auto identifier : receiver.identifiers) append_number(out, identifier);
+                          (identified ? identifiers_bit : 0) | (receiver.share ? share_bit : 0));
+    if (identified) {
+        append_number(out, receiver.identifiers.size());
+        for (const auto identifier : receiver.identifiers) append_number(out, identifier);
+    }
+    if (receiver.share) {
+        append_number(out, receiver.share->size());
+        out += *receiver.share;
+    }
 }
 
 Receiver read_receiver(NumberReader& in, OwnerId previous) {
@@ -67,9 +81,10 @@ Receiver read_receiver(NumberReader& in, OwnerId previous) {
     const unsigned bits = in.byte();
     receiver.qos = static_cast<QoS>(bits & qos_bits);
     receiver.retain = (bits & retain_bit) != 0;
-    if ((bits & identifiers_bit) == 0) return receiver;
-    for (auto count = in.number(); count > 0 && !in.done(); --count)
-        receiver.identifiers.push_back(in.number32());
+    if ((bits & identifiers_bit) != 0)
+        for (auto count = in.number(); count > 0 && !in.done(); --count)
+            receiver.identifiers.push_back(in.number32());
+    if ((bits & share_bit) != 0) receiver.share = std::make_shared<const std::string>(in.text());
     return receiver;
 }
 

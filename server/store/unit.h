@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -14,14 +15,15 @@
 
 namespace pulsegate {
 
-/// Whatever has a queue that outlives the process: a session, the inbox of a user, a group of a
-/// shared subscription, a room. A number is given once; see `Ledger::Start` for the next one.
+/// Whatever has a queue that outlives the process: a session, the inbox of a user, a room, shared
+/// subscriptions. A number is given once; see `Ledger::Start` for the next one.
 using OwnerId = std::uint32_t;
 
 /// The number of a message. Later messages have larger ones, also after a restart.
 using Stamp = std::uint64_t;
 
-enum class OwnerKind : std::uint8_t { session, inbox, share_group, room };
+/// `interim`: shared subscriptions, while a message goes from one member to another.
+enum class OwnerKind : std::uint8_t { session, inbox, interim, room };
 
 /// One who is to get a message, and what the subscriptions of this owner add to it.
 struct Receiver {
@@ -29,8 +31,15 @@ struct Receiver {
     QoS qos = QoS::at_least_once;
     bool retain = false;
     std::vector<std::uint32_t> identifiers{};  ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
+    /// `$share/group/filter`, if it comes by that subscription and may go to other members.
+    std::shared_ptr<const std::string> share{};
 
-    bool operator==(const Receiver&) const = default;
+    bool operator==(const Receiver& other) const {
+        const bool is_same_share =
+            share == other.share || (share && other.share && *share == *other.share);
+        return is_same_share && owner == other.owner && qos == other.qos &&
+               retain == other.retain && identifiers == other.identifiers;
+    }
 };
 
 // The operations. Of a `MessageRef` they keep topic, properties and payload; `flags` is whatever
@@ -68,9 +77,9 @@ struct PutOwner {
     OwnerId owner = 0;
     OwnerKind kind = OwnerKind::session;
     std::string user{};
-    std::string client{};      ///< or the group and its filter; of an inbox who has caused it: the
-                               ///< sender's fingerprint in hexadecimal digits; of a room the
-                               ///< shard, and how many there are
+    std::string client{};      ///< or of an inbox who has caused it: the sender's fingerprint in
+                               ///< hexadecimal digits; of a room the shard, and how many there are;
+                               ///< of an interim owner its number
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 

@@ -88,8 +88,11 @@ void DeliveryModel::meet(const std::string& client, const std::string& user) {
 /// The one before will never come back.
 void DeliveryModel::begin_session(Receiver& receiver) {
     ++now_;
-    for (Period& period : receiver.periods)
-        if (period.is_open()) period.end = now_;
+    for (Period& period : receiver.periods) {
+        if (!period.is_open()) continue;
+        period.end = now_;
+        period.ended_with_session = true;
+    }
     receiver.certain = false;
     for (const std::string& topic : {inbox_topic(receiver.user), std::string(room)})
         receiver.periods.push_back({.filter = topic, .qos = QoS::exactly_once, .begin = now_});
@@ -178,7 +181,8 @@ bool DeliveryModel::was_there(const Receiver& receiver, const Entry& entry) cons
 bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry, bool by_group) const {
     const std::string& topic = entry.note.topic;
     if (topic == inbox_topic(receiver.user) || topic == room) return true;
-    const bool ends_with_answer = entry.note.kind == Kind::plain && !entry.note.retain;
+    // A group has it until one of its members has.
+    const bool ends_with_answer = entry.note.kind == Kind::plain && !entry.note.retain && !by_group;
     return std::ranges::any_of(receiver.periods, [&](const Period& period) {
         const bool begins_in_time = !ends_with_answer || period.begin < entry.acknowledged;
         return period.end > entry.sent && begins_in_time && is_share(period.filter) == by_group &&
@@ -255,7 +259,8 @@ void DeliveryModel::check_complete() const {
     }
 }
 
-/// One of its members, unless it was given to one who may lose it.
+/// One of its members, unless it was given to one who may lose it: what is on its way at QoS 2 ends
+/// with the member's session (MQTT 5.0, 4.8.2).
 void DeliveryModel::check_group(const Entry& entry, Number number) const {
     bool is_sure = false;
     bool may_be_lost = false;
@@ -264,7 +269,9 @@ void DeliveryModel::check_group(const Entry& entry, Number number) const {
             if (!is_share(period.filter)) continue;
             const bool is_lossy = period.qos == QoS::at_most_once || !receiver.kept;
             is_sure |= !is_lossy && period.is_open() && period.sure < entry.sent;
-            may_be_lost |= is_lossy && period.end > entry.sent;
+            const bool may_have_lost =
+                period.ended_with_session && entry.note.qos == QoS::exactly_once;
+            may_be_lost |= (is_lossy || may_have_lost) && period.end > entry.sent;
         }
     if (is_sure && !may_be_lost && !by_group_.contains(number))
         violated("{} to the shared subscription is lost", number);

@@ -105,6 +105,7 @@ private:
         Event sure = never;  ///< it is promised since
         Event end = never;
         bool may_have_ended = false;  ///< since the UNSUBSCRIBE
+        bool ended_with_session = false;
 
         bool is_open() const { return end == never; }
     };

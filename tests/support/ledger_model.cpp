@@ -222,8 +222,9 @@ void StoredState::will(const PutWill& put) {
 
 void StoredState::waiting(const WaitingMessage& message, const Receiver& receiver) {
     waiting_[{message.stamp, receiver.owner}] =
-        fmt::format("{} {} {} of {}", static_cast<int>(receiver.qos), receiver.retain,
-                    fmt::join(receiver.identifiers, ","), message.sender);
+        fmt::format("{} {} {} {} of {}", static_cast<int>(receiver.qos), receiver.retain,
+                    fmt::join(receiver.identifiers, ","), receiver.share ? *receiver.share : "",
+                    message.sender);
 }
 
 void StoredState::retained(const PutRetained& put) {

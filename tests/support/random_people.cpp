@@ -16,8 +16,8 @@ bool is_worker(CrashPerson who) {
     return who == CrashPerson::worker || who == CrashPerson::helper || who == CrashPerson::fay;
 }
 
-/// What was stored for the others must not end with their sessions.
-bool may_begin_anew(CrashPerson who) { return !is_worker(who) && who != CrashPerson::dan; }
+/// What was stored for this one must not end with the session.
+bool may_begin_anew(CrashPerson who) { return who != CrashPerson::dan; }
 
 const DurableClient::Terms& terms_of(CrashPerson who) {
     return crash_people()[static_cast<std::size_t>(who)];
