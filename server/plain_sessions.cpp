@@ -25,11 +25,11 @@ PlainSession PlainSessions::add(const PutOwner& stored) {
     return added;
 }
 
-/// Who watches presence has missed some of it, see Subscriptions.
+/// Who watches presence has missed some of it, and retained messages may be owed: see Replay.
 bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
     const std::string& filter = stored.filter;
     if (session.filter_size != 0 || has_wildcard(filter) || shared_filter(filter) ||
-        presence_user(filter))
+        presence_user(filter) || stored.owed)
         return false;
     session.filter = texts_.size();
     session.filter_size = static_cast<std::uint16_t>(filter.size());

@@ -33,6 +33,27 @@ void publish(DurableCluster& brokers, PlainClient& from, PlainClient& to, int nu
     to.take();
 }
 
+/// So many messages are retained.
+void retain(DurableCluster& brokers, int count) {
+    PlainClient desk(brokers, "desk");
+    desk.connect(true);
+    for (int i = 1; i <= count; ++i) {
+        const std::string number = std::to_string(i);
+        desk.send("33 r s'r/" + number + "' k" + number + " 'hello'");
+    }
+    brokers.settle();
+    desk.lose_connection();
+}
+
+/// It has a session, and subscribes to what is retained.
+void subscribe_to_retained(DurableCluster& brokers, PlainClient& phone, bool reads) {
+    phone.connect(false);
+    brokers.settle();
+    phone.link().stuck = !reads;
+    phone.send("82 r k1 s'r/#' 01");
+    brokers.settle();
+}
+
 }  // namespace
 
 TEST_CASE("who acknowledges a message before it is stored does not get it again after a restart") {
@@ -194,4 +215,50 @@ TEST_CASE("who has too much unanswered is read on when it is answered") {
     phone.expect("32 r s'x' k257 'hello'");
     phone.send("40 r2 k257");
     desk.expect("40 r2 k257");
+}
+
+TEST_CASE("retained messages that a crash kept from a session come when its client is back") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    retain(brokers, 10);
+    subscribe_to_retained(brokers, phone, false);
+    CHECK(phone.take_messages().empty());
+    for (int starts = 0; starts < 2; ++starts) {
+        brokers.crash();
+        phone.connect(false);
+        phone.link().stuck = starts == 0;
+        brokers.settle();
+    }
+    CHECK(phone.take_messages().size() == 10);
+}
+
+TEST_CASE("a SUBSCRIBE that asks for no retained messages leaves it at those that are owed") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone", "phone", Version::v5_0);
+    retain(brokers, 10);
+    phone.connect(false);
+    phone.link().stuck = true;
+    phone.send("82 r k1 [] s'r/#' 01");
+    phone.send("82 r k2 [] s'r/#' 21");  // they were asked for already
+    brokers.settle();
+    brokers.crash();
+    phone.connect(false);
+    brokers.settle();
+    CHECK(phone.take_messages().size() == 10);
+}
+
+TEST_CASE("retained messages that a session was sent come after a crash only unacknowledged") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    retain(brokers, 10);
+    subscribe_to_retained(brokers, phone, true);
+    const auto sent = phone.take_messages();
+    REQUIRE(sent.size() == 10);
+    for (int i = 0; i < 4; ++i) phone.send("40 r2 k" + std::to_string(sent[i].packet_id));
+    pass(brokers, 1000);
+    brokers.settle();
+    brokers.crash();
+    phone.connect(false);
+    brokers.settle();
+    CHECK(phone.take_messages().size() == 6);
 }

@@ -151,6 +151,11 @@ Script written_script() {
     to.add({CancelDelayed{.id = 102, .user = "bob"}, CancelDelayed{.user = "ann", .name = "n"},
             CancelDelayed{.user = "ann", .name = "n"}});
     to.add({DropWill{.owner = 1}, DropAbsence{.owner = 1}});
+    to.add({PutSubscription{.owner = 1, .filter = "a/#", .options = 2},
+            OweRetained{.owner = 1, .filter = "a/#", .owed = true}});
+    to.add({PutSubscription{.owner = 1, .filter = "a/#"}});
+    to.commit();
+    to.add({OweRetained{.owner = 1, .filter = "a/#"}, OweRetained{.owner = 1, .filter = "b"}});
     to.add({DropSubscription{.owner = 1, .filter = "a/#"}});
     to.commit();
     to.add({EndOwner{.owner = 2}});
@@ -221,7 +226,7 @@ private:
     }
 
     Operation operation() {
-        switch (below(36)) {
+        switch (below(37)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
             case 2: return PutAbsence{.owner = owner(), .ends = below(1000), .place = near()};
@@ -261,6 +266,7 @@ private:
             case 27: return DropDeadLetters{.number = 1 + below(5)};
             case 28: return PutAway{.user = name(), .place = near()};
             case 29: return DropAway{.user = name()};
+            case 30: return OweRetained{owner(), name(), below(2) == 0};
             default: return put_message();
         }
     }

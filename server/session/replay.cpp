@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "protocol/topic.h"
+#include "server/session/option_bits.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -30,22 +31,36 @@ bool subscribes_to_all_presence(const Session& session) {
 }  // namespace
 
 Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-               const Presence& presence, const Rooms& rooms, PacketSender& sender, BrokerHost& host)
+               const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
+               BrokerHost& host)
     : settings_(settings),
       place_(place),
       retained_(retained),
       presence_(presence),
       rooms_(rooms),
       sender_(sender),
+      journal_(journal),
       host_(host) {}
 
 void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier) {
     thread_.assert_here();
     cancel(session, wanted.filter);
-    if (!selects_any_presence(wanted.filter) && !retained_.may_have(wanted.filter)) return;
-    add(session, {.filter = std::string(wanted.filter),
-                  .options = wanted.options,
-                  .identifier = identifier});
+    const bool is_presence = selects_any_presence(wanted.filter);
+    if (!is_presence && !retained_.may_have(wanted.filter)) return;
+    Request request{
+        .filter = std::string(wanted.filter), .options = wanted.options, .identifier = identifier};
+    // Of presence, sessions are told everything after a restart.
+    request.is_owed = session.state.owner != 0 && !is_presence;
+    if (request.is_owed)
+        journal_.add_lazily(OweRetained{session.state.owner, request.filter, true});
+    add(session, std::move(request));
+}
+
+void Replay::restore(Session& session, const PutSubscription& stored) {
+    add(session, {.filter = stored.filter,
+                  .options = options_of(stored.options),
+                  .identifier = stored.identifier,
+                  .is_owed = true});
 }
 
 void Replay::fall_behind(Session& session, std::uint64_t version) {
@@ -101,9 +116,18 @@ void Replay::go_on(Session& session, Millis now) {
             expand_request(session);
         else if (filter.empty() || selects_any_presence(filter))
             return query_presence(session);
-        else
+        else {
+            end_owed(session, replay.requests.front(), now);
             end_requests(session, 1);
+        }
     }
+}
+
+/// What the client has not acknowledged is stored first, for it is not sent again after a crash.
+void Replay::end_owed(Session& session, const Request& request, Millis now) {
+    if (!request.is_owed || session.state.owner == 0) return;
+    sender_.store_unstored(session, now);
+    journal_.add_lazily(OweRetained{session.state.owner, request.filter, false});
 }
 
 /// Replaces the request of a client that fell behind, but subscribes to single users only, by

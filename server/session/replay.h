@@ -9,6 +9,7 @@
 #include "server/base/owner_thread.h"
 #include "server/routing/retained.h"
 #include "server/session/broker_host.h"
+#include "server/session/journal.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
 #include "server/session/rooms.h"
@@ -28,10 +29,13 @@ namespace pulsegate {
 class Replay {
 public:
     Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-           const Presence& presence, const Rooms& rooms, PacketSender& sender, BrokerHost& host);
+           const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
+           BrokerHost& host);
 
     /// Requests the retained messages for a new subscription; `go_on` sends them.
     void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
+    /// The same, of a subscription from before a restart; they may have been sent.
+    void restore(Session& session, const PutSubscription& stored);
 
     /// Presence changes are not queued for a client that is disconnected or busy: later it is sent
     /// the latest state of all users whose version is not below this one.
@@ -63,6 +67,7 @@ private:
     void add(Session& session, Request request);
     void begin_request(Session& session);
     void end_requests(Session& session, std::size_t count);
+    void end_owed(Session& session, const Request& request, Millis now);
     void expand_request(Session& session);
     void wait_until_drained(Session& session);
     std::uint64_t new_query(Session& session);
@@ -83,6 +88,7 @@ private:
     const Presence& presence_;
     const Rooms& rooms_;
     PacketSender& sender_;
+    Journal& journal_;
     BrokerHost& host_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
     std::uint64_t next_query_ = 1;

@@ -18,6 +18,7 @@ struct ReplayState {
         SubscribeOptions options{};
         std::uint32_t identifier = 0;
         PresencePosition since{};  ///< only users that changed after this
+        bool is_owed = false;      ///< after a crash, too: the store is told when it is done
     };
 
     std::vector<Request> requests;  ///< the first is being answered

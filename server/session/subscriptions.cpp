@@ -152,6 +152,8 @@ void Subscriptions::restore(Session& session, const PutSubscription& subscriptio
         shared_.join(session, subscription.filter, options, subscription.identifier);
     else if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
         replay_.fall_behind(session, 1);  // who was online when the gateway stopped is offline now
+    else if (subscription.owed)
+        replay_.restore(session, subscription);
 }
 
 /// False if there was no such subscription.

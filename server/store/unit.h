@@ -96,7 +96,13 @@ struct PutSubscription {
     std::string filter{};
     std::uint8_t options = 0;  ///< as in SUBSCRIBE
     std::uint32_t identifier = 0;
-    bool owed = false;  ///< it has not been told all retained messages yet
+    bool owed = false;  ///< of a new one: see OweRetained. A stored one keeps what it has
+};
+/// Has the owner still to be sent the retained messages that its subscription selects?
+struct OweRetained {
+    OwnerId owner = 0;
+    std::string filter{};
+    bool owed = false;
 };
 struct DropSubscription {
     OwnerId owner = 0;
@@ -283,7 +289,7 @@ struct ReplayDeadLetters {
 };
 
 using Operation =
-    std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, PutSubscription,
+    std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, PutSubscription, OweRetained,
                  DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange,
                  ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained, DropRetained,
                  PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan,

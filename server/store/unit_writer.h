@@ -58,6 +58,7 @@ private:
     void apply(const PutOwner& put);
     void apply(const EndOwner& end);
     void apply(const PutSubscription& put);
+    void apply(const OweRetained& owe);
     void apply(const DropSubscription& drop);
     void apply(const PutAbsence& put);
     void apply(const DropAbsence& drop);
@@ -116,6 +117,7 @@ private:
     Statement put_owner_;
     std::vector<std::unique_ptr<Statement>> end_owner_;
     Statement put_subscription_;
+    Statement owe_retained_;
     Statement drop_subscription_;
     Statement put_absence_;
     Statement drop_absence_;

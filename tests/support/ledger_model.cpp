@@ -66,6 +66,10 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const PutSubscription& what) {
                        if (known(what.owner)) subscription(what);
                    },
+                   [&](const OweRetained& what) {
+                       const auto found = subscriptions_.find({what.owner, what.filter});
+                       if (found != subscriptions_.end()) found->second.owed = what.owed;
+                   },
                    [&](const DropSubscription& what) {
                        subscriptions_.erase({what.owner, what.filter});
                    },
@@ -203,8 +207,10 @@ void StoredState::owner(const PutOwner& put) {
 }
 
 void StoredState::subscription(const PutSubscription& put) {
-    subscriptions_[{put.owner, put.filter}] =
-        fmt::format("{} {} {}", put.options, put.identifier, put.owed);
+    const auto [found, is_new] = subscriptions_.try_emplace({put.owner, put.filter}, put);
+    const bool owed = found->second.owed;
+    found->second = put;
+    found->second.owed = owed;
 }
 
 void StoredState::absence(PutAbsence put) { absences_[put.owner] = {put.ends, put.place}; }
@@ -321,8 +327,9 @@ void StoredState::read_events(Ledger& ledger) {
 std::string StoredState::text() const {
     std::string out;
     for (const auto& [id, line] : owners_) out += fmt::format("owner {} {}\n", id, line);
-    for (const auto& [key, line] : subscriptions_)
-        out += fmt::format("subscription {} {} {}\n", key.first, key.second, line);
+    for (const auto& [key, put] : subscriptions_)
+        out += fmt::format("subscription {} {} {} {} {}\n", key.first, key.second, put.options,
+                           put.identifier, put.owed);
     for (const auto& [owner, absence] : absences_)
         out += fmt::format("absence {} {} {}\n", owner, absence.first, absence.second);
     for (const auto& [owner, packet] : incoming_)

@@ -66,7 +66,7 @@ private:
     bool known(OwnerId owner) const { return owners_.contains(owner); }
 
     std::map<OwnerId, Line> owners_;
-    std::map<std::pair<OwnerId, std::string>, Line> subscriptions_;
+    std::map<std::pair<OwnerId, std::string>, PutSubscription> subscriptions_;
     std::map<OwnerId, std::pair<WallMillis, Stamp>> absences_;
     std::set<Packet> incoming_;
     std::map<Packet, std::pair<Stamp, bool>> exchanges_;
