@@ -90,8 +90,10 @@ Millis parse_duration(const std::string& name, const std::string& text, Millis l
         throw ConfigError(
             fmt::format("{}: '{}' is no duration; write 500ms, 30s, 5m, 24h or 7d", name, text));
     if (*value < static_cast<std::uint64_t>(least) || *value > static_cast<std::uint64_t>(most))
-        throw ConfigError(fmt::format("{}: {} is out of range; choose {}s to {}s", name, text,
-                                      least / 1000, most / 1000));
+        throw ConfigError(fmt::format(
+            "{}: {} is out of range; choose {} to {}s", name, text,
+            least % 1000 == 0 ? fmt::format("{}s", least / 1000) : fmt::format("{}ms", least),
+            most / 1000));
     return static_cast<Millis>(*value);
 }
 

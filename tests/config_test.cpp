@@ -419,6 +419,7 @@ TEST_CASE("a wrong line of the config file is answered the same way") {
     CHECK(has(said("colour = 3\n"), "colour"));
     CHECK(has(said("[server]\nshards = 3\n"), "'server'"));
     CHECK(has(said("idle-timeout = \"never\"\n"), "idle-timeout: 'never' is no duration"));
+    CHECK(has(said("max-loop-lag = \"0s\"\n"), "0s is out of range; choose 1ms to 60s"));
     CHECK(has(said("shards = 1000\n"), "shards: '1000'"));
     for (const char* text :
          {"colour = 3\n", "idle-timeout = \"never\"\n", "strict-idle-timeout = maybe\n"}) {

@@ -203,9 +203,9 @@ class DelayedTest(unittest.TestCase):
         time.sleep(2)
         with self.start() as gateway:
             receiver = self.subscriber(gateway, session="away")
-            wait_until(lambda: len(receiver.got) >= 10)
-            numbers = [int(payload) for payload in receiver.payloads if payload.isdigit()]
-            self.assertEqual(numbers, [0, 2, 4, 6, 8, 1, 3, 5, 7, 9])
+            numbers = lambda: [int(payload) for payload in receiver.payloads if payload.isdigit()]
+            wait_until(lambda: len(numbers()) >= 10)
+            self.assertEqual(numbers(), [0, 2, 4, 6, 8, 1, 3, 5, 7, 9])
 
 
 if __name__ == "__main__":
