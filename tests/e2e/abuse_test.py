@@ -265,9 +265,11 @@ class AbuseTest(unittest.TestCase):
             wait_until(lambda: self.gateway.metric("pulsegate_connections") == 0, what="everybody gone")
         storm(1)  # what the allocator keeps for good, it has now
         before = self.gateway.rss()
-        for seed in (2, 3):
+        seeds = (2, 3, 4)
+        for seed in seeds:
             storm(seed)
-        self.assertLess(self.gateway.rss() - before, 4 * MEBIBYTE)
+        # Of blocks of 2 MB the allocator keeps one more or less: what each storm leaves would add up.
+        self.assertLess(self.gateway.rss() - before, len(seeds) * 2 * MEBIBYTE)
 
 
 class FileLimitTest(unittest.TestCase):
