@@ -42,7 +42,8 @@ private:
 /// the server's packets demand, and knows when it last sent. It never decides: its owner says when
 /// to connect, to ping, to publish, to fall silent, to leave, and when to lose patience.
 ///
-/// There may be 19,000 in a process: at rest it owns no buffer.
+/// There may be 19,000 in a process: at rest it owns no buffer. It has a method for each thing that
+/// a client does, and for each that its owner asks about it: hence so many.
 class MqttClient final : Stream::Owner {
 public:
     MqttClient(ClientHost& host, const ClientProfile& profile, std::uint32_t number);

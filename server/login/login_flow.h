@@ -83,8 +83,8 @@ protected:
 
 /// How the clients of one shard log in. Each login is one coroutine, `log_in`, which begins on the
 /// shard that accepted the connection and ends on the one where the user is at home. It owns the
-/// logins that wait there, who is whose turn next, and what is known of how clients behave. It
-/// lives on the shard's thread.
+/// logins that wait there, whose turn is next, and what is known of how clients behave. It lives on
+/// the shard's thread. Ten of its members are what the steps of a login ask; it owns the others.
 class LoginFlow {
 public:
     LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& loop, Admission& admission,

@@ -49,7 +49,8 @@ namespace pulsegate {
 /// part. It reaches clients through Links and other shards through BrokerHost; it belongs to the
 /// shard's thread and has no socket and no clock: the caller passes the time.
 ///
-/// The parts know each other only as far as their constructors say.
+/// The parts know each other only as far as their constructors say. There is a member for each
+/// part, and a method for each event that a shard has for one: hence so many.
 class Broker {
 public:
     Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
@@ -100,7 +101,7 @@ public:
         disconnects_.end(session, ending, now);
     }
     /// Should the client publish no more until some of its messages are answered? Don't read on.
-    bool awaits_answers(const Session& session) const { return sender_.awaits_answers(session); }
+    bool awaits_answers(const Session& session) const { return Answers::are_too_many(session); }
     /// The link's backlog has become empty.
     void drained(Session& session, Millis now);
 

@@ -92,7 +92,7 @@ void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
     const auto [receipt, packet_id, qos, found, refused] = cancelled;
     if (receipt == 0) return;
     // A success, as nothing is wrong: it was published or cancelled before.
-    if (!found && !refused) sender_.answer_unmatched(receipt, packet_id, qos);
+    if (!found && !refused) answers_.answer_unmatched(receipt, packet_id, qos);
     receipts_.settle(receipt, refused);
 }
 

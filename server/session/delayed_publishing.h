@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "server/base/counters.h"
+#include "server/session/answers.h"
 #include "server/session/broker_host.h"
 #include "server/session/fan_out.h"
 #include "server/session/journal.h"
-#include "server/session/packet_sender.h"
 #include "server/session/receipts.h"
 #include "server/session/refusal.h"
 #include "server/session/session.h"
@@ -30,12 +30,12 @@ namespace pulsegate {
 class DelayedPublishing {
 public:
     DelayedPublishing(const BrokerSettings& settings, ShardPlace place, FanOut& fan_out,
-                      PacketSender& sender, Journal& journal, Receipts& receipts,
-                      Counters& counters, BrokerHost& host)
+                      Answers& answers, Journal& journal, Receipts& receipts, Counters& counters,
+                      BrokerHost& host)
         : settings_(settings),
           place_(place),
           fan_out_(fan_out),
-          sender_(sender),
+          answers_(answers),
           journal_(journal),
           receipts_(receipts),
           counters_(counters),
@@ -77,7 +77,7 @@ private:
     const BrokerSettings& settings_;
     const ShardPlace place_;
     FanOut& fan_out_;
-    PacketSender& sender_;
+    Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;

@@ -18,7 +18,8 @@ namespace pulsegate {
 /// Without an exchange it takes 16 bytes, and some 300 to 800 after one of QoS 2 from the client.
 /// It belongs to its session, and to the shard's thread.
 ///
-/// Returned pointers are valid until the next change.
+/// Most of its methods are those of the outbox, which is there only while there is a message:
+/// hence so many. Returned pointers are valid until the next change.
 class Exchanges {
 public:
     // Messages to the client; see Outbox.

@@ -25,7 +25,8 @@ namespace pulsegate {
 
 /// Delivers messages: it routes each to the shards that need it, and on each of them fans it out to
 /// the subscribed sessions, to the devices of the user whose inbox it is for, and to one member of
-/// each shared subscription. It owns what is not delivered yet; it belongs to the shard's thread.
+/// each shared subscription. A message touches nearly every part of a shard, once: hence so many
+/// members. It owns what is not delivered yet; it belongs to the shard's thread.
 class FanOut {
 public:
     FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,

@@ -19,20 +19,21 @@ void Journal::add(Operation operation, DebtRef debt) {
     const auto* put = std::get_if<PutOwner>(&operation);
     if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
         new_owners_.push_back({put->owner, unit()});
-    operations_.push_back(std::move(operation));
+    turn_.operations.push_back(std::move(operation));
     await(std::move(debt));
 }
 
 void Journal::await(DebtRef debt) {
     begin_turn();
-    if (debt && (debts_.empty() || debts_.back() != debt)) debts_.push_back(std::move(debt));
-    urgent_ = true;
+    if (debt && (turn_.waiting.debts.empty() || turn_.waiting.debts.back() != debt))
+        turn_.waiting.debts.push_back(std::move(debt));
+    turn_.is_urgent = true;
 }
 
 void Journal::await_patiently(DebtRef debt) {
     begin_turn();
-    patient_debts_.push_back(std::move(debt));
-    urgent_ = true;
+    turn_.waiting.patient_debts.push_back(std::move(debt));
+    turn_.is_urgent = true;
 }
 
 bool Journal::is_new(OwnerId owner) {
@@ -42,21 +43,22 @@ bool Journal::is_new(OwnerId owner) {
 
 void Journal::add_lazily(Operation operation) {
     begin_turn();
-    operations_.push_back(std::move(operation));
+    turn_.operations.push_back(std::move(operation));
 }
 
 void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now) {
     begin_turn();
     put_owner_first(message->stamp);
-    auto* last = operations_.empty() ? nullptr : std::get_if<PutMessage>(&operations_.back());
+    auto* last =
+        turn_.operations.empty() ? nullptr : std::get_if<PutMessage>(&turn_.operations.back());
     if (!last || last->stamp != message->stamp) {
-        operations_.push_back(PutMessage{.stamp = message->stamp,
-                                         .expires = as_wall_time(message->expires, now),
-                                         .flags = static_cast<std::uint32_t>(message->qos),
-                                         .sender = SenderShares::sender(*message),
-                                         .message = message});
-        last = std::get_if<PutMessage>(&operations_.back());
-        turn_bytes_ += message->cost();
+        turn_.operations.push_back(PutMessage{.stamp = message->stamp,
+                                              .expires = as_wall_time(message->expires, now),
+                                              .flags = static_cast<std::uint32_t>(message->qos),
+                                              .sender = SenderShares::sender(*message),
+                                              .message = message});
+        last = std::get_if<PutMessage>(&turn_.operations.back());
+        turn_.waiting.bytes += message->cost();
         ++messages_;
     }
     last->receivers.push_back(std::move(receiver));
@@ -66,33 +68,33 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
 /// A room's message may need an inbox for each of very many members: it is one operation behind all
 /// of these owners, for the store merges the receivers of each with those before.
 void Journal::put_owner_first(Stamp stamp) {
-    const std::size_t count = operations_.size();
-    if (count < 2 || !std::holds_alternative<PutOwner>(operations_.back())) return;
-    const auto* const put = std::get_if<PutMessage>(&operations_[count - 2]);
-    if (put && put->stamp == stamp) std::swap(operations_[count - 2], operations_.back());
+    const std::size_t count = turn_.operations.size();
+    if (count < 2 || !std::holds_alternative<PutOwner>(turn_.operations.back())) return;
+    const auto* const put = std::get_if<PutMessage>(&turn_.operations[count - 2]);
+    if (put && put->stamp == stamp) std::swap(turn_.operations[count - 2], turn_.operations.back());
 }
 
 void Journal::put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now) {
     for (Receiver& receiver : collected.receivers) put(message, std::move(receiver), debt, now);
     if (!collected.shards.empty())
-        promises_.push_back({message->stamp, std::move(collected.shards)});
+        turn_.waiting.promises.push_back({message->stamp, std::move(collected.shards)});
 }
 
 void Journal::put(PutDelayed delayed, DebtRef debt) {
-    turn_bytes_ += delayed.message->cost();
+    turn_.waiting.bytes += delayed.message->cost();
     if (!debt) return add_lazily(std::move(delayed));
     add(std::move(delayed), std::move(debt));
 }
 
 void Journal::put(PutEvent event) {
-    turn_bytes_ += event.body.size();
+    turn_.waiting.bytes += event.body.size();
     add_lazily(std::move(event));
 }
 
 void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
     constexpr std::size_t bookkeeping = 256;
-    turn_bytes_ += bookkeeping + cancel.name.size();
-    cancelled_.push_back(answer);
+    turn_.waiting.bytes += bookkeeping + cancel.name.size();
+    turn_.waiting.cancelled.push_back(answer);
     add(std::move(cancel));
 }
 
@@ -101,9 +103,9 @@ void Journal::done(OwnerId owner, Stamp stamp) {
     // message that comes late, and the owner would get it again after a restart.
     if (receipts_.note_done_if_collected(stamp, owner)) return;
     begin_turn();
-    auto* last = operations_.empty() ? nullptr : std::get_if<Done>(&operations_.back());
+    auto* last = turn_.operations.empty() ? nullptr : std::get_if<Done>(&turn_.operations.back());
     if (last && last->owner == owner) return last->beyond.push_back(stamp);
-    operations_.push_back(Done{.owner = owner, .beyond = {stamp}});
+    turn_.operations.push_back(Done{.owner = owner, .beyond = {stamp}});
 }
 
 void Journal::stored(const MessageStored& message) {
@@ -113,22 +115,19 @@ void Journal::stored(const MessageStored& message) {
 void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
-    if (operations_.empty() && debts_.empty() && patient_debts_.empty()) return;
+    const bool is_awaited = !turn_.waiting.debts.empty() || !turn_.waiting.patient_debts.empty();
+    if (turn_.operations.empty() && !is_awaited) return;
     // Out of here first: whoever is answered below may add to the next unit.
-    auto operations = std::exchange(operations_, {});
-    Waiting unit{std::exchange(debts_, {}), std::exchange(patient_debts_, {}),
-                 std::exchange(turn_bytes_, 0), std::exchange(cancelled_, {}),
-                 std::exchange(promises_, {})};
-    const bool is_urgent = std::exchange(urgent_, false);
+    Turn turn = std::exchange(turn_, {});
     if (!is_refused()) {
-        bytes_ += unit.bytes;
-        waiting_.push_back(std::move(unit));
+        bytes_ += turn.waiting.bytes;
+        waiting_.push_back(std::move(turn.waiting));
         ++handed_in_;
-        host_.submit(std::move(operations), is_urgent, generation_);
+        host_.submit(std::move(turn.operations), turn.is_urgent, generation_);
     } else {  // behind what was refused, or the order would be lost
-        UnitDone done{true, std::move(operations), {}};
-        answer(unit, done);
-        keep(done, refused_.size());
+        UnitDone done{true, std::move(turn.operations), {}};
+        answer(turn.waiting, done);
+        keep(done, refused_.operations.size());
     }
 }
 
@@ -141,8 +140,8 @@ void Journal::receive(UnitDone& done) {
     if (waiting_.empty()) retrying_ = false;
     answer(unit, done);
     // Units are answered in their order, and a retry is alone: what came meanwhile is younger.
-    if (done.refused) given_back_ += keep(done, given_back_);
-    if (!done.refused && waiting_.empty() && !refused_.empty())
+    if (done.refused) refused_.given_back += keep(done, refused_.given_back);
+    if (!done.refused && waiting_.empty() && !refused_.operations.empty())
         hand_in_again();  // what came meanwhile
 }
 
@@ -152,10 +151,10 @@ void Journal::answer(Waiting& unit, const UnitDone& done) {
         for (const DebtRef& debt : unit.debts) debt->refuse();
     if (done.refused)
         std::move(unit.patient_debts.begin(), unit.patient_debts.end(),
-                  std::back_inserter(refused_debts_));
+                  std::back_inserter(refused_.patient_debts));
     for (Promise& promise : unit.promises)
         if (done.refused)
-            refused_promises_.push_back(std::move(promise));
+            refused_.promises.push_back(std::move(promise));
         else
             for (const unsigned shard : promise.shards)
                 host_.send(shard, MessageStored{promise.stamp});
@@ -175,17 +174,17 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
         return (put && !put->is_promised) || (cancel && !cancel->is_promised) ||
                (event && !event->is_promised);
     });
-    refused_.insert(refused_.begin() + static_cast<std::ptrdiff_t>(place),
-                    std::move_iterator(done.operations.begin()),
-                    std::move_iterator(done.operations.end()));
+    refused_.operations.insert(refused_.operations.begin() + static_cast<std::ptrdiff_t>(place),
+                               std::move_iterator(done.operations.begin()),
+                               std::move_iterator(done.operations.end()));
     return done.operations.size();
 }
 
 void Journal::tick() {
     thread_.assert_here();
     if (!waiting_.empty()) return;
-    if (refused_.empty()) {  // all is committed, or was promised to nobody
-        std::exchange(refused_debts_, {}).clear();
+    if (refused_.operations.empty()) {  // all is committed, or was promised to nobody
+        std::exchange(refused_.patient_debts, {}).clear();
         return;
     }
     retrying_ = true;
@@ -193,11 +192,11 @@ void Journal::tick() {
 }
 
 void Journal::hand_in_again() {
-    given_back_ = 0;
-    waiting_.push_back({.patient_debts = std::exchange(refused_debts_, {}),
-                        .promises = std::exchange(refused_promises_, {})});
+    refused_.given_back = 0;
+    waiting_.push_back({.patient_debts = std::exchange(refused_.patient_debts, {}),
+                        .promises = std::exchange(refused_.promises, {})});
     ++handed_in_;
-    host_.submit(std::exchange(refused_, {}), true, ++generation_);
+    host_.submit(std::exchange(refused_.operations, {}), true, ++generation_);
 }
 
 WallMillis as_wall_time(Millis when, Millis now) {

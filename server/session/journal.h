@@ -27,7 +27,7 @@ public:
     /// Is anything stored?
     bool is_on() const { return host_.stores(); }
     /// Does the store refuse?
-    bool is_refused() const { return retrying_ || !refused_.empty(); }
+    bool is_refused() const { return retrying_ || !refused_.operations.empty(); }
 
     /// For the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
@@ -94,12 +94,26 @@ private:
         OwnerId owner;
         std::uint64_t unit;
     };
+    /// Who waits for a unit.
     struct Waiting {
         std::vector<DebtRef> debts{};
         std::vector<DebtRef> patient_debts{};
         std::size_t bytes = 0;
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
         std::vector<Promise> promises{};
+    };
+    /// What this turn has added.
+    struct Turn {
+        std::vector<Operation> operations{};
+        Waiting waiting{};
+        bool is_urgent = false;
+    };
+    /// What the store does not take, and who waits for it nevertheless.
+    struct Refused {
+        std::vector<Operation> operations{};
+        std::vector<Promise> promises{};
+        std::vector<DebtRef> patient_debts{};
+        std::size_t given_back = 0;  ///< of the operations, since the last attempt
     };
 
     void put_owner_first(Stamp stamp);
@@ -110,27 +124,18 @@ private:
     const ShardPlace place_;
     BrokerHost& host_;
     Receipts& receipts_;
-    std::vector<Operation> operations_;
-    std::vector<DebtRef> debts_;
-    std::vector<DebtRef> patient_debts_;
-    std::vector<DelayedCancelled> cancelled_;
-    std::vector<Promise> promises_;
-    std::size_t turn_bytes_ = 0;
+    Turn turn_;
+    bool in_turn_ = false;  ///< `flush` is to be called
     std::uint64_t messages_ = 0;
-    bool urgent_ = false;
-    bool in_turn_ = false;             ///< `flush` is to be called
     std::deque<Waiting> waiting_;      ///< for each unit that is handed in
     std::deque<NewOwner> new_owners_;  ///< ascending
     std::uint64_t handed_in_ = 0;
     std::uint64_t answered_ = 0;  ///< of these
     std::size_t bytes_ = 0;
-    std::vector<Operation> refused_;
-    std::vector<Promise> refused_promises_;
-    std::vector<DebtRef> refused_debts_;  ///< the patient ones
-    std::size_t given_back_ = 0;          ///< of `refused_`, since the last attempt
+    Refused refused_;
     bool retrying_ = false;
-    std::uint32_t generation_ =
-        0;  ///< of units; the next one when refused ones are handed in again
+    /// Of units; the next one when refused ones are handed in again.
+    std::uint32_t generation_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -177,7 +177,7 @@ void Logins::greet(Session& session, const Connect& connect, Buffer connack) {
                              "the disk is in trouble, and the earlier session could not be ended",
                              session.terms.max_packet_size);
     }
-    sender_.greet(session, std::move(connack), receipt.close(), std::move(refused));
+    answers_.greet(session, std::move(connack), receipt.close(), std::move(refused));
 }
 
 /// A session that outlives its connection outlives the process, too.

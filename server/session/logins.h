@@ -29,7 +29,7 @@ public:
     Logins(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
            Presence& presence, Inboxes& inboxes, const Rooms& rooms, Authorizations& authorizations,
            const MemoryLimits& memory, Subscriptions& subscriptions, PresenceAnnouncer& announcer,
-           EventRecorder& events, PacketSender& sender, Journal& journal, Receipts& receipts,
+           EventRecorder& events, Answers& answers, Journal& journal, Receipts& receipts,
            Wills& wills, SessionKeeper& keeper, Counters& counters)
         : settings_(settings),
           place_(place),
@@ -42,7 +42,7 @@ public:
           subscriptions_(subscriptions),
           announcer_(announcer),
           events_(events),
-          sender_(sender),
+          answers_(answers),
           journal_(journal),
           receipts_(receipts),
           wills_(wills),
@@ -77,7 +77,7 @@ private:
     Subscriptions& subscriptions_;
     PresenceAnnouncer& announcer_;
     EventRecorder& events_;
-    PacketSender& sender_;
+    Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;
     Wills& wills_;

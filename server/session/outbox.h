@@ -36,6 +36,9 @@ struct Unstored
 /// connection ended, and those that wait for room in the client's window or for its next connection
 /// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides what is sent next and returns it; the caller sends. A
 /// session without such messages has no outbox.
+///
+/// Its lists and the totals must agree, so whatever looks for messages, moves or drops them is a
+/// method here: hence so many.
 class Outbox {
 public:
     /// The queued messages in all outboxes of a shard, and where it is noted that one in the store

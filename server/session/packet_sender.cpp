@@ -15,50 +15,10 @@ namespace {
 /// clients that never acknowledge would use up the room for everybody's answers.
 constexpr std::size_t answers_with_patience = 4096;
 
-/// A client that publishes more before it is answered waits. In 5.0, receive-maximum bounds the
-/// number as well; in 3.1.1 nothing does, so 256 small messages come to the same.
-constexpr std::size_t most_unanswered = 1024 * 1024;
-constexpr std::size_t least_charge = most_unanswered / 256;
-
 /// Of the calls that store what is overdue.
 constexpr Millis calls_apart = 10;
 
 }  // namespace
-
-// -- answers --
-
-void PacketSender::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
-    session.awaits_connack = receipt != 0;
-    hold(session, receipt, std::move(connack), std::move(refused));
-}
-
-void PacketSender::answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos) {
-    constexpr auto unmatched = Reason::no_matching_subscribers;
-    if (qos == QoS::at_least_once) replace_answer(receipt, Puback{packet_id, unmatched, {}});
-    if (qos == QoS::exactly_once) replace_answer(receipt, Pubrec{packet_id, unmatched, {}});
-}
-
-bool PacketSender::awaits_answers(const Session& session) {
-    return session.state.exchanges().held_charge() >= most_unanswered;
-}
-
-std::size_t PacketSender::charge_for(std::size_t message_bytes) {
-    return message_bytes == 0 ? 0 : std::max(message_bytes, least_charge);
-}
-
-void PacketSender::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
-                        std::size_t charge) {
-    if (accepted.empty()) {
-        if (receipt != 0) receipts_.settle(receipt);
-        return session.disconnect(Reason::packet_too_large,
-                                  "an answer is larger than the client's Maximum Packet Size");
-    }
-    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
-    Exchanges& exchanges = session.state.exchanges();
-    if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
-    receipts_.answer(session, exchanges.held(waiting_), receipt, std::move(accepted),
-                     std::move(refused), charge);
-}
 
 // -- messages --
 
@@ -136,7 +96,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
             journal_.add(PutExchange{session.state.owner, packet_id, message.stamp},
                          receipt.debt());
         receipts_.add_part_if_collected(message.stamp, receipt);
-        hold(session, receipt.close(), Buffer(packet), {});
+        answers_.hold(session, receipt.close(), Buffer(packet), {});
         return true;
     }
     counters_.count_out(PacketType::publish);
@@ -455,7 +415,8 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
         session.state.exchanges().on_pubrec(pubrec.packet_id, is_error(pubrec.reason));
     if (effect == Outbox::Effect::release) return send_pubrel(session, pubrec.packet_id);
     if (effect == Outbox::Effect::unknown && !is_error(pubrec.reason))
-        return send(session, Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
+        return answers_.send(session,
+                             Pubrel{pubrec.packet_id, Reason::packet_identifier_not_found, {}});
     settle(session, effect, "PUBREC for a message of QoS 1", now);
 }
 
@@ -464,7 +425,7 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
 void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
     PendingReceipt receipt(receipts_);
     if (session.state.owner != 0) journal_.await(receipt.debt());
-    answer(session, Pubrel{.packet_id = packet_id}, receipt.close());
+    answers_.answer(session, Pubrel{.packet_id = packet_id}, receipt.close());
 }
 
 void PacketSender::receive(Session& session, const Pubcomp& pubcomp, Millis now) {

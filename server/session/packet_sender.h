@@ -8,6 +8,7 @@
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
 #include "server/session/ack_deadlines.h"
+#include "server/session/answers.h"
 #include "server/session/body_reader.h"
 #include "server/session/broker_host.h"
 #include "server/session/publish_encoder.h"
@@ -17,9 +18,8 @@
 
 namespace pulsegate {
 
-/// Sends messages, and all other packets, to clients that are logged in: into the session's outbox
-/// or out through its link. It owns the totals of the shard's queues; it belongs to the shard's
-/// thread.
+/// Sends messages to clients that are logged in: into the session's outbox or out through its link.
+/// It owns the totals of the shard's queues; it belongs to the shard's thread.
 class PacketSender {
 public:
     PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
@@ -30,6 +30,7 @@ public:
           journal_(journal),
           receipts_(receipts),
           counters_(counters),
+          answers_(receipts, waiting_, counters),
           reader_(host, journal) {
         waiting_.journal = &journal;
     }
@@ -93,34 +94,8 @@ public:
     /// Is the client connected, with room in its window and its backlog?
     bool keeps_up(const Session& session) const;
 
-    template <class AnyPacket>
-    void send(Session& session, AnyPacket packet);
-
-    /// Sends the CONNACK when its receipt is settled, and all else to the client after it. If the
-    /// store refuses, the client gets `refused` instead, and its connection ends.
-    void greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
-
-    /// Sends an answer when its receipt is settled, and behind the client's earlier answers. If the
-    /// store refuses, the client gets `refused` instead, or is disconnected. `message_bytes`: of
-    /// the client's message that is answered.
-    template <class AnyPacket>
-    void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
-
-    /// Does the client make the gateway keep so much until its messages are answered that it should
-    /// publish no more?
-    static bool awaits_answers(const Session& session);
-
-    /// Instead of the answer that says the message is accepted: it is, and nobody gets it
-    /// (MQTT 5.0, 3.4.2.1). 3.1.1 has no words for that.
-    void answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos);
-
-    /// Another packet instead of the one that was given to `answer`, if the client is still there.
-    template <class AnyPacket>
-    void replace_answer(ReceiptId receipt, const AnyPacket& packet) {
-        if (const Session* session = receipts_.session_of(receipt))
-            receipts_.replace_accepted(receipt, encoded(*session, packet));
-    }
+    /// What clients get besides messages.
+    Answers& answers() { return answers_; }
 
     /// Entries of full queues examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
@@ -129,11 +104,6 @@ public:
     Outbox::Totals& waiting() { return waiting_; }
 
 private:
-    static std::size_t charge_for(std::size_t message_bytes);
-    template <class AnyPacket>
-    Buffer encoded(const Session& session, AnyPacket packet) const;
-    void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
-              std::size_t charge = 0);
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
                       PublishEncoder& encoder, Millis now);
     void send_pubrel(Session& session, std::uint16_t packet_id);
@@ -162,39 +132,12 @@ private:
     Receipts& receipts_;
     Counters& counters_;
     Outbox::Totals waiting_;
+    Answers answers_;
     BodyReader reader_;
     AckDeadlines unstored_;
     Millis next_overdue_call_ = 0;  ///< that the host was asked for; 0: none
     std::uint64_t work_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
-
-/// Empty if the client's Maximum Packet Size leaves no room for it.
-template <class AnyPacket>
-Buffer PacketSender::encoded(const Session& session, AnyPacket packet) const {
-    Buffer bytes;
-    encode(packet, session.terms.version, bytes);
-    if (session.terms.takes(bytes.size())) return bytes;
-    // Reason string and user properties are left out if they exceed the client's Maximum Packet
-    // Size (MQTT 5.0, 3.1.2.11.4).
-    packet.properties = {};
-    bytes.clear();
-    encode(packet, session.terms.version, bytes);
-    if (!session.terms.takes(bytes.size())) bytes.clear();
-    return bytes;
-}
-
-template <class AnyPacket>
-void PacketSender::send(Session& session, AnyPacket packet) {
-    answer(session, packet, 0);
-}
-
-template <class AnyPacket>
-void PacketSender::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                          const AnyPacket* refused, std::size_t message_bytes) {
-    const bool may_be_refused = refused && receipt != 0;
-    hold(session, receipt, encoded(session, packet),
-         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes));
-}
 
 }  // namespace pulsegate

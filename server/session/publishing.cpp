@@ -81,7 +81,7 @@ Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& rece
                          retain = publish.retain](const Published& published) {
         if (published.refused || published.reach.any()) return;
         count_unreached(retain);
-        sender_.answer_unmatched(id, packet_id, qos);
+        answers_.answer_unmatched(id, packet_id, qos);
     });
     return Reason::success;
 }
@@ -259,8 +259,8 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     const bool can_refuse = session.terms.version == Version::v5_0;
     if (publish.qos == QoS::at_least_once) {
         const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
-        return sender_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
-                              can_refuse ? &refused : nullptr, bytes_of(publish));
+        return answers_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
+                               can_refuse ? &refused : nullptr, bytes_of(publish));
     }
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
@@ -269,8 +269,8 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
     // message again, and is answered when it is stored.
     const Pubrec* const disconnects = nullptr;
-    sender_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
-                   bytes_of(publish));
+    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
+                    bytes_of(publish));
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {
@@ -280,7 +280,7 @@ void Publishing::receive(Session& session, const Pubrel& pubrel) {
     // Or the identifier's next message would be taken for this one after a crash.
     if (session.state.owner != 0)
         journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.debt());
-    sender_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
+    answers_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
 }
 
 }  // namespace pulsegate

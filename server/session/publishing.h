@@ -24,7 +24,7 @@ class Publishing {
 public:
     Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
                const MemoryLimits& memory, const Rooms& rooms, FanOut& fan_out,
-               DelayedPublishing& delayed, PacketSender& sender, Journal& journal,
+               DelayedPublishing& delayed, PacketSender& sender, Answers& answers, Journal& journal,
                Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
@@ -33,6 +33,7 @@ public:
           fan_out_(fan_out),
           delayed_(delayed),
           sender_(sender),
+          answers_(answers),
           journal_(journal),
           receipts_(receipts),
           counters_(counters) {}
@@ -68,6 +69,7 @@ private:
     FanOut& fan_out_;
     DelayedPublishing& delayed_;
     PacketSender& sender_;
+    Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;

@@ -31,6 +31,9 @@ namespace pulsegate {
 /// topic. So are the **watchers** of a user, by the topic of the user's presence: with
 /// `presence-for = watchers` nobody else reads it but the user. Owned by the shard, used on its
 /// thread.
+///
+/// Subscribers, messages, the API, devices that come and go, and the start each ask something else
+/// of the same two tables: hence so many methods.
 class Rooms {
 public:
     /// With the stamp since which they are members.

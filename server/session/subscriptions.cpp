@@ -51,7 +51,7 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
         suback.reasons.push_back(told(session, wanted, refusal->reason));
     }
     suback.properties = words.view();
-    sender_.answer(session, suback, receipt.close());
+    answers_.answer(session, suback, receipt.close());
     // Retained messages follow the SUBACK.
     for (const SubscribeFilter* wanted : to_replay) replay_.request(session, *wanted, identifier);
     if (!to_replay.empty() && session.replay) replay_.go_on(session, now);
@@ -139,7 +139,7 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     }
     PendingReceipt receipt(receipts_);
     if (session.state.owner != 0) journal_.await(receipt.debt());
-    sender_.answer(session, unsuback, receipt.close());
+    answers_.answer(session, unsuback, receipt.close());
 }
 
 void Subscriptions::restore(Session& session, const PutSubscription& subscription) {

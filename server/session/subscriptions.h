@@ -23,7 +23,7 @@ public:
     Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
                   const Presence& presence, const MemoryLimits& memory, const Rooms& rooms,
                   Router& router, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-                  Journal& journal, Receipts& receipts, Counters& counters)
+                  Answers& answers, Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
           authorizations_(authorizations),
           presence_(presence),
@@ -33,6 +33,7 @@ public:
           shared_(shared),
           replay_(replay),
           sender_(sender),
+          answers_(answers),
           journal_(journal),
           receipts_(receipts),
           counters_(counters) {}
@@ -73,6 +74,7 @@ private:
     SharedSubscriptions& shared_;
     Replay& replay_;
     PacketSender& sender_;
+    Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;

@@ -19,7 +19,7 @@ namespace pulsegate {
 /// The messages that are published later. Their numbers sort by time, so the next ones are the
 /// first rows of the table, and nothing of them is in memory but a sum for each user and what was
 /// taken and is not dropped yet. `begin`, `finish` and `committed` are called for each transaction,
-/// which may fail and be tried again.
+/// which may fail and be tried again. Nearly half of its members are prepared statements.
 class DelayedTable {
 public:
     explicit DelayedTable(Database& database);

@@ -26,8 +26,9 @@
 namespace pulsegate {
 
 /// The ledger in a folder, or in memory: one SQLite database and one thread, which is the only one
-/// that uses it.
-/// What arrives while a commit runs is the next commit. README.md says what is promised.
+/// that uses it. What arrives while a commit runs is the next commit. README.md says what is
+/// promised. It joins the parts of the store, and has what the thread knows of a disk that fails:
+/// hence so many members.
 class SqliteLedger : public Ledger {
 public:
     struct Options {

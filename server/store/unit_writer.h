@@ -18,7 +18,8 @@ namespace pulsegate {
 
 /// Writes operations to the tables, within a transaction that the caller has opened. Of the index,
 /// which shows what is committed, it changes nothing: the cursors that the transaction changes are
-/// kept here until it is.
+/// kept here until it is. It has a prepared statement for each change of a table: hence so many
+/// members.
 class UnitWriter {
 public:
     UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,

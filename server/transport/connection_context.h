@@ -28,8 +28,9 @@ struct TransportSettings {
     Millis websocket_ping;  ///< 0: none
 };
 
-/// What the connections of one shard share: each refers to this and to nothing else. The transport
-/// owns it, on the shard's thread.
+/// What the connections of one shard share: each refers to this and to nothing else, so that it has
+/// one pointer instead of as many as this has members. The transport owns it, on the shard's
+/// thread.
 struct ConnectionContext {
     ConnectionContext(EventLoop& its_loop, const TransportSettings& limits,
                       ConnectionCounts counted, Counters& statistics, ConnectionOwner& shard);

@@ -1,0 +1,58 @@
+#include "server/session/answers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+/// A client that publishes more before it is answered waits. In 5.0, receive-maximum bounds the
+/// number as well; in 3.1.1 nothing does, so 256 small messages come to the same.
+constexpr std::size_t most_unanswered = 1024 * 1024;
+constexpr std::size_t least_charge = most_unanswered / 256;
+
+}  // namespace
+
+void Answers::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
+    session.awaits_connack = receipt != 0;
+    hold(session, receipt, std::move(connack), std::move(refused));
+}
+
+void Answers::answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos) {
+    constexpr auto unmatched = Reason::no_matching_subscribers;
+    if (qos == QoS::at_least_once) replace(receipt, Puback{packet_id, unmatched, {}});
+    if (qos == QoS::exactly_once) replace(receipt, Pubrec{packet_id, unmatched, {}});
+}
+
+/// Another packet instead of the one that was given to `answer`, if the client is still there.
+template <class AnyPacket>
+void Answers::replace(ReceiptId receipt, const AnyPacket& packet) {
+    if (const Session* session = receipts_.session_of(receipt))
+        receipts_.replace_accepted(receipt, encoded(*session, packet));
+}
+
+bool Answers::are_too_many(const Session& session) {
+    return session.state.exchanges().held_charge() >= most_unanswered;
+}
+
+std::size_t Answers::charge_for(std::size_t message_bytes) {
+    return message_bytes == 0 ? 0 : std::max(message_bytes, least_charge);
+}
+
+void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
+                   std::size_t charge) {
+    thread_.assert_here();
+    if (accepted.empty()) {
+        if (receipt != 0) receipts_.settle(receipt);
+        return session.disconnect(Reason::packet_too_large,
+                                  "an answer is larger than the client's Maximum Packet Size");
+    }
+    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
+    Exchanges& exchanges = session.state.exchanges();
+    if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
+    receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
+                     std::move(refused), charge);
+}
+
+}  // namespace pulsegate
