@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
+/// Longer than it may take until a message is acknowledged or stored, see AckTime.
+constexpr Millis until_stored = 1000;
+
 /// The work of a user's presence as JSON, in messages to one client.
 constexpr std::uint64_t json_work = 8;
 
@@ -42,17 +45,25 @@ Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained&
       journal_(journal),
       host_(host) {}
 
+/// Of presence, sessions are told everything after a restart.
+bool Replay::is_owed(const Session& session, std::string_view filter) const {
+    return session.state.owner != 0 && !selects_any_presence(filter) && retained_.may_have(filter);
+}
+
+void Replay::owe(const Session& session, std::string_view filter) {
+    if (is_owed(session, filter))
+        journal_.add_lazily(OweRetained{session.state.owner, std::string(filter), true});
+}
+
 void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier) {
     thread_.assert_here();
     cancel(session, wanted.filter);
-    const bool is_presence = selects_any_presence(wanted.filter);
-    if (!is_presence && !retained_.may_have(wanted.filter)) return;
-    Request request{
-        .filter = std::string(wanted.filter), .options = wanted.options, .identifier = identifier};
-    // Of presence, sessions are told everything after a restart.
-    request.is_owed = session.state.owner != 0 && !is_presence;
-    if (request.is_owed)
-        journal_.add_lazily(OweRetained{session.state.owner, request.filter, true});
+    if (!selects_any_presence(wanted.filter) && !retained_.may_have(wanted.filter)) return;
+    Request request{.filter = std::string(wanted.filter),
+                    .options = wanted.options,
+                    .identifier = identifier,
+                    .is_owed = is_owed(session, wanted.filter)};
+    if (request.is_owed) sent_.erase({session.state.owner, request.filter});
     add(session, std::move(request));
 }
 
@@ -107,8 +118,7 @@ void Replay::go_on(Session& session, Millis now) {
     while (session.replay) {
         ReplayState& replay = *session.replay;
         if (replay.query != 0 || replay.waiting) return;  // a query, or the backlog, is not done
-        if (room == 0 || looks == 0 || !sender_.keeps_up(session))
-            return wait_until_drained(session);
+        if (room == 0 || looks == 0 || !has_room(session)) return wait_until_drained(session);
         const auto& filter = replay.requests.front().filter;
         if (!replay.retained_done)
             room -= std::min(room, send_retained(session, room, looks, now));
@@ -117,17 +127,24 @@ void Replay::go_on(Session& session, Millis now) {
         else if (filter.empty() || selects_any_presence(filter))
             return query_presence(session);
         else {
-            end_owed(session, replay.requests.front(), now);
+            if (replay.requests.front().is_owed) sent_[{session.state.owner, filter}] = now;
             end_requests(session, 1);
         }
     }
 }
 
-/// What the client has not acknowledged is stored first, for it is not sent again after a crash.
-void Replay::end_owed(Session& session, const Request& request, Millis now) {
-    if (!request.is_owed || session.state.owner == 0) return;
-    sender_.store_unstored(session, now);
-    journal_.add_lazily(OweRetained{session.state.owner, request.filter, false});
+/// Behind what waits, a page would only make the queue longer.
+bool Replay::has_room(const Session& session) const {
+    return sender_.keeps_up(session) && !session.state.exchanges().unsent();
+}
+
+void Replay::tick(Millis now) {
+    std::erase_if(sent_, [&](const auto& each) {
+        const auto& [key, since] = each;
+        const bool is_safe = since + until_stored <= now;
+        if (is_safe) journal_.add_lazily(OweRetained{key.first, key.second, false});
+        return is_safe;
+    });
 }
 
 /// Replaces the request of a client that fell behind, but subscribes to single users only, by
@@ -154,7 +171,7 @@ void Replay::wait_until_drained(Session& session) {
 void Replay::drained(Session& session) {
     thread_.assert_here();
     if (!session.replay || !session.replay->waiting) return;
-    if (!sender_.keeps_up(session)) return;  // window full: the next acknowledgement continues
+    if (!has_room(session)) return;  // window full: the next acknowledgement continues
     session.replay->waiting = false;
     host_.send(place_.index, ReplayTurn{new_query(session)});
 }
@@ -362,14 +379,18 @@ void Replay::cancel(Session& session, std::string_view filter) {
         std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(asked),
                     [&](const Request& request) { return request.filter == filter; });
     if (under_way) pause(session);
-    std::erase_if(requests, [&](const Request& request) { return request.filter == filter; });
+    std::erase_if(requests, [&](const Request& request) {
+        if (request.filter != filter) return false;
+        if (request.is_owed) sent_[{session.state.owner, request.filter}] = 0;  // owed no more
+        return true;
+    });
     if (!under_way) return;
     if (requests.empty()) {
         session.replay.reset();
         return;
     }
     begin_request(session);
-    wait_until_drained(session);
+    if (session.link) wait_until_drained(session);
 }
 
 void Replay::pause(Session& session) {

@@ -3,7 +3,10 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/packet.h"
 #include "server/base/owner_thread.h"
@@ -32,6 +35,9 @@ public:
            const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
            BrokerHost& host);
 
+    /// Notes in the store, behind the subscription, that its session is to be sent the retained
+    /// messages; `request` follows.
+    void owe(const Session& session, std::string_view filter);
     /// Requests the retained messages for a new subscription; `go_on` sends them.
     void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
     /// The same, of a subscription from before a restart; they may have been sent.
@@ -50,6 +56,9 @@ public:
     /// The client has unsubscribed: drops the requests for this filter (MQTT 5.0, 3.10.4).
     void cancel(Session& session, std::string_view filter);
 
+    /// Once a second.
+    void tick(Millis now);
+
     /// The client has disconnected: drops the query in progress; `go_on` continues after it
     /// reconnects.
     void pause(Session& session);
@@ -67,7 +76,8 @@ private:
     void add(Session& session, Request request);
     void begin_request(Session& session);
     void end_requests(Session& session, std::size_t count);
-    void end_owed(Session& session, const Request& request, Millis now);
+    bool is_owed(const Session& session, std::string_view filter) const;
+    bool has_room(const Session& session) const;
     void expand_request(Session& session);
     void wait_until_drained(Session& session);
     std::uint64_t new_query(Session& session);
@@ -91,6 +101,9 @@ private:
     Journal& journal_;
     BrokerHost& host_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
+    /// When owners were sent all that was owed, by filters. Some of it may not be stored yet, nor
+    /// acknowledged.
+    std::map<std::pair<OwnerId, std::string>, Millis> sent_;
     std::uint64_t next_query_ = 1;
     std::uint64_t looks_ = 0;
     [[no_unique_address]] OwnerThread thread_;

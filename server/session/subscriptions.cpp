@@ -83,14 +83,15 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
                                      .identifier = identifier},
                      receipt.debt());
     const bool wants_retained =
-        granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new);
+        !shared_filter(wanted.filter) &&
+        (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
+    if (wants_retained) replay_.owe(session, wanted.filter);
     // What is promised to outlive a crash is so for messages that are published after the SUBACK,
     // and the group is to keep them.
     PendingReceipt* const promise = session.state.owner != 0 ? &receipt : nullptr;
     if (shared_filter(wanted.filter))
         shared_.join(session, wanted.filter, granted, identifier, promise);
-    else if (wants_retained)
-        to_replay.push_back(&wanted);
+    if (wants_retained) to_replay.push_back(&wanted);
     return static_cast<Reason>(granted.qos);
 }
 
