@@ -251,7 +251,7 @@ void add_traffic(Settings& settings, Config& config) {
     settings.on_off("sender-in-topic", config.sender_in_topic,
                     "Whether MQTT 3.1.1 receivers are told it as well, by a further level of the "
                     "topic: inbox/USER/SENDER");
-    settings.count("max-subscriptions", config.max_subscriptions, 1, 10'000'000, "1000",
+    settings.count("max-subscriptions", config.max_subscriptions, 1, 8'000'000, "1000",
                    "Subscriptions of one client, at most");
     settings.size(
         "max-client-memory", config.max_client_memory, 64 * 1024, 15 << 20, "4MiB",

@@ -56,7 +56,8 @@ struct Delivery {
     std::shared_ptr<const std::string> share{};  ///< its `$share/group/filter`, or null
 
     std::size_t cost() const {
-        return message->cost() + identifiers.size() * sizeof identifiers[0];
+        return message->cost() + identifiers.size() * sizeof identifiers[0] +
+               (share ? share->size() : 0);  // in the store each has its own
     }
 };
 

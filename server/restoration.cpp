@@ -47,15 +47,15 @@ public:
             logs_[stored.owner].owner = stored;
             return;
         }
-        if (stored.kind == OwnerKind::interim) {
-            interim_[stored.owner];
+        if (stored.kind == OwnerKind::retired || stored.expiry == 0) {
+            retired_[stored.owner].owner = stored;
             return;
         }
         Owner owner{.id = stored.owner, .shard = home_of(stored.user)};
         if (PlainSessions::fits(stored))
             owner.plain = plain_.add(stored);
-        else if (!(owner.session = home(owner).owner(stored)))
-            return;
+        else
+            owner.session = home(owner).owner(stored);
         owners_.push_back(owner);
     }
     void subscription(const PutSubscription& stored) override {
@@ -70,6 +70,8 @@ public:
         if (Owner* owner = find(stored.owner)) home(*owner).incoming(session_of(*owner), stored);
     }
     void exchange(PutExchange stored, bool released) override {
+        const auto retired = retired_.find(stored.owner);
+        if (retired != retired_.end()) retired->second.under_way.insert(stored.stamp);
         if (Owner* owner = find(stored.owner))
             home(*owner).exchange(session_of(*owner), stored, released);
     }
@@ -77,13 +79,16 @@ public:
         if (Owner* owner = find(stored.owner)) home(*owner).will(session_of(*owner), stored);
     }
     void waiting(const WaitingMessage& stored, const Receiver& receiver) override {
+        if (!receiver.share) return wait(stored, receiver);
+        Receiver member = receiver;  // one text for all messages of a group
+        member.share = *shares_.insert(receiver.share).first;
+        wait(stored, member);
+    }
+    void wait(const WaitingMessage& stored, const Receiver& receiver) {
         const auto log = logs_.find(receiver.owner);
         if (log != logs_.end()) return log->second.waiting.emplace_back(stored, receiver), void();
-        const auto interim = interim_.find(receiver.owner);
-        if (interim != interim_.end()) {
-            ++waiting_;
-            return interim->second.emplace_back(stored.stamp, receiver), void();
-        }
+        const auto retired = retired_.find(receiver.owner);
+        if (retired != retired_.end()) return retired->second.add(stored.stamp, receiver);
         Owner* const owner = find(receiver.owner);
         if (!owner) return;
         ++waiting_;
@@ -131,7 +136,7 @@ public:
             home(owner).message(session_of(owner), message, receiver);
         });
         for (Owner& owner : owners_) begin_absence(owner);
-        for (const auto& [owner, messages] : interim_) end_interim(ledger, owner, messages);
+        for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
@@ -274,11 +279,24 @@ private:
     /// Messages of which the store's start tells no body, by ascending stamps.
     using Unread = std::vector<std::pair<Stamp, Receiver>>;
 
-    /// What waits for another member of its group; or it was needed in an earlier life only.
-    void end_interim(Ledger& ledger, OwnerId owner, const Unread& messages) {
-        if (messages.empty()) return expired_.push_back(EndOwner{owner});
-        read(ledger, messages, [&](const MessageRef& message, const Receiver& receiver) {
-            if (receiver.share) brokers_.front()->restore().message(message, receiver);
+    /// Its session has ended, with the process or before.
+    struct Retired {
+        PutOwner owner{};
+        std::set<Stamp> under_way{};  ///< at QoS 2: nobody else may get it (MQTT 5.0, 4.8.2)
+        Unread shared{};              ///< what waits for another member of its group
+
+        void add(Stamp stamp, const Receiver& receiver) {
+            if (receiver.share && !under_way.contains(stamp)) shared.emplace_back(stamp, receiver);
+        }
+    };
+
+    void retire(Ledger& ledger, const Retired& retired) {
+        Restore& home = brokers_[home_of(retired.owner.user)]->restore();
+        if (retired.shared.empty()) return home.end(retired.owner.owner);
+        waiting_ += retired.shared.size();
+        home.retired(retired.owner, now_);
+        read(ledger, retired.shared, [&](const MessageRef& message, const Receiver& receiver) {
+            home.message(message, receiver);
         });
     }
 
@@ -308,12 +326,22 @@ private:
             const auto& [stamp, receiver] = messages[begin];
             if (!message || message->stamp != stamp) {
                 while (next != found.end() && next->stamp < stamp) ++next;
-                if (next == found.end() || next->stamp != stamp) continue;  // a damaged row
+                if (next == found.end() || next->stamp != stamp) {
+                    note_damaged(stamp, receiver);
+                    continue;
+                }
                 message = message_of(*next, now_);
             }
             restore(message, receiver);
         }
         return end;
+    }
+
+    /// Its body can't be read, or is missing: nobody will get it.
+    void note_damaged(Stamp stamp, const Receiver& receiver) {
+        spdlog::error("message {} that waits for owner {} is damaged, and lost", stamp,
+                      receiver.owner);
+        expired_.push_back(Done{.owner = receiver.owner, .beyond = {stamp}});
     }
 
     /// Whoever began without them would take them for delivered.
@@ -342,7 +370,11 @@ private:
     std::map<std::string, Merged> merged_;
     std::vector<PutAway> away_;
     Unread under_way_;
-    std::map<OwnerId, Unread> interim_;
+    std::map<OwnerId, Retired> retired_;
+    struct ByText {
+        bool operator()(const auto& a, const auto& b) const { return *a < *b; }
+    };
+    std::set<std::shared_ptr<const std::string>, ByText> shares_;
     std::vector<Operation> begun_;  ///< the logs of shards that had none
     std::vector<Operation> ended_;  ///< those of shards that are no more
     std::vector<Operation> expired_;

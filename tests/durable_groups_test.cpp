@@ -215,7 +215,7 @@ TEST_CASE("a group's message outlives the session of its member, whenever a cras
         PlainClient helper(brokers, client_at(other, shards, "helper"));
         PlainClient worker(brokers, client_at(home, shards, "worker"));
         leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
-        helper.connect(true);  // its session ends
+        helper.connect(true);  // its session ends, and the message is on its way
         if (committed > 0) commit_of(brokers, other);
         if (committed > 1) deliver_all(brokers, other, home);
         if (committed > 2) commit_of(brokers, home);
@@ -264,6 +264,68 @@ TEST_CASE("after a restart a group's message still goes to another member when i
     helper.connect(true);
     brokers.settle();
     CHECK(worker.take().ends_with(hex("hello")));
+}
+
+TEST_CASE("a group's message that is on its way to a member outlives the member's session") {
+    for (const bool is_stored_first : {false, true}) {
+        CAPTURE(is_stored_first);
+        DurableCluster brokers(shards);
+        PlainClient helper(brokers, client_at(other, shards, "helper"));
+        PlainClient worker(brokers, client_at(home, shards, "worker"));
+        PlainClient desk(brokers, client_at(home, shards, "desk"));
+        arrive(helper, group);
+        desk.connect(true);
+        brokers.settle();
+        desk.take();
+        desk.send("32 r s'x' k1 'hello'");  // to the helper, the only member
+        arrive(worker, group);
+        if (is_stored_first) commit_of(brokers, home);
+        helper.connect(true);
+        commit_of(brokers, other);
+        if (!is_stored_first) commit_of(brokers, home);
+        REQUIRE(desk.take() == hex(wire("40 r2 k1")));
+        brokers.crash();
+        worker.connect(false);
+        brokers.settle();
+        CHECK(worker.take().ends_with(hex("hello")));
+    }
+}
+
+TEST_CASE("a member whose session was to end with its connection leaves its group what it had") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"),
+                       client_at(other, shards, "helper"), Version::v5_0);
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    helper.connect(false);
+    helper.send("82 r k1 [] s'" + std::string(group) + "' 02");
+    brokers.settle();
+    helper.lose_connection();
+    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
+    helper.connect(false, 0);
+    helper.link().stuck = true;
+    arrive(worker, group);
+    brokers.settle();
+    worker.take();
+    brokers.crash();
+    brokers.settle();
+    worker.connect(false);
+    brokers.settle();
+    CHECK(worker.take().ends_with(hex("hello")));
+}
+
+TEST_CASE("what a member has that has ended does not stay in the store") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
+    helper.connect(true);
+    brokers.settle();
+    CHECK(brokers.has_owner(OwnerKind::retired, "", "1"));  // the first owner was the helper
+    brokers->now += 61'000;
+    for (unsigned shard : {home, other})
+        static_cast<void>(brokers->broker(shard).tick(brokers->now));
+    brokers.settle();
+    CHECK_FALSE(brokers.has_owner(OwnerKind::retired, "", "1"));
 }
 
 TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {

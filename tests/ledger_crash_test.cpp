@@ -100,7 +100,7 @@ Script written_script() {
     to.add({PutOwner{.owner = 1, .user = "ann", .client = "phone", .expiry = 60, .protocol = 5},
             PutSubscription{.owner = 1, .filter = "a/#", .options = 1, .identifier = 3}});
     to.add({PutOwner{.owner = 2, .kind = OwnerKind::inbox, .user = "bob"}});
-    to.add({PutOwner{.owner = 3, .kind = OwnerKind::interim, .client = "g/a/+"}});
+    to.add({PutOwner{.owner = 3, .kind = OwnerKind::retired, .client = "g/a/+"}});
     to.commit();
     to.add(
         {put(10, {{.owner = 1}, {.owner = 2, .qos = QoS::exactly_once, .identifiers = {1, 300}}})});
@@ -158,6 +158,10 @@ Script written_script() {
     to.add({OweRetained{.owner = 1, .filter = "a/#"}, OweRetained{.owner = 1, .filter = "b"}});
     to.add({DropSubscription{.owner = 1, .filter = "a/#"}});
     to.commit();
+    to.add({PutSubscription{.owner = 1, .filter = "a/#"}, RetireOwner{.owner = 1}});
+    to.add({put(49, {{.owner = 1, .share = share_of("$share/g/a")}}), RetireOwner{.owner = 7}});
+    to.commit();
+    to.add({Done{.owner = 1, .beyond = {49}}, EndOwner{.owner = 1}});
     to.add({EndOwner{.owner = 2}});
     to.add({PutOwner{.owner = 4, .kind = OwnerKind::inbox, .user = "bob"}});
     to.commit();
@@ -226,7 +230,7 @@ private:
     }
 
     Operation operation() {
-        switch (below(37)) {
+        switch (below(38)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
             case 2: return PutAbsence{.owner = owner(), .ends = below(1000), .place = near()};
@@ -266,6 +270,7 @@ private:
             case 27: return DropDeadLetters{.number = 1 + below(5)};
             case 28: return PutAway{.user = name(), .place = near()};
             case 29: return DropAway{.user = name()};
+            case 31: return RetireOwner{owner()};
             case 30: return OweRetained{owner(), name(), below(2) == 0};
             default: return put_message();
         }

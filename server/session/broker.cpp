@@ -155,6 +155,8 @@ bool Broker::tick(Millis now) {
         journal_.tick();
         sender_.tick();
         delayed_.tick(now);
+        shared_.tick(now);
+        replay_.tick(now);
         retained_.forget_some(now);
         room_logs_.sweep();
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());

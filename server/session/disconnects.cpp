@@ -32,10 +32,12 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
 
     const bool outlives_process = session.state.owner != 0 || ending.cause != Cause::shutdown;
     const bool survives = session.state.expiry() > 0 && outlives_process;
-    if (survives)
-        keeper_.interrupt(session, now);
-    else
+    if (!survives)
         keeper_.discard(session, now);
+    else if (ending.cause == Cause::shutdown)
+        keeper_.stop(session, now);
+    else
+        keeper_.interrupt(session, now);
     // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
     if (ending.cause == Cause::shutdown) wills_.keep(session, nullptr);
     const StoredWill* const will = session.state.will();

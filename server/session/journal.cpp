@@ -61,6 +61,7 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
         turn_.waiting.bytes += message->cost();
         ++messages_;
     }
+    if (receiver.share) turn_.waiting.bytes += receiver.share->size();
     last->receivers.push_back(std::move(receiver));
     await(std::move(debt));
 }

@@ -116,7 +116,7 @@ void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtS
     note_sent(session, sent, now);
     if (delivery.qos == QoS::exactly_once || patience == 0)
         return store(session, sent.delivery, debts.debt(), now);
-    if (delivery.owner != 0 || delivery.message->stamp == 0) return;
+    if (delivery.owner == session.state.owner || delivery.message->stamp == 0) return;
     sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + patience);
     unstored_.add(*sent.unstored);
     call_store_overdue(sent.unstored->due);
@@ -184,6 +184,16 @@ void PacketSender::store_overdue(Millis now) {
 
 void PacketSender::drop(const Delivery& delivery) {
     if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
+}
+
+void PacketSender::drop_all(Session& session) {
+    Exchanges& exchanges = session.state.exchanges();
+    const OwnerId owner = session.state.owner;
+    for (const QueuedMessage& each : exchanges.take_queue()) drop(owner, each);
+    const auto has_message = [](const Delivery& delivery, bool) {
+        return delivery.message != nullptr;
+    };
+    for (const Delivery& each : exchanges.take_if(owner, has_message)) drop(each);
 }
 
 // -- queue --

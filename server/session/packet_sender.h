@@ -82,6 +82,8 @@ public:
 
     /// The session will not get this delivery.
     void drop(const Delivery& delivery);
+    /// Nor any that it has.
+    void drop_all(Session& session);
 
     /// Messages of the session's queue were read. Returns the session, if it waits for more than
     /// that; or null.

@@ -93,10 +93,6 @@ Session& Restore::unpacked(const StoredSession& stored) {
 }
 
 Session* Restore::owner(const PutOwner& stored) {
-    if (stored.expiry == 0) {  // ended by the crash
-        journal_.add(EndOwner{stored.owner});
-        return nullptr;
-    }
     const bool is_inbox = stored.kind == OwnerKind::inbox;
     User& user = presence_.restore(stored.user);
     Session& session =
@@ -108,6 +104,13 @@ Session* Restore::owner(const PutOwner& stored) {
     user.devices.push_back(session);
     if (is_inbox) inboxes_.restore(session, stored.client);
     return &session;
+}
+
+void Restore::retired(const PutOwner& stored, Millis now) {
+    if (stored.kind == OwnerKind::retired)
+        shared_.restore_retired(stored.owner, now);
+    else
+        shared_.retire(stored.owner, now);
 }
 
 void Restore::subscription(Session& session, const PutSubscription& stored) {

@@ -74,8 +74,12 @@ public:
     bool packed(const StoredSession& stored, Millis now);
     /// Restores it but for its absence.
     Session& unpacked(const StoredSession& stored);
-    /// Null if it has ended.
     Session* owner(const PutOwner& stored);
+    /// Its session ended with the process, and nobody else is to get anything that it has.
+    void end(OwnerId owner) { journal_.add(EndOwner{owner}); }
+    /// The same, but messages of shared subscriptions are: `message` follows for each. Of an owner
+    /// that was retired before, too.
+    void retired(const PutOwner& stored, Millis now);
     void subscription(Session& session, const PutSubscription& stored);
     void incoming(Session& session, PutIncoming stored);
     void exchange(Session& session, PutExchange stored, bool released);
@@ -84,7 +88,7 @@ public:
     /// 2, or comes by a shared subscription: `message` is to be called.
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver);
     void message(Session& session, const MessageRef& message, const Receiver& receiver);
-    /// Of an interim owner. Behind all subscriptions.
+    /// Of a retired owner. Behind all subscriptions.
     void message(const MessageRef& message, const Receiver& receiver);
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
     /// not stored (0). Behind all members.

@@ -7,13 +7,21 @@
 namespace pulsegate {
 
 void SessionKeeper::interrupt(Session& session, Millis now) {
+    interrupt_exchanges(session, now);
+    if (session.expiry_timer) return;
+    shared_.notify_groups(session, GroupMembership::Change::goes_away);
+    shared_.give_back(session, false, now);
+}
+
+void SessionKeeper::stop(Session& session, Millis now) {
+    interrupt_exchanges(session, now);
+    shared_.notify_groups(session, GroupMembership::Change::goes_away);
+}
+
+void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
     sender_.stop_reading(session);
     sender_.store_unstored(session, now);
     session.state.exchanges().interrupt();
-    if (!session.expiry_timer) {
-        shared_.notify_groups(session, GroupMembership::Change::goes_away);
-        shared_.give_back(session, false, now);
-    }
     replay_.pause(session);
 }
 
@@ -51,9 +59,19 @@ void SessionKeeper::discard(Session& session, Millis now) {
     sender_.stop_reading(session);
     inboxes_.take_back(session);
     if (session.is_inbox()) inboxes_.forget(session);
+    end_owner(session, now);
     session.state.exchanges().clear();
+}
+
+void SessionKeeper::end_owner(Session& session, Millis now) {
     if (session.state.owner == 0) return;
-    journal_.add(EndOwner{std::exchange(session.state.owner, 0)});
+    if (session.state.was_member()) {
+        sender_.drop_all(session);
+        shared_.retire(session.state.owner, now);
+    } else {
+        journal_.add(EndOwner{session.state.owner});
+    }
+    session.state.owner = 0;
     ended_.add(session);
 }
 

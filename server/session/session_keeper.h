@@ -41,6 +41,9 @@ public:
 
     /// The connection ends and the session continues.
     void interrupt(Session& session, Millis now);
+    /// The same because the gateway stops: what it has of shared subscriptions stays with it, for
+    /// the last of their members would have to take everything.
+    void stop(Session& session, Millis now);
     /// The session gets what its user's rooms have had meanwhile, before its absence ends.
     void catch_up(Session& session, Millis now);
     /// The same for the first device of a user: it finds that in the user's inbox.
@@ -62,6 +65,9 @@ public:
     void store_owner(const Session& session);
 
 private:
+    void interrupt_exchanges(Session& session, Millis now);
+    void end_owner(Session& session, Millis now);
+
     SessionTable& sessions_;
     Inboxes& inboxes_;
     Rooms& rooms_;

@@ -9,7 +9,9 @@ bool SessionState::subscribe(Router& router, Subscriber& self, std::string_view 
     const bool is_new = router.subscribe(self, subscriptions_, filter, options, identifier);
     if (!is_new) return false;
     ++subscription_count_;
-    if (shared_filter(filter)) ++shared_count_;
+    if (!shared_filter(filter)) return true;
+    ++shared_count_;
+    was_member_ = true;
     return true;
 }
 

@@ -32,7 +32,9 @@ public:
     }
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
-    static constexpr std::uint32_t most_subscriptions = (1u << 24) - 1;
+    static constexpr std::uint32_t most_subscriptions = (1u << 23) - 1;
+    /// Has it had any shared subscription?
+    bool was_member() const { return was_member_; }
     /// Number of shared subscriptions.
     std::uint16_t shared_count() const { return shared_count_; }
     static constexpr std::uint16_t most_shared = 65'535;
@@ -55,7 +57,8 @@ private:
     std::uint16_t shared_count_ = 0;
     std::uint32_t expiry_ = 0;
     std::unique_ptr<StoredWill> will_;
-    std::uint32_t subscription_count_ : 24 = 0;
+    std::uint32_t subscription_count_ : 23 = 0;
+    std::uint32_t was_member_ : 1 = false;
 
 public:
     AckTime ack_time;   ///< of its client

@@ -10,6 +10,12 @@
 
 namespace pulsegate {
 
+namespace {
+
+constexpr Millis retirement = 60'000;
+
+}  // namespace
+
 SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
                                          PacketSender& sender, Journal& journal, Receipts& receipts,
                                          Counters& counters, BrokerHost& host)
@@ -72,25 +78,7 @@ void SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
         return !sent || ends || session.state.subscribed(router_, *delivery.share);
     };
     // Out of the outbox before any is assigned: one may be assigned to this session again.
-    auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
-    if (!ends || session.state.owner == 0) return give_back(std::move(deliveries), now);
-    for (Delivery& delivery : deliveries) {
-        sender_.store_for(interim_owner(), delivery, DebtSource(), now);
-        going_back_.push_back(std::move(delivery));
-    }
-    journal_.begin_turn();
-}
-
-/// For whom a message is stored after its member's session has ended, and before it is stored for
-/// another member: a crash between the two would lose it. The next start gives it to its group.
-OwnerId SharedSubscriptions::interim_owner() {
-    if (interim_owner_ == 0) {
-        interim_owner_ = journal_.next_owner();
-        journal_.add(PutOwner{.owner = interim_owner_,
-                              .kind = OwnerKind::interim,
-                              .client = std::to_string(interim_owner_)});
-    }
-    return interim_owner_;
+    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
 }
 
 void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now) {
@@ -140,6 +128,21 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     journal_.begin_turn();
 }
 
+/// What it has is stored for another member before it ends: that takes some milliseconds, if the
+/// disk is well. If a crash comes first, the next start gives it to the groups.
+void SharedSubscriptions::retire(OwnerId owner, Millis now) {
+    journal_.add(RetireOwner{owner});
+    retired_.push_back({owner, now});
+}
+
+void SharedSubscriptions::tick(Millis now) {
+    while (!retired_.empty() && retired_.front().since + retirement <= now) {
+        if (journal_.is_refused()) return;
+        journal_.add_lazily(EndOwner{retired_.front().owner});
+        retired_.pop_front();
+    }
+}
+
 /// By the mailbox: members that other shards have restored come before it.
 void SharedSubscriptions::restore(Delivery delivery) {
     const unsigned group = place_.home_of(*delivery.share);
@@ -149,15 +152,12 @@ void SharedSubscriptions::restore(Delivery delivery) {
 /// What must come once is sent when it is stored that it is this member's. Else another one would
 /// get it after a crash, also if this member's shard has stored that it is done with it.
 void SharedSubscriptions::end_turn() {
-    if (stored_now_.empty() && going_back_.empty()) return;
+    if (stored_now_.empty()) return;
     PendingReceipt receipt(receipts_);
     journal_.await_patiently(receipt.debt());
-    const auto hand_out = [this, stored = std::exchange(stored_now_, {}),
-                           returned = std::exchange(going_back_, {})](const Published&) {
+    const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
         for (const GroupDelivery& assigned : stored)
             host_.send(place_.home_of(assigned.member), assigned);
-        for (const Delivery& delivery : returned)
-            host_.send(place_.home_of(*delivery.share), GroupReturn{delivery});
     };
     receipts_.report(receipt.close(), {}, hand_out);
 }

@@ -3,6 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -42,7 +43,7 @@ public:
 
     /// A member has left: its unacknowledged messages go to the others (MQTT 5.0, 4.8.2), but of
     /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost if it
-    /// `ends`. What is stored for a session that ends goes when it is stored for the interim owner.
+    /// `ends`.
     void give_back(Session& session, bool ends, Millis now);
     /// These messages go to other members of their groups.
     void give_back(std::vector<Delivery> deliveries, Millis now);
@@ -53,8 +54,14 @@ public:
     /// Members get what was collected for them.
     void stored(Stamp stamp, Millis now);
 
-    /// Before the shard runs: a message that the store has for an interim owner.
+    /// The owner of a session that has ended: messages which the store has for it may be on their
+    /// way to other members.
+    void retire(OwnerId owner, Millis now);
+    /// Before the shard runs: such an owner, and a message of a retired one.
+    void restore_retired(OwnerId owner, Millis now) { retired_.push_back({owner, now}); }
     void restore(Delivery delivery);
+    /// Once a second.
+    void tick(Millis now);
 
     /// Before the journal hands in what this turn has stored.
     void end_turn();
@@ -69,7 +76,6 @@ public:
 private:
     void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
                 DebtSource& debts, Millis now);
-    OwnerId interim_owner();
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);
@@ -84,10 +90,12 @@ private:
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
     boost::unordered_flat_map<Stamp, std::vector<GroupDelivery>> collected_;  ///< not stored yet
-    // With this turn they are stored, and sent then.
-    std::vector<GroupDelivery> stored_now_;
-    std::vector<Delivery> going_back_;
-    OwnerId interim_owner_ = 0;  ///< of this life; 0: it was not needed yet
+    std::vector<GroupDelivery> stored_now_;  ///< with this turn, and sent then
+    struct Retired {
+        OwnerId owner;
+        Millis since;
+    };
+    std::deque<Retired> retired_;
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -15,15 +15,14 @@
 
 namespace pulsegate {
 
-/// Whatever has a queue that outlives the process: a session, the inbox of a user, a room, shared
-/// subscriptions. A number is given once; see `Ledger::Start` for the next one.
+/// Whatever has a queue that outlives the process: a session, the inbox of a user, a room. A number
+/// is given once; see `Ledger::Start` for the next one.
 using OwnerId = std::uint32_t;
 
 /// The number of a message. Later messages have larger ones, also after a restart.
 using Stamp = std::uint64_t;
 
-/// `interim`: shared subscriptions, while a message goes from one member to another.
-enum class OwnerKind : std::uint8_t { session, inbox, interim, room };
+enum class OwnerKind : std::uint8_t { session, inbox, retired, room };
 
 /// One who is to get a message, and what the subscriptions of this owner add to it.
 struct Receiver {
@@ -79,7 +78,7 @@ struct PutOwner {
     std::string user{};
     std::string client{};      ///< or of an inbox who has caused it: the sender's fingerprint in
                                ///< hexadecimal digits; of a room the shard, and how many there are;
-                               ///< of an interim owner its number
+                               ///< of a retired owner its number
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 
@@ -88,6 +87,11 @@ struct PutOwner {
 
 /// Deletes the owner and all that is stored of it.
 struct EndOwner {
+    OwnerId owner = 0;
+};
+/// The same, but messages go on waiting for it until `EndOwner`: those of a shared subscription,
+/// which are on their way to another member when its session ends. It loses its name.
+struct RetireOwner {
     OwnerId owner = 0;
 };
 
@@ -289,12 +293,12 @@ struct ReplayDeadLetters {
 };
 
 using Operation =
-    std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, PutSubscription, OweRetained,
-                 DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming, PutExchange,
-                 ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained, DropRetained,
-                 PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan, DropBan,
-                 DropEndedBans, PutRevocation, PutMember, DropMember, PutAway, DropAway, PutEvent,
-                 EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
+    std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
+                 OweRetained, DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming,
+                 PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained,
+                 DropRetained, PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan,
+                 DropBan, DropEndedBans, PutRevocation, PutMember, DropMember, PutAway, DropAway,
+                 PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises

@@ -42,6 +42,9 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
                  "INSERT INTO owner VALUES(?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET"
                  " kind = excluded.kind, user = excluded.user, client = excluded.client,"
                  " expiry = excluded.expiry, protocol = excluded.protocol"),
+      retire_owner_(database,
+                    "UPDATE owner SET kind = ?2, user = '', client = CAST(id AS TEXT)"
+                    " WHERE id = ?1"),
       put_subscription_(database,
                         "INSERT INTO subscription VALUES(?1,?2,?3,?4,?5) ON CONFLICT(owner, filter)"
                         " DO UPDATE SET options = ?3, identifier = ?4"),
@@ -80,12 +83,13 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
                       "INSERT INTO revocation VALUES(?,?) ON CONFLICT(user) DO UPDATE SET"
                       " issued_before = max(issued_before, excluded.issued_before)"),
       put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)") {
+    for (const char* sql : {"DELETE FROM owner WHERE id = ?", "DELETE FROM cursor WHERE owner = ?"})
+        end_owner_.push_back(std::make_unique<Statement>(database, sql));
     for (const char* sql :
-         {"DELETE FROM owner WHERE id = ?", "DELETE FROM cursor WHERE owner = ?",
-          "DELETE FROM subscription WHERE owner = ?", "DELETE FROM absence WHERE owner = ?",
+         {"DELETE FROM subscription WHERE owner = ?", "DELETE FROM absence WHERE owner = ?",
           "DELETE FROM incoming WHERE owner = ?", "DELETE FROM exchange WHERE owner = ?",
           "DELETE FROM will WHERE owner = ?"})
-        end_owner_.push_back(std::make_unique<Statement>(database, sql));
+        end_session_.push_back(std::make_unique<Statement>(database, sql));
     Statement(database, "SELECT EXISTS(SELECT 1 FROM receiver)").each([&](const Row& row) {
         may_have_receivers_ = row.number(0) != 0;
     });
@@ -221,7 +225,7 @@ void UnitWriter::end_namesake(const PutOwner& put) {
     if (found == 0) return;
     spdlog::error("owner {} has the name of owner {}, and ends", found, put.owner);
     cursors_[found] = std::nullopt;
-    for (const auto& statement : end_owner_) statement->run(found);
+    end(found);
 }
 
 void UnitWriter::apply(const PutOwner& put) {
@@ -233,10 +237,21 @@ void UnitWriter::apply(const PutOwner& put) {
                    put.protocol);
 }
 
-void UnitWriter::apply(const EndOwner& end) {
-    if (!is_owner(end.owner)) return;
-    cursors_[end.owner] = std::nullopt;
-    for (const auto& statement : end_owner_) statement->run(end.owner);
+void UnitWriter::apply(const EndOwner& ended) {
+    if (!is_owner(ended.owner)) return;
+    cursors_[ended.owner] = std::nullopt;
+    end(ended.owner);
+}
+
+void UnitWriter::end(OwnerId owner) {
+    for (const auto& statement : end_owner_) statement->run(owner);
+    for (const auto& statement : end_session_) statement->run(owner);
+}
+
+void UnitWriter::apply(const RetireOwner& retire) {
+    if (!is_owner(retire.owner)) return;
+    for (const auto& statement : end_session_) statement->run(retire.owner);
+    retire_owner_.run(retire.owner, static_cast<int>(OwnerKind::retired));
 }
 
 void UnitWriter::apply(const PutSubscription& put) {

@@ -57,7 +57,8 @@ private:
     void apply(const PutReceiver& put);
     void apply(const Done& done);
     void apply(const PutOwner& put);
-    void apply(const EndOwner& end);
+    void apply(const EndOwner& ended);
+    void apply(const RetireOwner& retire);
     void apply(const PutSubscription& put);
     void apply(const OweRetained& owe);
     void apply(const DropSubscription& drop);
@@ -95,6 +96,7 @@ private:
     void end_namesake(const PutOwner& put);
     Cursor* cursor(OwnerId owner);
     void await(OwnerId owner, Stamp stamp);
+    void end(OwnerId owner);
     void put_receiver(Stamp stamp, const Receiver& receiver);
     void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
     void write_message(const PutMessage& put, const std::string& receivers);
@@ -116,7 +118,9 @@ private:
     Statement put_cursor_;
     Statement find_namesake_;
     Statement put_owner_;
+    Statement retire_owner_;
     std::vector<std::unique_ptr<Statement>> end_owner_;
+    std::vector<std::unique_ptr<Statement>> end_session_;  ///< what it has besides messages
     Statement put_subscription_;
     Statement owe_retained_;
     Statement drop_subscription_;

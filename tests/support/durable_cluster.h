@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +56,13 @@ public:
             deliver();
             commit();
         } while (cluster_->has_messages());
+    }
+    bool has_owner(OwnerKind kind, const std::string& user, const std::string& client) {
+        std::promise<bool> found;
+        ledger_->find_owner(kind, user, client, [&](Outcome, const std::optional<PutOwner>& owner) {
+            found.set_value(owner.has_value());
+        });
+        return found.get_future().get();
     }
     void crash() {
         disk_.fail_at(disk_.steps() + 1, FaultyDisk::Fault::kill);
@@ -104,11 +113,13 @@ public:
         : cluster_(cluster), name_(std::move(name)), user_(std::move(user)), version_(version) {}
 
     /// Over another connection than before.
-    void connect(bool clean) {
+    void connect(bool clean) { connect(clean, clean ? 0 : 86'400); }
+    /// `expiry`: of the session, in seconds, with 5.0.
+    void connect(bool clean, unsigned expiry) {
         KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
         cluster_->adopt(link);
         const std::string flags = clean ? " 02" : " 00";
-        const std::string lasting = clean ? " 00" : " [ 11 w86400 ]";
+        const std::string lasting = expiry == 0 ? " 00" : " [ 11 w" + std::to_string(expiry) + " ]";
         const bool is_new = version_ == Version::v5_0;
         const std::string bytes = wire("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags +
                                        " k60" + (is_new ? lasting : "") + " s'" + name_ + "'");

@@ -63,6 +63,7 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const Done& what) { done(what); },
                    [&](const PutOwner& what) { owner(what); },
                    [&](const EndOwner& what) { end(what.owner); },
+                   [&](const RetireOwner& what) { retire(what.owner); },
                    [&](const PutSubscription& what) {
                        if (known(what.owner)) subscription(what);
                    },
@@ -181,14 +182,27 @@ void StoredState::done(const Done& done) {
 
 void StoredState::end(OwnerId owner) {
     owners_.erase(owner);
+    end_session(owner);
+    const auto is_of_owner = [&](const auto& entry) { return entry.first.second == owner; };
+    std::erase_if(waiting_, is_of_owner);
+    std::erase_if(early_, is_of_owner);
+}
+
+void StoredState::end_session(OwnerId owner) {
     absences_.erase(owner);
     wills_.erase(owner);
     end_all(subscriptions_, owner);
     end_all(exchanges_, owner);
     std::erase_if(incoming_, [&](const Packet& packet) { return packet.first == owner; });
-    const auto is_of_owner = [&](const auto& entry) { return entry.first.second == owner; };
-    std::erase_if(waiting_, is_of_owner);
-    std::erase_if(early_, is_of_owner);
+}
+
+void StoredState::retire(OwnerId owner) {
+    if (!known(owner)) return;
+    end_session(owner);
+    PutOwner& kept = owners_.at(owner);
+    kept.kind = OwnerKind::retired;
+    kept.user.clear();
+    kept.client = std::to_string(owner);
 }
 
 void StoredState::release(const ReleaseExchange& release) {
@@ -201,10 +215,7 @@ void StoredState::retain(Stamp stamp, const std::string& topic, const Line& line
     if (stamp > kept.first) kept = {stamp, line};
 }
 
-void StoredState::owner(const PutOwner& put) {
-    owners_[put.owner] = fmt::format("{} {} {} {} {}", static_cast<int>(put.kind), put.user,
-                                     put.client, put.expiry, put.protocol);
-}
+void StoredState::owner(const PutOwner& put) { owners_[put.owner] = put; }
 
 void StoredState::subscription(const PutSubscription& put) {
     const auto [found, is_new] = subscriptions_.try_emplace({put.owner, put.filter}, put);
@@ -326,7 +337,9 @@ void StoredState::read_events(Ledger& ledger) {
 
 std::string StoredState::text() const {
     std::string out;
-    for (const auto& [id, line] : owners_) out += fmt::format("owner {} {}\n", id, line);
+    for (const auto& [id, put] : owners_)
+        out += fmt::format("owner {} {} {} {} {} {}\n", id, static_cast<int>(put.kind), put.user,
+                           put.client, put.expiry, put.protocol);
     for (const auto& [key, put] : subscriptions_)
         out += fmt::format("subscription {} {} {} {} {}\n", key.first, key.second, put.options,
                            put.identifier, put.owed);

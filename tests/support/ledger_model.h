@@ -57,6 +57,8 @@ private:
     void forget_done();
     void done(const Done& done);
     void end(OwnerId owner);
+    void end_session(OwnerId owner);
+    void retire(OwnerId owner);
     void release(const ReleaseExchange& release);
     void delayed(const PutDelayed& put);
     void dead_letter(const DeadLetter& letter);
@@ -65,7 +67,7 @@ private:
     void retain(Stamp stamp, const std::string& topic, const Line& line);
     bool known(OwnerId owner) const { return owners_.contains(owner); }
 
-    std::map<OwnerId, Line> owners_;
+    std::map<OwnerId, PutOwner> owners_;
     std::map<std::pair<OwnerId, std::string>, PutSubscription> subscriptions_;
     std::map<OwnerId, std::pair<WallMillis, Stamp>> absences_;
     std::set<Packet> incoming_;
