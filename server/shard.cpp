@@ -245,6 +245,7 @@ void Shard::tick() {
 void Shard::advance() {
     if (index_ == 0) admission_.weigh();
     transport_.expire_due();
+    logins_.client_limits().tick(monotonic_now());
     tick_broker();
     listeners_.tick();
 }

@@ -51,6 +51,12 @@ public:
     [[nodiscard]] Millis pause_before_takeover(std::string_view user, std::string_view client,
                                                Millis now);
 
+    /// Once a second.
+    void tick(Millis now) {
+        flaps_.tick(now);
+        takeovers_.tick(now);
+    }
+
     std::vector<Ban> bans(Millis now) const;
     /// False if there was no such ban.
     [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client, Millis now);

@@ -39,6 +39,9 @@ public:
         return of(present_) + static_cast<unsigned>(of(past_) * left / window);
     }
 
+    /// Once a second: the memory of what was long ago is given back, though nobody counts.
+    void tick(Millis now) { turn_page(now); }
+
     void forget(const Key& key) {
         present_.erase(key);
         past_.erase(key);

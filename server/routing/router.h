@@ -11,6 +11,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 
 namespace pulsegate {
@@ -59,6 +60,11 @@ public:
     Router& operator=(const Router&) = delete;
 
     void reserve(std::size_t filters) { filters_.reserve(filters); }
+    /// Once a second.
+    void shrink() {
+        shrink_if_sparse(filters_);
+        shrink_if_sparse(levels_);
+    }
     /// Subscribes, or replaces the options of a subscription to the same filter. The filter must be
     /// valid. True if the subscription is new.
     bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,

@@ -152,6 +152,9 @@ bool Broker::tick(Millis now) {
         presence_.forget_some(wall_now(), settings_.forget_after, [&](const User& user) {
             if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
         });
+        presence_.shrink();
+        sessions_.shrink();
+        router_.shrink();
         journal_.tick();
         sender_.tick();
         delayed_.tick(now);

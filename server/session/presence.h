@@ -12,6 +12,7 @@
 #include "server/base/clock.h"
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
 #include "server/message.h"
 #include "server/session/cause.h"
 #include "server/store/unit.h"
@@ -134,6 +135,8 @@ public:
     void replace(PresenceEntry& old, PresenceEntry& replacement);
 
     void reserve(std::size_t users) { by_name_.reserve(users); }
+    /// Once a second.
+    void shrink() { shrink_if_sparse(by_name_); }
     /// The user of that name, or null.
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);

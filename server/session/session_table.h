@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
 #include "server/session/dormant_record.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
@@ -23,6 +24,8 @@ public:
     SessionTable(const BrokerSettings& settings, ShardPlace place);
 
     void reserve(std::size_t sessions) { sessions_.reserve(sessions); }
+    /// Once a second.
+    void shrink() { shrink_if_sparse(sessions_); }
     /// Null if there is no such session.
     Session* find(const User& user, std::string_view client) const;
     Session& find_or_create(User& user, std::string client, WallMillis wall);

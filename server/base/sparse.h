@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+
+namespace pulsegate {
+
+/// Gives back the memory of a hash table that has become nearly empty: after a crowd has gone, it
+/// would stay as large as it was. To be called from time to time, not while the table is visited.
+template <class Table>
+void shrink_if_sparse(Table& table) {
+    constexpr std::size_t small = 1024;  // entries
+    const std::size_t room = table.bucket_count();
+    if (room > small && table.size() < room / 8) table.rehash(table.size() * 2);
+}
+
+}  // namespace pulsegate
