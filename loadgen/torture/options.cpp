@@ -50,7 +50,8 @@ void bind(CLI::App& app, Options& options, Texts& texts) {
     app.add_option("--without", texts.without,
                    "kinds of traffic to leave out, separated by commas: qos1,qos2,delayed,\n"
                    "retained,wills")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);  // or the command would be among them
     app.add_option("--seed", options.seed, "of all that is left to chance");
     app.add_option("--json", options.json, "write the results to this file as well");
     app.add_option("--log", options.log, "append what the broker prints to this file");

@@ -106,6 +106,9 @@ class CommandTest(Case):
         done = usage("--port", str(free_port()), "--", "false")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("ended with exit status 1 before port", done.stderr)
+        done = usage("--port", str(free_port()), "--without", "delayed", "--", "sh", "-c", "exit 3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ended with exit status 3 before port", done.stderr)
 
     def test_wrong_usage_has_a_status_of_its_own(self):
         for arguments, words in (([], "COMMAND"), (["--", ], "COMMAND"), (["--kills", "many", "--", "true"], "--kills"),
