@@ -294,7 +294,7 @@ private:
         Restore& home = brokers_[home_of(retired.owner.user)]->restore();
         if (retired.shared.empty()) return home.end(retired.owner.owner);
         waiting_ += retired.shared.size();
-        home.retired(retired.owner, now_);
+        home.retired(retired.owner, retired.under_way, now_);
         read(ledger, retired.shared, [&](const MessageRef& message, const Receiver& receiver) {
             home.message(message, receiver);
         });

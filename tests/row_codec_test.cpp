@@ -44,6 +44,9 @@ TEST_CASE("of an owner in two lists of receivers the second entry counts") {
         merge_receivers({{.owner = 1}, {.owner = 3}}, {{.owner = 3, .retain = true}, {.owner = 2}});
     CHECK(merged ==
           std::vector<Receiver>{{.owner = 1}, {.owner = 2}, {.owner = 3, .retain = true}});
+    const Receiver member{.owner = 3, .share = std::make_shared<const std::string>("$share/g/x")};
+    CHECK(merge_receivers({member}, {{.owner = 3}}) == std::vector{member});
+    CHECK(merge_receivers({{.owner = 3}}, {member}) == std::vector{member});
 }
 
 TEST_CASE("stamps come back as they were") {

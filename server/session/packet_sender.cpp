@@ -186,14 +186,19 @@ void PacketSender::drop(const Delivery& delivery) {
     if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
 }
 
-void PacketSender::drop_all(Session& session) {
+void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
+    std::ranges::sort(elsewhere);
+    const auto is_elsewhere = [&](Stamp stamp) {
+        return std::ranges::binary_search(elsewhere, stamp);
+    };
     Exchanges& exchanges = session.state.exchanges();
     const OwnerId owner = session.state.owner;
-    for (const QueuedMessage& each : exchanges.take_queue()) drop(owner, each);
-    const auto has_message = [](const Delivery& delivery, bool) {
-        return delivery.message != nullptr;
+    for (const QueuedMessage& each : exchanges.take_queue())
+        if (!is_elsewhere(each.stamp)) drop(owner, each);
+    const auto is_left = [&](const Delivery& delivery, bool) {
+        return delivery.message && !is_elsewhere(delivery.message->stamp);
     };
-    for (const Delivery& each : exchanges.take_if(owner, has_message)) drop(each);
+    for (const Delivery& each : exchanges.take_if(owner, is_left)) drop(each);
 }
 
 // -- queue --

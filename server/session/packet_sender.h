@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "protocol/encode.h"
 #include "server/base/clock.h"
@@ -82,8 +83,9 @@ public:
 
     /// The session will not get this delivery.
     void drop(const Delivery& delivery);
-    /// Nor any that it has.
-    void drop_all(Session& session);
+    /// Nor any that it has, but for those with these stamps: the same messages went elsewhere, and
+    /// the store does not tell the two apart.
+    void drop_all(Session& session, std::vector<Stamp> elsewhere);
 
     /// Messages of the session's queue were read. Returns the session, if it waits for more than
     /// that; or null.

@@ -106,7 +106,9 @@ Session* Restore::owner(const PutOwner& stored) {
     return &session;
 }
 
-void Restore::retired(const PutOwner& stored, Millis now) {
+void Restore::retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now) {
+    // The next start will not know what was under way.
+    for (const Stamp stamp : under_way) journal_.done(stored.owner, stamp);
     if (stored.kind == OwnerKind::retired)
         shared_.restore_retired(stored.owner, now);
     else
@@ -155,6 +157,7 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     const Delivery delivery = delivery_of(message, receiver);
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
     Exchanges& exchanges = session.state.exchanges();
+    if (receiver.share) session.state.note_membership();
     if (sent == exchanges_.end()) {
         exchanges.enqueue(sender_.waiting(), delivery);
         exchanges.order_last();

@@ -2,6 +2,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -77,9 +78,9 @@ public:
     Session* owner(const PutOwner& stored);
     /// Its session ended with the process, and nobody else is to get anything that it has.
     void end(OwnerId owner) { journal_.add(EndOwner{owner}); }
-    /// The same, but messages of shared subscriptions are: `message` follows for each. Of an owner
-    /// that was retired before, too.
-    void retired(const PutOwner& stored, Millis now);
+    /// The same, but messages of shared subscriptions are, except those that were `under_way` to
+    /// its client at QoS 2: `message` follows for each. Of an owner that was retired before, too.
+    void retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now);
     void subscription(Session& session, const PutSubscription& stored);
     void incoming(Session& session, PutIncoming stored);
     void exchange(Session& session, PutExchange stored, bool released);

@@ -47,7 +47,7 @@ void SessionKeeper::welcome_first_device(User& user, Millis now) {
 
 void SessionKeeper::discard(Session& session, Millis now) {
     shared_.notify_groups(session, GroupMembership::Change::leaves);
-    shared_.give_back(session, true, now);
+    const auto given_back = shared_.give_back(session, true, now);
     shared_.forget(session);
     subscriptions_.end_all(session);
     fan_out_.forget(session);
@@ -59,14 +59,14 @@ void SessionKeeper::discard(Session& session, Millis now) {
     sender_.stop_reading(session);
     inboxes_.take_back(session);
     if (session.is_inbox()) inboxes_.forget(session);
-    end_owner(session, now);
+    end_owner(session, given_back, now);
     session.state.exchanges().clear();
 }
 
-void SessionKeeper::end_owner(Session& session, Millis now) {
+void SessionKeeper::end_owner(Session& session, const std::vector<Stamp>& given_back, Millis now) {
     if (session.state.owner == 0) return;
     if (session.state.was_member()) {
-        sender_.drop_all(session);
+        sender_.drop_all(session, given_back);
         shared_.retire(session.state.owner, now);
     } else {
         journal_.add(EndOwner{session.state.owner});

@@ -66,7 +66,7 @@ public:
 
 private:
     void interrupt_exchanges(Session& session, Millis now);
-    void end_owner(Session& session, Millis now);
+    void end_owner(Session& session, const std::vector<Stamp>& given_back, Millis now);
 
     SessionTable& sessions_;
     Inboxes& inboxes_;

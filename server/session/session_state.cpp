@@ -11,7 +11,7 @@ bool SessionState::subscribe(Router& router, Subscriber& self, std::string_view 
     ++subscription_count_;
     if (!shared_filter(filter)) return true;
     ++shared_count_;
-    was_member_ = true;
+    note_membership();
     return true;
 }
 

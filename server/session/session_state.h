@@ -35,6 +35,7 @@ public:
     static constexpr std::uint32_t most_subscriptions = (1u << 23) - 1;
     /// Has it had any shared subscription?
     bool was_member() const { return was_member_; }
+    void note_membership() { was_member_ = true; }
     /// Number of shared subscriptions.
     std::uint16_t shared_count() const { return shared_count_; }
     static constexpr std::uint16_t most_shared = 65'535;

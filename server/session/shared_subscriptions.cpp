@@ -12,7 +12,8 @@ namespace pulsegate {
 
 namespace {
 
-constexpr Millis retirement = 60'000;
+/// A member without a session may take so long to acknowledge what is stored for a retired owner.
+constexpr Millis retirement = 10 * 60'000;
 
 }  // namespace
 
@@ -68,17 +69,21 @@ void SharedSubscriptions::notify_groups(const Session& session, GroupMembership:
     }
 }
 
-void SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
+std::vector<Stamp> SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
     thread_.assert_here();
     const Outbox* outbox = session.state.exchanges().outbox();
-    if (!outbox || !outbox->has_shared()) return;
+    if (!outbox || !outbox->has_shared()) return {};
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
         if (!delivery.share || (sent && delivery.qos == QoS::exactly_once)) return false;
         // Messages that were sent before the client unsubscribed must be completed (3.10.4).
         return !sent || ends || session.state.subscribed(router_, *delivery.share);
     };
     // Out of the outbox before any is assigned: one may be assigned to this session again.
-    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
+    auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
+    std::vector<Stamp> stamps;
+    for (const Delivery& each : deliveries) stamps.push_back(each.message->stamp);
+    give_back(std::move(deliveries), now);
+    return stamps;
 }
 
 void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now) {

@@ -43,8 +43,8 @@ public:
 
     /// A member has left: its unacknowledged messages go to the others (MQTT 5.0, 4.8.2), but of
     /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost if it
-    /// `ends`.
-    void give_back(Session& session, bool ends, Millis now);
+    /// `ends`. Returns their stamps.
+    std::vector<Stamp> give_back(Session& session, bool ends, Millis now);
     /// These messages go to other members of their groups.
     void give_back(std::vector<Delivery> deliveries, Millis now);
 

@@ -131,6 +131,10 @@ std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_v
 
 std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<Receiver> added) {
     std::sort(added.begin(), added.end(), by_owner);
+    for (Receiver& each : added) {
+        const auto [same, end] = std::equal_range(stored.begin(), stored.end(), each, by_owner);
+        if (same != end && !each.share) each.share = same->share;
+    }
     std::vector<Receiver> merged;
     // Of two equal ones set_union takes that of the first range.
     std::set_union(std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()),

@@ -25,7 +25,8 @@ std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers);
 /// Nothing if the bytes are damaged. By ascending owner.
 std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_view bytes);
 
-/// Both lists, by ascending owner; of an owner in both the second one's is taken.
+/// Both lists, by ascending owner; of an owner in both the second one's is taken, but a share of
+/// either: the group is not to lose the message.
 std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<Receiver> added);
 
 /// Ascending stamps, each as the difference to the one before.
