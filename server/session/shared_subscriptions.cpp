@@ -81,6 +81,7 @@ std::vector<Stamp> SharedSubscriptions::give_back(Session& session, bool ends, M
     // Out of the outbox before any is assigned: one may be assigned to this session again.
     auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
     std::vector<Stamp> stamps;
+    stamps.reserve(deliveries.size());
     for (const Delivery& each : deliveries) stamps.push_back(each.message->stamp);
     give_back(std::move(deliveries), now);
     return stamps;
