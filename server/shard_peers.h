@@ -36,7 +36,7 @@ public:
     /// Does too much wait for a shard that messages were sent to?
     bool congested();
 
-    void forward(const MessageRef& message, std::optional<unsigned> inbox,
+    void forward(const MessageRef& message, const HashedText& hashed, std::optional<unsigned> inbox,
                  PendingReceipt* receipt) override;
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;

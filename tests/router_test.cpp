@@ -67,7 +67,7 @@ private:
 
 AllDue match(Router& router, const std::string& topic, const Session* publisher) {
     AllDue all;
-    const bool declined = router.match(topic, publisher, [&](const Match& match) {
+    const bool declined = router.match(std::string_view(topic), publisher, [&](const Match& match) {
         auto identifiers = match.identifiers;
         std::sort(identifiers.begin(), identifiers.end());
         const bool first =

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pulsegate {
@@ -20,6 +21,15 @@ std::uint64_t keyed_hash(std::uint64_t number, std::string_view text);
 
 /// The hash of two texts: ("a", "bc") and ("ab", "c") differ.
 std::uint64_t keyed_hash(std::string_view first, std::string_view second);
+
+/// A text that is looked up in several tables, hashed once for all. The text must outlive it.
+struct HashedText {
+    HashedText(std::string_view text) : text(text), hash(keyed_hash(text)) {}
+    HashedText(std::string&&) = delete;
+
+    std::string_view text;
+    std::uint64_t hash;
+};
 
 /// For tables that are searched by text: `boost::unordered_flat_map<std::string, V, TextHash,
 /// std::equal_to<>>`.

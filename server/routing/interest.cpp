@@ -4,7 +4,6 @@
 #include <new>
 
 #include "protocol/topic.h"
-#include "server/base/hash.h"
 
 namespace pulsegate {
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr std::uint8_t top = 255;
 
-std::string_view first_level(std::string_view topic) { return topic.substr(0, topic.find('/')); }
+std::string_view first_level_of(std::string_view topic) { return topic.substr(0, topic.find('/')); }
 
 /// The array, which is allocated if it is not there yet. Its pages are taken when they are touched.
 template <class Cell>
@@ -54,7 +53,7 @@ Interest::Table Interest::add(std::string_view filter) {
         change(allocated(tables_[table], cells_of[table])[keyed_hash(filter) % cells_of[table]], 1);
         return table;
     }
-    const auto level = first_level(filter);
+    const auto level = first_level_of(filter);
     if (has_wildcard(level))
         ++anything_;
     else
@@ -67,24 +66,26 @@ void Interest::remove(std::string_view filter, Table table) {
         --filters_;
         return change(tables_[table].load()[keyed_hash(filter) % cells_of[table]], -1);
     }
-    const auto level = first_level(filter);
+    const auto level = first_level_of(filter);
     if (has_wildcard(level))
         --anything_;
     else
         --levels_.load()[keyed_hash(level) % level_cells];
 }
 
-Interest::Topic::Topic(std::string_view topic)
-    : whole_(keyed_hash(topic)), first_level_(keyed_hash(first_level(topic)) % level_cells) {}
+std::size_t Interest::Topic::first_level() const {
+    if (!first_level_) first_level_ = keyed_hash(first_level_of(whole_.text)) % level_cells;
+    return *first_level_;
+}
 
 bool Interest::wants(const Topic& topic) const {
     if (anything_ != 0) return true;
     for (std::size_t table = 0; table < tables; ++table) {
         const Cell* const cells = tables_[table].load();
-        if (cells && cells[topic.whole_ % cells_of[table]] != 0) return true;
+        if (cells && cells[topic.whole_.hash % cells_of[table]] != 0) return true;
     }
     const LevelCell* const levels = levels_.load();
-    return levels && levels[topic.first_level_] != 0;
+    return levels && levels[topic.first_level()] != 0;
 }
 
 }  // namespace pulsegate

@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "server/base/hash.h"
 
 namespace pulsegate {
 
@@ -30,15 +34,19 @@ public:
     /// `table` is what `add` returned.
     void remove(std::string_view filter, Table table);
 
-    /// A topic, hashed once for the Interest of every shard.
+    /// A topic, hashed once for the Interest of every shard. Its text must outlive it.
     class Topic {
     public:
-        Topic(std::string_view topic);
+        Topic(const HashedText& topic) : whole_(topic) {}
+        Topic(std::string_view topic) : whole_(topic) {}
+        Topic(std::string&&) = delete;
 
     private:
         friend class Interest;
-        std::size_t whole_;
-        std::size_t first_level_;
+        std::size_t first_level() const;
+
+        HashedText whole_;
+        mutable std::optional<std::size_t> first_level_{};  ///< hashed when a shard needs it
     };
 
     bool wants(const Topic& topic) const;

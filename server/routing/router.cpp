@@ -35,6 +35,13 @@ bool Router::Equal::operator()(const Filter* filter, std::string_view text) cons
     return filter->text() == text;
 }
 
+bool Router::Equal::operator()(const HashedText& text, const Filter* filter) const {
+    return filter->text() == text.text;
+}
+bool Router::Equal::operator()(const Filter* filter, const HashedText& text) const {
+    return filter->text() == text.text;
+}
+
 Router::Step::Step(const Level& parent, std::string_view name)
     : Step(parent, name, keyed_hash(name)) {}
 
@@ -257,12 +264,12 @@ Router::Level* Router::make_below(Level& parent, std::string_view name) {
     return level;
 }
 
-void Router::find_filters(std::string_view topic) {
+void Router::find_filters(const HashedText& topic) {
     thread_.assert_here();
     matched_.clear();
     if (const auto exact = filters_.find(topic); exact != filters_.end())
         matched_.push_back(*exact);
-    if (!tree_->empty()) find_in_tree(topic);
+    if (!tree_->empty()) find_in_tree(topic.text);
 }
 
 void Router::find_in_tree(std::string_view topic) {

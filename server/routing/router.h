@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
+#include "server/base/hash.h"
 #include "server/base/owner_thread.h"
 #include "server/base/sparse.h"
 #include "server/routing/interest.h"
@@ -81,7 +82,7 @@ public:
     /// publisher's subscriptions with no-local are left out (`publisher` is null if it is not on
     /// this shard); returns whether there were any. The visitor must not subscribe or unsubscribe.
     template <class Visitor>
-    bool match(std::string_view topic, const Subscriber* publisher, Visitor visit) {
+    bool match(const HashedText& topic, const Subscriber* publisher, Visitor visit) {
         find_filters(topic);
         if (matched_.empty()) return false;
         if (matched_.size() == 1) return visit_one(*matched_.front(), publisher, visit);
@@ -114,6 +115,7 @@ private:
         using is_transparent = void;
         using is_avalanching = void;
         std::size_t operator()(std::string_view text) const;
+        std::size_t operator()(const HashedText& text) const { return text.hash; }
         std::size_t operator()(const Filter* filter) const;
         std::size_t operator()(const Step& step) const;
         std::size_t operator()(const Level* level) const;
@@ -124,6 +126,8 @@ private:
         bool operator()(const Level* a, const Level* b) const { return a == b; }
         bool operator()(std::string_view text, const Filter* filter) const;
         bool operator()(const Filter* filter, std::string_view text) const;
+        bool operator()(const HashedText& text, const Filter* filter) const;
+        bool operator()(const Filter* filter, const HashedText& text) const;
         bool operator()(const Step& step, const Level* level) const;
         bool operator()(const Level* level, const Step& step) const;
     };
@@ -159,7 +163,7 @@ private:
     Level* below(const Step& step) const;
     Level* any_or_below(const Level& level, std::string_view name) const;
     Level* make_below(Level& parent, std::string_view name);
-    void find_filters(std::string_view topic);
+    void find_filters(const HashedText& topic);
     void find_in_tree(std::string_view topic);
     bool merge_matches(const Subscriber* publisher);
 

@@ -24,11 +24,11 @@ enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
 /// the process is doing.
 class BrokerHost {
 public:
-    /// Sends the message to all other shards that may have subscribers for it or must retain it,
-    /// and to the shard `inbox`, the home of the user whose inbox it is for. Each gets a part of
-    /// the receipt, if there is one.
-    virtual void forward(const MessageRef& message, std::optional<unsigned> inbox,
-                         PendingReceipt* receipt) = 0;
+    /// Sends the message with this topic to all other shards that may have subscribers for it or
+    /// must retain it, and to the shard `inbox`, the home of the user whose inbox it is for. Each
+    /// gets a part of the receipt, if there is one.
+    virtual void forward(const MessageRef& message, const HashedText& topic,
+                         std::optional<unsigned> inbox, PendingReceipt* receipt) = 0;
 
     /// The Interest of a shard, this one or another.
     virtual Interest& interest(unsigned shard) = 0;

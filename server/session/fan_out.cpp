@@ -93,11 +93,19 @@ void FanOut::judge_retained(Message& message) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
+    const HashedText topic(message->topic);
     const auto owner = inbox_owner(message->topic);
-    fan_out(message, publisher, owner, receipt ? DebtSource(receipt) : DebtSource(), now);
     std::optional<unsigned> inbox;
     if (owner) inbox = place_.home_of(*owner);
-    host_.forward(message, inbox, receipt);
+    if (is_for_this_shard(topic, inbox))
+        fan_out(message, topic, publisher, owner, receipt ? DebtSource(receipt) : DebtSource(),
+                now);
+    host_.forward(message, topic, inbox, receipt);
+}
+
+/// As `BrokerHost::forward` asks of the others.
+bool FanOut::is_for_this_shard(const HashedText& topic, std::optional<unsigned> inbox) const {
+    return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
 }
 
 void FanOut::receive(const TrackedMessage& tracked, Millis now) {
@@ -109,11 +117,12 @@ void FanOut::receive(const TrackedMessage& tracked, Millis now) {
 
 void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {
     if (message->retained) retained_.keep(message, now);
-    fan_out(message, nullptr, inbox_owner(message->topic), std::move(debts), now);
+    fan_out(message, HashedText(message->topic), nullptr, inbox_owner(message->topic),
+            std::move(debts), now);
 }
 
 /// Delivers to the first recipients at once, and leaves the others to later turns.
-void FanOut::fan_out(const MessageRef& message, const Session* publisher,
+void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                      const std::optional<std::string>& owner, DebtSource debts, Millis now) {
     PublishEncoder encoder = sender_.encoder(*message, now);
     Delivery delivery{.message = message};
@@ -130,7 +139,7 @@ void FanOut::fan_out(const MessageRef& message, const Session* publisher,
         if (room > 0) --room;
         deliver(recipient, delivery, encoder, debts, now);
     };
-    const Found found = visit_recipients(*message, publisher, owner, audience, now, visit);
+    const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
     if (!found.has_room) debts.count(Fate::dropped);
     keep_for_absent(message, found.behind, debts, now);
     tell_of_away(*message, owner, audience, debts, now);
@@ -179,14 +188,15 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
 /// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
 /// own queue.
 template <class Visit>
-FanOut::Found FanOut::visit_recipients(const Message& message, const Session* publisher,
+FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText& topic,
+                                       const Session* publisher,
                                        const std::optional<std::string>& owner,
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
     // QoS 0 is not for those who are away, see `fan_out`.
     const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
     if (is_kept) dormant_.wake_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
-    const bool declined = router_.match(message.topic, publisher, [&](const Match& match) {
+    const bool declined = router_.match(topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);
         if (!audience.admits(session.user.name)) return;
         const Stamp* const since = audience.since(session.user.name);

@@ -66,7 +66,8 @@ private:
     void judge_retained(Message& message);
     void store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now);
     void receive(const MessageRef& message, DebtSource debts, Millis now);
-    void fan_out(const MessageRef& message, const Session* publisher,
+    bool is_for_this_shard(const HashedText& topic, std::optional<unsigned> inbox) const;
+    void fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
     void fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now);
     /// Who is to get a message, besides those who are visited.
@@ -75,9 +76,9 @@ private:
         std::uint32_t behind = 0;  ///< members of its room who are away, and get it from the log
     };
     template <class Visit>
-    Found visit_recipients(const Message& message, const Session* publisher,
-                           const std::optional<std::string>& owner, const Rooms::Audience& audience,
-                           Millis now, Visit visit);
+    Found visit_recipients(const Message& message, const HashedText& topic,
+                           const Session* publisher, const std::optional<std::string>& owner,
+                           const Rooms::Audience& audience, Millis now, Visit visit);
     template <class Visit>
     Found visit_user(const std::string& name, User* user, const Stamp* since,
                      const Message& message, const Session* except, Millis now, Visit& visit);

@@ -38,7 +38,8 @@ void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis n
 
 /// Mostly nobody subscribes to it, and the message is what costs most of a change.
 bool PresenceAnnouncer::is_watched(const User& user) const {
-    const Interest::Topic topic(presence_topic(user.name));
+    const std::string name = presence_topic(user.name);
+    const Interest::Topic topic(name);
     for (unsigned shard = 0; shard < place_.count; ++shard)
         if (host_.interest(shard).wants(topic)) return true;
     return false;

@@ -109,7 +109,7 @@ private:
               index(shard),
               broker(settings, shard, count, own_interest, counters, *this) {}
 
-        void forward(const MessageRef& message, std::optional<unsigned> inbox,
+        void forward(const MessageRef& message, const HashedText&, std::optional<unsigned> inbox,
                      PendingReceipt* receipt) override {
             cluster.forward(index, message, inbox, receipt);
         }

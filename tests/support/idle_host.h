@@ -14,7 +14,8 @@ namespace pulsegate {
 /// A shard with a store, in which nothing happens.
 class IdleHost : public BrokerHost {
 public:
-    void forward(const MessageRef&, std::optional<unsigned>, PendingReceipt*) override {}
+    void forward(const MessageRef&, const HashedText&, std::optional<unsigned>,
+                 PendingReceipt*) override {}
     Interest& interest(unsigned) override { return interest_; }
     void send(unsigned, ShardMessage) override {}
     void record(PresenceChange) override {}
