@@ -23,7 +23,7 @@ struct SharedMessage : Message {
 
 }  // namespace
 
-MessageRef share(Message message) { return std::make_shared<SharedMessage>(std::move(message)); }
+MessageRef share(Message&& message) { return std::make_shared<SharedMessage>(std::move(message)); }
 
 std::size_t bytes_of_messages() { return shared_bytes.load(std::memory_order_relaxed); }
 

@@ -39,7 +39,7 @@ struct Message {
 using MessageRef = std::shared_ptr<const Message>;
 
 /// A message that is counted in `bytes_of_messages` until the last reference to it has gone.
-MessageRef share(Message message);
+MessageRef share(Message&& message);
 
 /// The bytes of all shared messages of the process, each counted once, however many queues it is
 /// in. From any thread.

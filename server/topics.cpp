@@ -1,6 +1,7 @@
 #include "server/topics.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <iterator>
@@ -31,10 +32,19 @@ std::string_view escape_of(char character) {
     return escape == std::end(escapes) ? std::string_view{} : escape->written;
 }
 
-bool needs_escape(char character) { return !escape_of(character).empty(); }
+/// Of every character, whether it needs an escape: names are looked through for each message.
+constexpr auto needing_escape = [] {
+    std::array<bool, 256> needing{};
+    for (const Escape& escape : escapes)
+        needing[static_cast<unsigned char>(escape.character)] = true;
+    return needing;
+}();
+
+bool needs_escape(char character) { return needing_escape[static_cast<unsigned char>(character)]; }
 
 /// Decodes a level. Each name has one encoding only, so "%41" names no user.
 std::optional<std::string> user_written(std::string_view level) {
+    if (std::ranges::none_of(level, needs_escape)) return std::string(level);  // as mostly
     std::string user;
     while (!level.empty()) {
         const auto* const special = std::ranges::find_if(level, needs_escape);

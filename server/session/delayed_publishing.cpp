@@ -150,7 +150,7 @@ void DelayedPublishing::publish_safely(Message message, std::optional<std::uint3
                             .flags = will_flags(message),
                             .message_expiry = expiry,
                             .user = publisher.user.name,
-                            .message = share(message),
+                            .message = share(Message(message)),
                             .is_promised = true,
                             .is_taken = true},
                  {});

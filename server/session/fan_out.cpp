@@ -33,7 +33,7 @@ FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions
       counters_(counters),
       host_(host) {}
 
-bool FanOut::publish(Message message, const Session* publisher, Millis now,
+bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
                      PendingReceipt* receipt) {
     const bool retained = message.retain && settings_.retain_available;
     if (message.retain && !retained)
@@ -48,7 +48,9 @@ bool FanOut::publish(Message message, const Session* publisher, Millis now,
         message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
-    if (publisher) message.sender = fingerprint(publisher->user.name);
+    // Else it is in nobody's account: it is retained nowhere, and waits in no queue.
+    if (publisher && (retained || is_acknowledged))
+        message.sender = fingerprint(publisher->user.name);
     if (retained) judge_retained(message);
     const auto shared = share(std::move(message));
     const bool must_come_once =
@@ -171,7 +173,8 @@ void FanOut::go_on(Millis now) {
 /// A group has no user who could be a member of a room, or a watcher. It may have been there before
 /// rooms were closed.
 void FanOut::fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now) {
-    if (!rooms_.audience(message->topic).is_closed()) shared_.fan_out(message, debts, now);
+    if (shared_.groups() > 0 && !rooms_.audience(message->topic).is_closed())
+        shared_.fan_out(message, debts, now);
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,

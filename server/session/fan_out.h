@@ -38,7 +38,7 @@ public:
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it
     /// should be retained, and is not.
-    bool publish(Message message, const Session* publisher, Millis now,
+    bool publish(Message&& message, const Session* publisher, Millis now,
                  PendingReceipt* receipt = nullptr);
 
     /// Sends the message to all recipients on all shards, but not to subscriptions of `publisher`

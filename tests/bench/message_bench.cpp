@@ -10,7 +10,7 @@
 // to it: the PUBLISH that comes in, the one that leaves, and at QoS 1 both acknowledgements. The
 // servers are on CPU 0, the clients on CPU 1, and they take turns.
 //
-// --shards N adds the first build of Pulsegate with so many shards, and a bare epoll loop with so
+// --shards N adds each build of Pulsegate with so many shards, and a bare epoll loop with so
 // many threads, on all CPUs. Their throughput ends where the busiest thread has no time left: so
 // what counts is the CPU time of that thread.
 
@@ -211,9 +211,13 @@ void run(const Options& options) {
     if (options.shards > 1) {
         enter(fmt::format("{} bare loops", options.shards), any_cpu,
               [&](std::uint16_t port) { serve_barely(port, options.shards); });
-        enter(fmt::format("{} shards", options.shards), any_cpu, [&](std::uint16_t port) {
-            execute_pulsegate(options.pulsegate[0], port, options.events, options.shards);
-        });
+        for (const auto& binary : options.pulsegate) {
+            auto name = fmt::format("{} shards", options.shards);
+            if (&binary != &options.pulsegate[0]) name += " of " + binary;
+            enter(name, any_cpu, [&](std::uint16_t port) {
+                execute_pulsegate(binary, port, options.events, options.shards);
+            });
+        }
     }
     if (access(options.mosquitto.c_str(), X_OK) == 0)
         enter("mosquitto", 0,
