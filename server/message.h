@@ -23,7 +23,9 @@ struct Message {
     std::uint64_t stamp = 0;      ///< its number; later messages have larger ones; 0: it needs none
     bool retained = false;        ///< every shard keeps it; of two, the one with the later stamp
     std::uint64_t publisher = 0;  ///< of a retained message: the client's fingerprint
-    std::uint64_t sender = 0;     ///< fingerprint of the user who published it; 0: the gateway
+    /// Fingerprint of the user who published it; 0: the gateway has, or it is of QoS 0 and not
+    /// retained, so that it is kept nowhere at anybody's expense.
+    std::uint64_t sender = 0;
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
     bool not_kept = false;  ///< it finds no room: its topic has no retained message from now on
 

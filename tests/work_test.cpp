@@ -59,3 +59,17 @@ TEST_CASE("leaving a room costs the same, however many are in it and in how many
     const auto work = work_of(gateway, [&] { member.send("a2 r k2" + again).expect("b0 02 k2"); });
     CHECK(work < 20'000);  // a few steps each, not hundreds
 }
+
+TEST_CASE("messages that interest nobody are work, with one shard or several") {
+    for (const unsigned shards : {1u, 2u}) {
+        CAPTURE(shards);
+        Gateway gateway([shards](Config& config) { config.shards = shards; });
+        Conversation sender(gateway);
+        sender.login("sender");
+        std::string packets;
+        for (int i = 0; i < 100; ++i)
+            packets += fmt::format("30 r s'inbox/nobody{0}' | 30 r s'nothing/{0}' | ", i);
+        const auto work = work_of(gateway, [&] { sender.send(packets + "c0 00").expect("d0 00"); });
+        CHECK(work >= 200);
+    }
+}

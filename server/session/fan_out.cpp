@@ -95,6 +95,7 @@ void FanOut::judge_retained(Message& message) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
+    ++visited_;  // a message is work even if it interests nobody, or senders could keep us here
     const HashedText topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;

@@ -58,8 +58,8 @@ public:
     /// The session has ended, or begins anew: what was published to it before is dropped.
     void forget(const Session& session) { unfinished_.forget(session); }
 
-    /// Users and devices visited for messages to inboxes and rooms, and recipients that had to wait
-    /// for a later turn, since the start: the measure of a turn's work.
+    /// Messages that were routed, users and devices visited for inboxes and rooms, and recipients
+    /// that had to wait for a later turn, since the start: the measure of a turn's work.
     std::uint64_t work() const { return visited_; }
 
 private:
