@@ -14,7 +14,8 @@
 
 namespace pulsegate::load {
 
-/// A client of this worker: its connection, and what its activities know of it.
+/// A client of this worker: its connection, and what its activities know of it. All of it is here
+/// rather than with each activity, so that a packet touches one piece of memory.
 struct SwarmClient : AgendaEntry {
     enum class State : std::uint8_t {
         unborn,   ///< has not arrived yet

@@ -17,7 +17,7 @@
 
 namespace pulsegate::load {
 
-/// What the activities of a worker's clients share.
+/// What the activities of a worker's clients share: hence so much, and all of it open to them.
 class SwarmState {
 public:
     enum class Phase : std::uint8_t { idle, arriving, measuring, draining, over };

@@ -23,7 +23,8 @@ class Timer;
 /// What other threads have posted comes first: whoever posts a message, and then lets a client do
 /// what leads to another one, finds them in this order.
 ///
-/// It does not know what it runs, and owns it until it has run.
+/// It does not know what it runs, and owns it until it has run. It is called in three ways, each
+/// with members of its own: by its thread, by other threads, and by time.
 class EventLoop {
 public:
     using Task = std::function<void()>;

@@ -17,7 +17,7 @@ namespace pulsegate {
 /// Backs up a database while it is in use, one backup at a time. The ledger's thread copies the
 /// pages, and goes no further ahead of the disk than a few megabytes; a thread of the backup's own
 /// does all that may have to wait: it makes the file, syncs it, checks the copy and gives it its
-/// name.
+/// name. Most members are what the two tell one another.
 class Backup {
 public:
     /// `folder` is where the database lies. `call_ledger` has the ledger's thread call `begin`.

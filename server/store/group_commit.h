@@ -17,7 +17,8 @@
 namespace pulsegate {
 
 /// Commits many requests in one transaction, and keeps the index and the floor of stamps in step
-/// with what is committed.
+/// with what is committed. Half of its members are the parts that it does this with, the others say
+/// how far the transaction is, which may have to be repeated.
 class GroupCommit {
 public:
     /// `floor` is what the next start would find.
