@@ -275,6 +275,7 @@ PropertyList& PropertyList::add(Property id, std::string_view text) {
 }
 
 PropertyList& PropertyList::add_user(std::string_view key, std::string_view value) {
+    raw_.reserve(raw_.size() + 1 + 2 + key.size() + 2 + value.size());
     put_u8(raw_, static_cast<unsigned>(Property::user_property));
     put_text(raw_, key);
     put_text(raw_, value);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "server/base/recycled.h"
+
 namespace pulsegate {
 
 namespace {
@@ -23,7 +25,10 @@ struct SharedMessage : Message {
 
 }  // namespace
 
-MessageRef share(Message&& message) { return std::make_shared<SharedMessage>(std::move(message)); }
+MessageRef share(Message&& message) {
+    return std::allocate_shared<SharedMessage>(RecyclingAllocator<SharedMessage>(),
+                                               std::move(message));
+}
 
 std::size_t bytes_of_messages() { return shared_bytes.load(std::memory_order_relaxed); }
 

@@ -53,4 +53,19 @@ private:
     static inline thread_local Spare spare_;
 };
 
+/// The same for what `std::allocate_shared` makes.
+template <class T>
+struct RecyclingAllocator {
+    using value_type = T;
+
+    RecyclingAllocator() = default;
+    template <class Other>
+    RecyclingAllocator(const RecyclingAllocator<Other>&) {}
+
+    T* allocate(std::size_t) { return static_cast<T*>(Recycled<T>::operator new(sizeof(T))); }
+    void deallocate(T* memory, std::size_t) { Recycled<T>::operator delete(memory); }
+
+    friend bool operator==(RecyclingAllocator, RecyclingAllocator) { return true; }
+};
+
 }  // namespace pulsegate

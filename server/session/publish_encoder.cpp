@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "protocol/encode.h"
 #include "server/session/sender.h"
@@ -10,6 +11,9 @@
 namespace pulsegate {
 
 namespace {
+
+/// For the first encoding of the thread's next message: most have no other.
+thread_local Buffer spare;
 
 void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
     bytes[at] = static_cast<char>(number >> 8);
@@ -28,6 +32,13 @@ std::size_t end_of_length(std::string_view bytes, std::size_t at) {
 }
 
 }  // namespace
+
+PublishEncoder::~PublishEncoder() {
+    constexpr std::size_t largest = 16 * 1024;  // or one large message would stay in memory
+    if (encodings_.empty() || encodings_.front().bytes.capacity() > largest) return;
+    spare = std::move(encodings_.front().bytes);
+    spare.clear();
+}
 
 std::string_view PublishEncoder::packet(const PublishOptions& options) {
     const bool own = options.version == Version::v5_0 && !options.identifiers.empty();
@@ -56,7 +67,8 @@ Buffer& PublishEncoder::encoding(const PublishOptions& options) {
                                                 : Aliasing::introduced;
     const Kind kind{options.version == Version::v5_0, options.qos, aliasing};
     const auto found = std::ranges::find(encodings_, kind, &Encoding::kind);
-    return found != encodings_.end() ? found->bytes : encodings_.emplace_back(Encoding{kind}).bytes;
+    if (found != encodings_.end()) return found->bytes;
+    return encodings_.emplace_back(Encoding{kind, std::exchange(spare, {})}).bytes;
 }
 
 void PublishEncoder::encode_into(Buffer& out, const PublishOptions& options) const {

@@ -32,6 +32,9 @@ public:
     /// the encoder.
     PublishEncoder(const BrokerSettings& settings, const Message& message, Millis now)
         : settings_(settings), message_(message), now_(now) {}
+    PublishEncoder(const PublishEncoder&) = delete;
+    PublishEncoder& operator=(const PublishEncoder&) = delete;
+    ~PublishEncoder();
 
     /// The packet for one receiver, valid until the next call.
     std::string_view packet(const PublishOptions& options);
