@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 from browser import Browser
-from gateway import binary
+from gateway import binary, wait_until
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
 PLOTS = 7  # that the run below has something for
@@ -106,7 +106,7 @@ class LabPageTest(unittest.TestCase):
         light = tab.run(color)
         tab.call("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia",
                  params={"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
-        self.assertNotEqual(tab.run(color), light)
+        wait_until(lambda: tab.run(color) != light, what="the dark colours, which come with the page's next frame")
         tab.run("dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(tab.run(color), light)
         self.assert_drawn(tab)
