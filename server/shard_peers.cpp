@@ -8,12 +8,11 @@
 
 namespace pulsegate {
 
-void ShardPeers::forward(const MessageRef& message, const HashedText& hashed,
+void ShardPeers::forward(const MessageRef& message, const Interest::Topic& topic,
                          std::optional<unsigned> inbox, PendingReceipt* receipt) {
     thread_.assert_here();
     if (shards_.size() == 1) return;
     const bool for_all = message->retained;
-    const Interest::Topic topic(hashed);
     for (unsigned shard = 0; shard < shards_.size(); ++shard) {
         if (shard == index_) continue;
         Shard& peer = *shards_[shard];

@@ -36,8 +36,8 @@ public:
     /// Does too much wait for a shard that messages were sent to?
     bool congested();
 
-    void forward(const MessageRef& message, const HashedText& hashed, std::optional<unsigned> inbox,
-                 PendingReceipt* receipt) override;
+    void forward(const MessageRef& message, const Interest::Topic& topic,
+                 std::optional<unsigned> inbox, PendingReceipt* receipt) override;
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;
     void record(PresenceChange change) override;

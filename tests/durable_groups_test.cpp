@@ -61,6 +61,14 @@ void publish(DurableCluster& brokers, const std::string& client, std::string_vie
     desk.lose_connection();
 }
 
+/// The helper, a client of 5.0, is a member of the group, and away.
+void join_and_go(DurableCluster& brokers, PlainClient& helper) {
+    helper.connect(false);
+    helper.send("82 r k1 [] s'" + std::string(group) + "' 02");
+    brokers.settle();
+    helper.lose_connection();
+}
+
 /// The helper is away, and the message waits for it; then the worker joins the group and goes.
 void leave_to(DurableCluster& brokers, PlainClient& helper, PlainClient& worker,
               std::string_view message) {
@@ -296,10 +304,7 @@ TEST_CASE("a member whose session was to end with its connection leaves its grou
     PlainClient helper(brokers, client_at(other, shards, "helper"),
                        client_at(other, shards, "helper"), Version::v5_0);
     PlainClient worker(brokers, client_at(home, shards, "worker"));
-    helper.connect(false);
-    helper.send("82 r k1 [] s'" + std::string(group) + "' 02");
-    brokers.settle();
-    helper.lose_connection();
+    join_and_go(brokers, helper);
     publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
     helper.connect(false, 0);
     helper.link().stuck = true;
@@ -318,10 +323,7 @@ TEST_CASE("what was under way at QoS 2 to a member that ended goes to nobody els
     const std::string name = client_at(other, shards, "helper");
     PlainClient helper(brokers, name, name, Version::v5_0);
     PlainClient worker(brokers, client_at(home, shards, "worker"));
-    helper.connect(false);
-    helper.send("82 r k1 [] s'" + std::string(group) + "' 02");
-    brokers.settle();
-    helper.lose_connection();
+    join_and_go(brokers, helper);
     publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'first'");
     publish(brokers, client_at(home, shards, "desk"), "34 r s'x' k1 'hello'");
     helper.connect(false, 0);

@@ -22,8 +22,9 @@ public:
     std::vector<SessionId> turns(int messages, const std::string& topic = "x/1") {
         std::vector<SessionId> turns;
         for (int i = 0; i < messages; ++i)
-            groups_.match(
-                topic, [&](const ShareGroups::Choice& choice) { turns.push_back(choice.member); });
+            groups_.match(std::string_view(topic), [&](const ShareGroups::Choice& choice) {
+                turns.push_back(choice.member);
+            });
         return turns;
     }
 

@@ -74,7 +74,7 @@ void Interest::remove(std::string_view filter, Table table) {
 }
 
 std::size_t Interest::Topic::first_level() const {
-    if (!first_level_) first_level_ = keyed_hash(first_level_of(whole_.text)) % level_cells;
+    if (!first_level_) first_level_ = keyed_hash(first_level_of(text)) % level_cells;
     return *first_level_;
 }
 
@@ -82,7 +82,7 @@ bool Interest::wants(const Topic& topic) const {
     if (anything_ != 0) return true;
     for (std::size_t table = 0; table < tables; ++table) {
         const Cell* const cells = tables_[table].load();
-        if (cells && cells[topic.whole_.hash % cells_of[table]] != 0) return true;
+        if (cells && cells[topic.hash % cells_of[table]] != 0) return true;
     }
     const LevelCell* const levels = levels_.load();
     return levels && levels[topic.first_level()] != 0;

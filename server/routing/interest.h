@@ -35,17 +35,14 @@ public:
     void remove(std::string_view filter, Table table);
 
     /// A topic, hashed once for the Interest of every shard. Its text must outlive it.
-    class Topic {
+    class Topic : public HashedText {
     public:
-        Topic(const HashedText& topic) : whole_(topic) {}
-        Topic(std::string_view topic) : whole_(topic) {}
-        Topic(std::string&&) = delete;
+        using HashedText::HashedText;
 
     private:
         friend class Interest;
         std::size_t first_level() const;
 
-        HashedText whole_;
         mutable std::optional<std::size_t> first_level_{};  ///< hashed when a shard needs it
     };
 

@@ -27,7 +27,7 @@ public:
     /// Sends the message with this topic to all other shards that may have subscribers for it or
     /// must retain it, and to the shard `inbox`, the home of the user whose inbox it is for. Each
     /// gets a part of the receipt, if there is one.
-    virtual void forward(const MessageRef& message, const HashedText& topic,
+    virtual void forward(const MessageRef& message, const Interest::Topic& topic,
                          std::optional<unsigned> inbox, PendingReceipt* receipt) = 0;
 
     /// The Interest of a shard, this one or another.

@@ -96,7 +96,7 @@ void FanOut::judge_retained(Message& message) {
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
     ++visited_;  // a message is work even if it interests nobody, or senders could keep us here
-    const HashedText topic(message->topic);
+    const Interest::Topic topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;
     if (owner) inbox = place_.home_of(*owner);
@@ -107,7 +107,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
 }
 
 /// As `BrokerHost::forward` asks of the others.
-bool FanOut::is_for_this_shard(const HashedText& topic, std::optional<unsigned> inbox) const {
+bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
     return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
 }
 
@@ -146,7 +146,7 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     if (!found.has_room) debts.count(Fate::dropped);
     keep_for_absent(message, found.behind, debts, now);
     tell_of_away(*message, owner, audience, debts, now);
-    if (later.empty() && !unfinished()) return fan_out_to_groups(message, debts, now);
+    if (later.empty() && !unfinished()) return fan_out_to_groups(message, topic, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt());
 }
@@ -167,15 +167,16 @@ void FanOut::go_on(Millis now) {
         },
         [&](const MessageRef& message, const DebtRef& debt) {
             DebtSource debts(debt);
-            fan_out_to_groups(message, debts, now);
+            fan_out_to_groups(message, HashedText(message->topic), debts, now);
         });
 }
 
 /// A group has no user who could be a member of a room, or a watcher. It may have been there before
 /// rooms were closed.
-void FanOut::fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now) {
+void FanOut::fan_out_to_groups(const MessageRef& message, const HashedText& topic,
+                               DebtSource& debts, Millis now) {
     if (shared_.groups() > 0 && !rooms_.audience(message->topic).is_closed())
-        shared_.fan_out(message, debts, now);
+        shared_.fan_out(message, topic, debts, now);
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,

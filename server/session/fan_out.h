@@ -66,10 +66,11 @@ private:
     void judge_retained(Message& message);
     void store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now);
     void receive(const MessageRef& message, DebtSource debts, Millis now);
-    bool is_for_this_shard(const HashedText& topic, std::optional<unsigned> inbox) const;
+    bool is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const;
     void fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
-    void fan_out_to_groups(const MessageRef& message, DebtSource& debts, Millis now);
+    void fan_out_to_groups(const MessageRef& message, const HashedText& topic, DebtSource& debts,
+                           Millis now);
     /// Who is to get a message, besides those who are visited.
     struct Found {
         bool has_room = true;      ///< for the inboxes that it needs

@@ -41,8 +41,7 @@ public:
 
     /// Calls `visit(const Choice&)` once for each group whose filter selects the topic.
     template <class Visitor>
-    void match(std::string_view topic, Visitor visit) {
-        if (groups_.empty()) return;
+    void match(const HashedText& topic, Visitor visit) {
         router_.match(topic, nullptr, [&](const Match& match) {
             visit(choose(static_cast<Group&>(*match.subscriber)));
         });

@@ -96,11 +96,11 @@ void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now
 
 // -- groups --
 
-void SharedSubscriptions::fan_out(const MessageRef& message, DebtSource& debts, Millis now) {
+void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& topic,
+                                  DebtSource& debts, Millis now) {
     thread_.assert_here();
-    groups_.match(message->topic, [&](const ShareGroups::Choice& choice) {
-        assign(message, choice, 0, debts, now);
-    });
+    groups_.match(
+        topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, debts, now); });
 }
 
 /// `owner`: for whom the message is in the store so far.

@@ -48,8 +48,9 @@ public:
     /// These messages go to other members of their groups.
     void give_back(std::vector<Delivery> deliveries, Millis now);
 
-    /// Sends the message to one member of each group on this shard whose filter selects it.
-    void fan_out(const MessageRef& message, DebtSource& debts, Millis now);
+    /// Sends the message with this topic to one member of each group on this shard whose filter
+    /// selects it.
+    void fan_out(const MessageRef& message, const HashedText& topic, DebtSource& debts, Millis now);
 
     /// Members get what was collected for them.
     void stored(Stamp stamp, Millis now);

@@ -86,14 +86,13 @@ void BrokerCluster::end_turn() {
     for (const auto& node : nodes_) node->broker.pack_all(now);
 }
 
-void BrokerCluster::forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
-                            PendingReceipt* receipt) {
+void BrokerCluster::forward(unsigned from, const MessageRef& message, const Interest::Topic& topic,
+                            std::optional<unsigned> inbox, PendingReceipt* receipt) {
     Forwarded forwarded{message, {}};
     const bool for_all = message->retained;
     for (const auto& node : nodes_) {
         if (node->index == from) continue;
-        const bool is_asked = for_all || node->index == inbox ||
-                              node->own_interest.wants(std::string_view(message->topic));
+        const bool is_asked = for_all || node->index == inbox || node->own_interest.wants(topic);
         if (!is_asked) {
             forwarded.spared.push_back(node->index);
             continue;

@@ -109,9 +109,9 @@ private:
               index(shard),
               broker(settings, shard, count, own_interest, counters, *this) {}
 
-        void forward(const MessageRef& message, const HashedText&, std::optional<unsigned> inbox,
-                     PendingReceipt* receipt) override {
-            cluster.forward(index, message, inbox, receipt);
+        void forward(const MessageRef& message, const Interest::Topic& topic,
+                     std::optional<unsigned> inbox, PendingReceipt* receipt) override {
+            cluster.forward(index, message, topic, inbox, receipt);
         }
         void send(unsigned shard, ShardMessage message) override {
             cluster.in_transit_[{index, shard}].push_back(std::move(message));
@@ -148,8 +148,8 @@ private:
         Broker broker;
     };
 
-    void forward(unsigned from, const MessageRef& message, std::optional<unsigned> inbox,
-                 PendingReceipt* receipt);
+    void forward(unsigned from, const MessageRef& message, const Interest::Topic& topic,
+                 std::optional<unsigned> inbox, PendingReceipt* receipt);
     void restore();
     void submit(unsigned from, std::vector<Operation> operations, bool urgent,
                 std::uint32_t generation);

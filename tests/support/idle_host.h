@@ -14,7 +14,7 @@ namespace pulsegate {
 /// A shard with a store, in which nothing happens.
 class IdleHost : public BrokerHost {
 public:
-    void forward(const MessageRef&, const HashedText&, std::optional<unsigned>,
+    void forward(const MessageRef&, const Interest::Topic&, std::optional<unsigned>,
                  PendingReceipt*) override {}
     Interest& interest(unsigned) override { return interest_; }
     void send(unsigned, ShardMessage) override {}
