@@ -7,6 +7,8 @@
 #include <cassert>
 #include <ctime>
 
+#include "server/base/moved_wall_clock.h"
+
 namespace pulsegate {
 
 namespace {
@@ -24,6 +26,7 @@ WallMillis system_now() {
 const WallMillis wall_at_start = system_now();
 std::atomic<Millis> began_at{steady_now() - wall_at_start % 1000};
 std::atomic<Millis> stopped_at{0};  // 0: the clock runs
+std::atomic<WallMillis> moved_by{0};
 
 }  // namespace
 
@@ -46,7 +49,11 @@ StoppedClock::~StoppedClock() {
 
 void StoppedClock::advance(Millis time) { stopped_at += time; }
 
-WallMillis wall_now() { return system_now(); }
+WallMillis wall_now() { return system_now() + moved_by.load(std::memory_order_relaxed); }
+
+MovedWallClock::~MovedWallClock() { moved_by = 0; }
+
+void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 
 WallMillis calendar_time(Millis now) { return wall_at_start - wall_at_start % 1000 + now; }
 

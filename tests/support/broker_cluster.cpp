@@ -86,6 +86,14 @@ void BrokerCluster::end_turn() {
     for (const auto& node : nodes_) node->broker.pack_all(now);
 }
 
+void BrokerCluster::stop() {
+    for (const auto& node : nodes_) node->broker.announce_shutdown(now);
+    for (KeptLink* const link : links_)
+        link->end({Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
+    end_turn();
+    for (const auto& node : nodes_) node->broker.flush_store();
+}
+
 void BrokerCluster::forward(unsigned from, const MessageRef& message, const Interest::Topic& topic,
                             std::optional<unsigned> inbox, PendingReceipt* receipt) {
     Forwarded forwarded{message, {}};

@@ -74,6 +74,10 @@ public:
     /// The sum of a counter over all shards.
     std::uint64_t sum(std::uint64_t Counters::*counter) const;
 
+    /// As a gateway does that is stopped: all users go offline, then all connections end, and what
+    /// is to be stored is handed in. What is on its way between shards is not delivered any more.
+    void stop();
+
     /// Adds a link, which must be passed to a broker with the next call.
     void adopt(KeptLink& link) { links_.push_back(&link); }
 

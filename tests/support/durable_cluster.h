@@ -51,6 +51,8 @@ public:
     }
     /// Commits what was handed in, and nothing more.
     void commit() { ledger_->commit(true); }
+    /// The same without what may wait for a second.
+    void commit_urgent() { ledger_->commit(false); }
     void settle() {
         do {
             deliver();
@@ -65,11 +67,30 @@ public:
         return found.get_future().get();
     }
     void crash() {
-        disk_.fail_at(disk_.steps() + 1, FaultyDisk::Fault::kill);
-        cluster_.reset();
-        ledger_.reset();
-        disk_.restart();
+        kill();
         start();
+    }
+    void kill() {
+        disk_.fail_at(disk_.steps() + 1, FaultyDisk::Fault::kill);
+        end();
+        disk_.restart();
+    }
+    /// The gateway stops, as it does when it is told to.
+    void stop() {
+        cluster_->stop();
+        commit();
+        end();
+    }
+    void start() {
+        using namespace std::chrono_literals;
+        ledger_ =
+            std::make_unique<PumpedLedger>(SqliteLedger::Options{.folder = folder_.path("data"),
+                                                                 .patience = 0ms,
+                                                                 .first_pause = 1ms,
+                                                                 .vfs = disk_.vfs()},
+                                           disk_);
+        cluster_ = std::make_unique<BrokerCluster>(settings_, shards_, ledger_.get(), now_);
+        ledger_->end_start();
     }
     /// The next start has another number of shards.
     void crash(unsigned shards) {
@@ -83,21 +104,16 @@ public:
     }
 
 private:
-    void start() {
-        using namespace std::chrono_literals;
-        ledger_ =
-            std::make_unique<PumpedLedger>(SqliteLedger::Options{.folder = folder_.path("data"),
-                                                                 .patience = 0ms,
-                                                                 .first_pause = 1ms,
-                                                                 .vfs = disk_.vfs()},
-                                           disk_);
-        cluster_ = std::make_unique<BrokerCluster>(settings_, shards_, ledger_.get());
-        ledger_->end_start();
+    void end() {
+        now_ = cluster_->now;
+        cluster_.reset();
+        ledger_.reset();
     }
 
     const QuietLog quiet_;
     unsigned shards_;
     BrokerSettings settings_;
+    Millis now_ = 1'000'500;  ///< when the next life begins
     const TemporaryFolder folder_;
     FaultyDisk disk_;
     std::unique_ptr<PumpedLedger> ledger_;
@@ -116,13 +132,17 @@ public:
     void connect(bool clean) { connect(clean, clean ? 0 : 86'400); }
     /// `expiry`: of the session, in seconds, with 5.0.
     void connect(bool clean, unsigned expiry) {
-        KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
-        cluster_->adopt(link);
         const std::string flags = clean ? " 02" : " 00";
         const std::string lasting = expiry == 0 ? " 00" : " [ 11 w" + std::to_string(expiry) + " ]";
         const bool is_new = version_ == Version::v5_0;
-        const std::string bytes = wire("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags +
-                                       " k60" + (is_new ? lasting : "") + " s'" + name_ + "'");
+        connect("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags + " k60" +
+                (is_new ? lasting : "") + " s'" + name_ + "'");
+    }
+    /// With this CONNECT.
+    void connect(std::string_view notation) {
+        KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
+        cluster_->adopt(link);
+        const std::string bytes = wire(notation);
         const auto decoded = decode(as_bytes(bytes), version_, Sender::client);
         home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {.user = user_},
                      cluster_->now);
