@@ -135,7 +135,10 @@ public:
             Owner& owner = *find(receiver.owner);
             home(owner).message(session_of(owner), message, receiver);
         });
-        for (Owner& owner : owners_) begin_absence(owner);
+        for (Owner& owner : owners_)
+            if (!is_inbox(owner)) begin_absence(owner);
+        for (Owner& owner : owners_)  // how long they last depends on the others
+            if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
         note_devices();
@@ -259,6 +262,8 @@ private:
         if (!owner.session) owner.session = &home(owner).unpacked(stored(owner));
         return *owner.session;
     }
+    /// Only other sessions may be packed.
+    static bool is_inbox(const Owner& owner) { return owner.session && owner.session->is_inbox(); }
     void begin_absence(Owner& owner) {
         if (!owner.session && home(owner).packed(stored(owner), now_)) return;
         home(owner).absence(session_of(owner), owner.absence, now_);

@@ -16,6 +16,9 @@ bool is_spared(const Session& session, const Eviction& eviction) {
 bool Evictions::expire(Millis now) {
     const auto due = [&](Session& session, bool ends) {
         if (!ends) return wills_.publish(session, now);
+        const bool is_lent =
+            session.is_inbox() && session.user.has_device() && !inboxes_.done(session.user);
+        if (is_lent) return inboxes_.begin_anew(session, now);
         ++counters_.sessions_expired;
         keeper_.end_disconnected(session, "its session expiry has passed", now);
     };

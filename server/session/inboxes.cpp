@@ -31,16 +31,25 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::u
     if (!inbox) inbox = create_if_room(name, creator);
     if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
-    sessions_.start_expiry(*inbox, now);
+    sessions_.start_expiry(*inbox, now);  // in the store, the message's stamp says so
     return {.inbox = inbox};
 }
 
 Session& Inboxes::open(User& user, std::uint64_t creator, Millis now) {
     Session* const known = find(user);
     Session& inbox = known ? *known : create(user, creator);
+    begin_anew(inbox, now);
+    return inbox;
+}
+
+/// The store is told of a later end, so that it knows the next one before this one has come.
+void Inboxes::begin_anew(Session& inbox, Millis now) {
+    constexpr WallMillis ahead = 60'000;
     sessions_.stop_expiry(inbox);
     sessions_.start_expiry(inbox, now);
-    return inbox;
+    if (inbox.state.owner == 0) return;
+    const auto time = WallMillis{inbox.state.expiry()} * 1000;
+    journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
 Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator) {
@@ -110,6 +119,7 @@ void Inboxes::lend(User& user, Millis now) {
     }
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
+    if (!messages.empty()) begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
     device.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
     sender_.send_waiting(device, now);
@@ -126,9 +136,10 @@ void Inboxes::stored(Millis now) {
     for (Session* inbox : std::exchange(postponed_, {})) lend(inbox->user, now);
 }
 
-void Inboxes::take_back(Session& session) {
+void Inboxes::take_back(Session& session, Millis now) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;
+    begin_anew(*inbox, now);
     Exchanges& kept = inbox->state.exchanges();
     Queue messages = session.state.exchanges().take_lent();
     for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);

@@ -19,8 +19,9 @@ namespace pulsegate {
 /// What is sent to `inbox/{user}` while the user has no session: it waits for the first device that
 /// logs in. An inbox is a session without a client and without a client id, so its queue, its
 /// expiry and its place in the store are those of sessions. A device is lent what waits: what it
-/// has not acknowledged when its session ends goes back. It counts the inboxes of one shard, and
-/// who has caused them; it belongs to the shard's thread.
+/// has not acknowledged when its session ends goes back. So an inbox does not end before its user's
+/// last session. It counts the inboxes of one shard, and who has caused them; it belongs to the
+/// shard's thread.
 class Inboxes {
 public:
     Inboxes(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
@@ -56,7 +57,9 @@ public:
     /// A message that was collected is stored.
     void stored(Millis now);
     /// The session of a device ends.
-    void take_back(Session& session);
+    void take_back(Session& session, Millis now);
+    /// The inbox has as much time as if a message had come now.
+    void begin_anew(Session& inbox, Millis now);
     /// The inbox of the user if it is needed no more: it is empty, and nothing of it is lent. Else
     /// null.
     Session* done(const User& user) const;

@@ -94,6 +94,8 @@ public:
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
     /// not stored (0). Behind all members.
     void absence(Session& session, PutAbsence stored, Millis now);
+    /// Of an inbox. Behind all other sessions, and all messages.
+    void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
 
     void finish();
 

@@ -57,7 +57,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     replay_.pause(session);
     session.replay.reset();
     sender_.stop_reading(session);
-    inboxes_.take_back(session);
+    inboxes_.take_back(session, now);
     if (session.is_inbox()) inboxes_.forget(session);
     end_owner(session, given_back, now);
     session.state.exchanges().clear();

@@ -1,0 +1,195 @@
+// Whatever ends by itself, and outlives the process: over stops, kills and the time that passes
+// meanwhile it does not end early, nor twice, and it does end.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <list>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/base/moved_wall_clock.h"
+#include "tests/support/durable_cluster.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// A gateway that is stopped and killed, and the time that passes for it and for its store.
+class World {
+public:
+    explicit World(const BrokerSettings& settings = {}) : brokers(1, settings) {
+        // Stamps never go back, and those of the world before are of the days that passed there.
+        const auto last = static_cast<WallMillis>(next_stamp() / stamp_at(1));
+        wall_.advance(std::max<WallMillis>(last - wall_now(), 0));
+    }
+
+    void pass(unsigned seconds) {
+        wait(seconds);
+        do {
+            brokers.settle();
+        } while (brokers->broker(0).tick(brokers->now));
+        brokers.settle();
+    }
+    /// While it is down.
+    void sleep(unsigned seconds) { wall_.advance(WallMillis{seconds} * 1000); }
+    void wait(unsigned seconds) {
+        wall_.advance(seconds * 1000);
+        brokers->now += seconds * 1000;
+    }
+
+    /// Somebody sets the clock.
+    void put_back(unsigned seconds) { wall_.advance(-WallMillis{seconds} * 1000); }
+
+    DurableCluster brokers;
+
+private:
+    MovedWallClock wall_;
+};
+
+/// How a process ends, and how much of what it has done is on the disk then.
+enum class End { stop, kill, kill_within_a_second, kill_before_the_commit };
+
+void restart(DurableCluster& brokers, End end) {
+    if (end == End::stop) {
+        brokers.settle();
+        brokers.stop();
+        return brokers.start();
+    }
+    if (end != End::kill_before_the_commit) {
+        brokers.deliver();
+        end == End::kill ? brokers.commit() : brokers.commit_urgent();
+    }
+    brokers.crash();
+}
+
+constexpr End ends_with_commits[] = {End::stop, End::kill, End::kill_within_a_second};
+
+using Steps = std::vector<std::function<void(World&)>>;
+
+/// Plays the steps with the process ending behind each two of them (or one of them twice).
+template <class Check>
+void play(const BrokerSettings& settings, const Steps& steps, Check check) {
+    for (std::size_t first = 0; first < steps.size(); ++first)
+        for (std::size_t second = first; second < steps.size(); ++second)
+            for (const End one : ends_with_commits)
+                for (const End other : ends_with_commits) {
+                    CAPTURE(first);
+                    CAPTURE(second);
+                    CAPTURE(static_cast<int>(one));
+                    CAPTURE(static_cast<int>(other));
+                    World world(settings);
+                    for (std::size_t step = 0; step < steps.size(); ++step) {
+                        steps[step](world);
+                        if (step == first) restart(world.brokers, one);
+                        if (step == second) restart(world.brokers, other);
+                    }
+                    check(world);
+                }
+}
+
+std::string texts(PlainClient& client) {
+    std::string all;
+    for (const auto& each : client.take_messages()) all += each.text + " ";
+    return all;
+}
+
+BrokerSettings inboxes_of(unsigned seconds) {
+    BrokerSettings settings;
+    settings.inbox_expiry = Millis{seconds} * 1000;
+    return settings;
+}
+
+void send_to_bob(World& world, const std::string& text) {
+    PlainClient ann(world.brokers, "ann");
+    ann.connect(true);
+    ann.send("32 r s'inbox/bob' k1 '" + text + "'");
+    world.brokers.settle();
+    REQUIRE(ann.take().ends_with(hex(wire("40 02 k1"))));
+    ann.send("e0 00");
+}
+
+PlainClient device(World& world, const std::string& name) {
+    return {world.brokers, name, "bob", Version::v5_0};
+}
+
+std::string waits_for_bob(World& world) {
+    PlainClient phone = device(world, "new phone");
+    phone.connect(true, 0);
+    world.brokers.settle();
+    return texts(phone);
+}
+
+}  // namespace
+
+// -- inboxes --
+
+TEST_CASE("an inbox lasts from its last message on, whatever restarts come between") {
+    const Steps steps{
+        [](World& world) { send_to_bob(world, "one"); },
+        [](World& world) { world.pass(700); },
+        [](World& world) { send_to_bob(world, "two"); },
+        [](World& world) { world.pass(900); },
+    };
+    play(inboxes_of(1000), steps, [](World& world) { CHECK(waits_for_bob(world) == "one two "); });
+}
+
+TEST_CASE("an inbox ends, whatever restarts come between") {
+    const Steps steps{
+        [](World& world) { send_to_bob(world, "one"); }, [](World& world) { world.pass(500); },
+        [](World& world) { world.pass(700); },  // a start counts on from a minute ahead
+    };
+    play(inboxes_of(1000), steps, [](World& world) {
+        world.pass(1);
+        CHECK(waits_for_bob(world).empty());
+    });
+}
+
+TEST_CASE("what a session has got from the inbox, and not acknowledged, lasts as long as it") {
+    for (const End end : ends_with_commits) {
+        CAPTURE(static_cast<int>(end));
+        World world(inboxes_of(100));
+        send_to_bob(world, "one");
+        PlainClient phone = device(world, "phone");
+        phone.connect(false, 10'000);
+        world.brokers.settle();
+        CHECK(texts(phone) == "one ");
+        phone.lose_connection();
+        world.pass(1500);
+        restart(world.brokers, end);
+        world.pass(1500);
+        phone.connect(false, 10'000);
+        world.brokers.settle();
+        CHECK(texts(phone) == "one ");
+        // When its session ends, the next device has as long as for a new message.
+        phone.lose_connection();
+        world.brokers.settle();
+        restart(world.brokers, end);
+        world.pass(10'010);
+        world.pass(90);
+        restart(world.brokers, end);
+        CHECK(waits_for_bob(world) == "one ");
+    }
+}
+
+TEST_CASE("what a device has got from the inbox waits for the next one, however long it was here") {
+    for (const End end : ends_with_commits) {
+        CAPTURE(static_cast<int>(end));
+        World world(inboxes_of(100));
+        send_to_bob(world, "one");
+        PlainClient phone = device(world, "phone");
+        phone.connect(true, 0);
+        for (int i = 0; i < 20; ++i) world.pass(30);
+        restart(world.brokers, end);
+        world.pass(20);
+        CHECK(waits_for_bob(world) == "one ");
+    }
+}
