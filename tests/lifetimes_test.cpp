@@ -193,3 +193,129 @@ TEST_CASE("what a device has got from the inbox waits for the next one, however 
         CHECK(waits_for_bob(world) == "one ");
     }
 }
+
+// -- sessions --
+
+namespace {
+
+/// With its first packet, which is the CONNACK: 1 if the session was there.
+bool is_resumed(PlainClient& client) {
+    const std::string packets = client.take();
+    return packets.starts_with("20") && packets.substr(6, 2) == "01";
+}
+
+}  // namespace
+
+TEST_CASE("a session that is resumed shortly before its end is so after a crash, too") {
+    World world;
+    PlainClient phone = device(world, "phone");
+    phone.connect(false, 100);
+    world.brokers.settle();
+    phone.lose_connection();
+    world.pass(95);
+    phone.connect(false, 100);
+    world.brokers.deliver();
+    CHECK(phone.take().empty());  // the disk still says that it ends in five seconds
+    restart(world.brokers, End::kill_within_a_second);
+    world.pass(50);
+    phone.connect(false, 100);
+    world.brokers.settle();
+    CHECK(is_resumed(phone));
+}
+
+TEST_CASE("who takes over a login that waits for the disk waits for it, too") {
+    World world;
+    PlainClient phone = device(world, "phone");
+    phone.connect(false, 100);
+    world.brokers.settle();
+    phone.lose_connection();
+    world.pass(95);
+    phone.connect(false, 100);
+    phone.connect(false, 100);
+    CHECK(phone.take().empty());
+    world.brokers.settle();
+    CHECK(is_resumed(phone));
+}
+
+TEST_CASE("a session that lasts for long yet is resumed without a wait for the disk") {
+    World world;
+    PlainClient phone = device(world, "phone");
+    phone.connect(false, 100'000);
+    world.brokers.settle();
+    phone.lose_connection();
+    world.pass(95);
+    phone.connect(false, 100'000);
+    CHECK(is_resumed(phone));
+}
+
+namespace {
+
+/// A client that comes and goes, and when its session must be there.
+class Returning {
+public:
+    explicit Returning(World& world) : world_(world), phone_(device(world, "phone")) {}
+
+    void connect() {
+        const bool is_early = world_.brokers->now < ends_.first;
+        const bool is_late = world_.brokers->now > ends_.second + 2000;
+        phone_.connect(false, expiry);
+        world_.brokers.deliver();
+        world_.brokers.commit_urgent();
+        world_.brokers.deliver();
+        const bool resumed = is_resumed(phone_);
+        if (is_early) CHECK(resumed);
+        if (is_late) CHECK_FALSE(resumed);
+        is_here_ = true;
+    }
+    void lose() {
+        phone_.lose_connection();
+        is_here_ = false;
+        const Millis end = world_.brokers->now + Millis{expiry} * 1000;
+        ends_ = {end, end};
+        went_unsaid_ = true;
+    }
+    void settle() {
+        world_.brokers.settle();
+        went_unsaid_ = false;
+    }
+    void restart_by(End end) {
+        restart(world_.brokers, end);
+        const bool is_stored = end == End::stop || end == End::kill;
+        const Millis anew = world_.brokers->now + Millis{expiry} * 1000;
+        if (is_here_) ends_ = {anew, anew};
+        if (went_unsaid_ && !is_stored) ends_.second = anew;  // it seems to have been here
+        is_here_ = went_unsaid_ = false;
+    }
+    bool is_here() const { return is_here_; }
+
+    static constexpr unsigned expiry = 100;
+
+private:
+    World& world_;
+    PlainClient phone_;
+    bool is_here_ = false;
+    bool went_unsaid_ = false;              ///< it went, which is not on the disk yet
+    std::pair<Millis, Millis> ends_{0, 0};  ///< not before, and not after
+};
+
+}  // namespace
+
+TEST_CASE("sessions end in time, by any sequence of stops, kills and connections") {
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random(seed);
+        const auto below = [&](unsigned bound) { return static_cast<unsigned>(random() % bound); };
+        World world;
+        Returning phone(world);
+        for (int step = 0; step < 30; ++step) switch (below(5)) {
+                case 0:
+                case 1: phone.is_here() ? phone.lose() : phone.connect(); break;
+                case 2: phone.settle(); break;
+                case 3:
+                    phone.settle();
+                    world.pass(below(2) ? below(10) : below(120));
+                    break;
+                default: phone.restart_by(static_cast<End>(below(3))); break;
+            }
+    }
+}

@@ -9,6 +9,19 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// Will its end have come before a process that dies now is back? Or has the disk not heard yet
+/// that the client is back after all?
+bool is_near_end(const Session& session, Millis now) {
+    constexpr Tick to_come_back = 10 * 60;
+    const bool is_away = session.expiry_timer != nullptr;
+    if (!is_away) return session.awaits_connack;
+    return session.expiry_timer->ends < tick_at(now) + to_come_back;
+}
+
+}  // namespace
+
 std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
                            const AuthResult& result, std::string_view client) {
     if (!result.user.empty()) return result.user;
@@ -62,6 +75,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     }
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
+    const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
     if (takes_over) detach(session);
     const bool resumed = !connect.clean_start && session.state.expiry() > 0;
@@ -74,7 +88,8 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
                .assigned_client_id = assigned ? session.client : std::string_view(),
                .user = user.name};
     attach(session, link, connect, agreement);
-    greet(session, connect, accepting_connack(settings_, connect, agreement, details));
+    greet(session, connect, accepting_connack(settings_, connect, agreement, details),
+          was_near_end);
     if (resumed) keeper_.resume(session, now);
     events_.login(session, resumed);
     announcer_.arrived(session, takes_over, now);
@@ -166,15 +181,18 @@ void Logins::attach(Session& session, Link& link, const Connect& connect,
 }
 
 /// The CONNACK waits while a crash would bring back a session that had ended before. It would take
-/// a message of QoS 2 for an earlier one with the same identifier, and swallow it.
-void Logins::greet(Session& session, const Connect& connect, Buffer connack) {
+/// a message of QoS 2 for an earlier one with the same identifier, and swallow it. And it waits
+/// while the next start might end a session that it has resumed, because the disk still says when
+/// that ends without its client.
+void Logins::greet(Session& session, const Connect& connect, Buffer connack, bool was_near_end) {
     PendingReceipt receipt(receipts_);
     Buffer refused;
-    if (keeper_.is_end_uncommitted(session)) {
+    if (keeper_.is_end_uncommitted(session) || (was_near_end && session.state.owner != 0)) {
         journal_.await(receipt.debt());
         refused =
             refusing_connack(connect.version, Reason::server_unavailable,
-                             "the disk is in trouble, and the earlier session could not be ended",
+                             "the disk is in trouble, and does not take what becomes of the earlier"
+                             " session",
                              session.terms.max_packet_size);
     }
     answers_.greet(session, std::move(connack), receipt.close(), std::move(refused));
