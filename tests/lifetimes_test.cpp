@@ -319,3 +319,20 @@ TEST_CASE("sessions end in time, by any sequence of stops, kills and connections
             }
     }
 }
+
+TEST_CASE("a session that was ended while its client was connected does not come back") {
+    World world;
+    PlainClient phone = device(world, "phone");
+    phone.connect(false, 1000);
+    world.brokers.settle();
+    Eviction eviction{
+        .user = "bob", .client = "phone", .ends_sessions = true, .arrived_by = wall_now() + 1000};
+    CHECK(world.brokers->broker(0).evict(eviction, world.brokers->now).ended == 1);
+    while (world.brokers->has_messages())  // its connection has not ended yet
+        static_cast<void>(world.brokers->deliver(world.brokers->pairs_with_messages().front()));
+    world.brokers.commit_urgent();
+    world.brokers.crash();
+    phone.connect(false, 1000);
+    world.brokers.settle();
+    CHECK_FALSE(is_resumed(phone));
+}

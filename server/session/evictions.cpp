@@ -79,7 +79,7 @@ void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicte
 void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
     if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
     if (session.link) {
-        if (eviction.ends_sessions) session.state.set_expiry(0);
+        if (eviction.ends_sessions) keeper_.end_with_connection(session);
         if (session.link->broken()) return;  // it ends anyway
         if (session.link->leaving()) {
             ++evicted.leaving;

@@ -75,6 +75,11 @@ void SessionKeeper::end_owner(Session& session, const std::vector<Stamp>& given_
     ended_.add(session);
 }
 
+void SessionKeeper::end_with_connection(Session& session) {
+    session.state.set_expiry(0);
+    if (session.state.owner != 0) store_owner(session);
+}
+
 void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
     const auto queued = session.state.exchanges().waiting();
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session));

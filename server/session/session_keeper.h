@@ -57,6 +57,8 @@ public:
     /// that it was discarded?
     bool is_end_uncommitted(const Session& session) { return ended_.contains(session); }
 
+    /// The session ends with its connection.
+    void end_with_connection(Session& session);
     /// Ends the session of a disconnected client. `why` goes to the log.
     void end_disconnected(Session& session, const char* why, Millis now);
     /// Ends the inbox of a user who does not need it any more.
