@@ -188,6 +188,20 @@ void report(std::uint64_t lives) {
 
 }  // namespace
 
+TEST_CASE("what the gateway has acknowledged holds after a stop, whatever it comes behind") {
+    const TemporaryFolder folder;  // for the lock only
+    const FaultyDisk beginning;
+    const QuietLog quiet;
+    make_empty_store(folder, beginning);
+    const auto script = script_of_clients();
+    const Play::Step stop = [](Play& play) { play.stop(); };
+    for (std::size_t step = 1; step <= script.size(); ++step) {
+        auto stopped = script;
+        stopped.insert(stopped.begin() + static_cast<std::ptrdiff_t>(step), {stop, stop});
+        live_long({.shards = 2, .script = stopped}, folder, beginning);
+    }
+}
+
 TEST_CASE("what clients were promised holds, whatever fails and whenever") {
     const QuietLog quiet;
     for (const unsigned shards : {1u, 3u}) {

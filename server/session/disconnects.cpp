@@ -30,18 +30,17 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     session.forget_aliases();
     session.authorization.reset();
 
-    const bool outlives_process = session.state.owner != 0 || ending.cause != Cause::shutdown;
+    const bool stops = ending.cause == Cause::shutdown;
+    const bool outlives_process = session.state.owner != 0 || !stops;
     const bool survives = session.state.expiry() > 0 && outlives_process;
     if (!survives)
         keeper_.discard(session, now);
-    else if (ending.cause == Cause::shutdown)
+    else if (stops)
         keeper_.stop(session, now);
     else
         keeper_.interrupt(session, now);
-    // A server that stops need not publish wills (MQTT 5.0, 3.1.2.5).
-    if (ending.cause == Cause::shutdown) wills_.keep(session, nullptr);
     const StoredWill* const will = session.state.will();
-    if (will && (!survives || will->delay == 0)) wills_.publish(session, now);
+    if (!stops && will && (!survives || will->delay == 0)) wills_.publish(session, now);
 
     announcer_.departed(session, ending.cause, last_packet, now);
     User& user = session.user;
@@ -52,6 +51,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     sessions_.start_expiry(session, now);
     const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
     session.expiry_timer->place = place;
+    if (stops) return leave_to_next_start(session);
     if (session.state.owner != 0)
         journal_.add_lazily(PutAbsence{
             session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
@@ -60,6 +60,13 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         keeper_.end_disconnected(dormant_.session_of(*surplus),
                                  "persistent-session-quota is exceeded", now);
     }
+}
+
+/// As after a crash, its time begins with the next start, and so does the delay of its will: a
+/// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5).
+void Disconnects::leave_to_next_start(const Session& session) {
+    const Stamp place = session.expiry_timer->place;
+    if (place != 0) journal_.add_lazily(PutAbsence{.owner = session.state.owner, .place = place});
 }
 
 void Disconnects::announce_shutdown(Millis now) {

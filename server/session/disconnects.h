@@ -44,6 +44,8 @@ public:
     void announce_shutdown(Millis now);
 
 private:
+    void leave_to_next_start(const Session& session);
+
     const BrokerSettings& settings_;
     SessionTable& sessions_;
     DormantSessions& dormant_;

@@ -191,7 +191,9 @@ void Restore::absence(Session& session, PutAbsence stored, Millis now) {
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
     const auto left = time_left(stored, session.state.expiry());
-    if (was_here && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
+    // A polite stop has stored the place.
+    const bool needs_place = was_here && stored.place == 0;
+    if (needs_place && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
     if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
     sessions_.start_expiry(session, now - (longest - left));
     session.expiry_timer->place = stored.place;

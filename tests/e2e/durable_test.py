@@ -171,6 +171,27 @@ class RestartTest(unittest.TestCase):
             self.assertEqual((after["state"], after["cause"]), ("offline", "shutdown"))
             self.assertGreater(after["version"], before["version"])
 
+    def test_retained_wills_come_once_with_the_next_start_after_a_stop_and_after_a_kill(self):
+        for end in ("stop", "kill"):
+            for qos in (0, 2):
+                with self.subTest(end=end, qos=qos):
+                    topic = f"{end}/{qos}"
+                    gateway = self.start().start()
+                    self.addCleanup(gateway.folder.cleanup)
+                    self.subscribe(gateway, "-i", "watcher" + topic, "-c", "-q", "2", "-t", topic)
+                    phone = paho.Client("phone" + topic, clean_session=False)
+                    phone.will_set(topic, "offline", qos=qos, retain=True)
+                    phone.connect("127.0.0.1", gateway.port)
+                    phone.loop_start()
+                    phone.publish(topic, "online", 1, retain=True).wait_for_publish(10)
+                    getattr(gateway, end)()
+                    phone.loop_stop()
+                    with self.start() as gateway:
+                        wait_until(lambda: self.subscribe(gateway, "-t", topic) == [f"{topic} offline"],
+                                   what="the retained will")
+                        self.assertEqual(self.subscribe(gateway, "-i", "watcher" + topic, "-c", "-q", "2", "-t", topic),
+                                         [f"{topic} online"] + [f"{topic} offline"] * (1 if qos == 0 else 2))
+
     def test_the_will_of_a_killed_gateways_client_is_published(self):
         with self.killed() as gateway:
             self.subscribe(gateway, "-i", "watcher", "-c", "-q", "1", "-t", "wills/#")

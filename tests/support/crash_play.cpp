@@ -103,6 +103,17 @@ void CrashPlay::guarded(Act act) {
 
 void CrashPlay::crash() {
     log("crash");
+    begin_anew();
+}
+
+void CrashPlay::stop() {
+    log("stop");
+    cluster_->stop();
+    ledger_->commit(true);
+    begin_anew();
+}
+
+void CrashPlay::begin_anew() {
     for (DurableClient& client : clients_) client.crash();
     model_.crash();
     if (ledger_) committed_ = std::max(committed_, ledger_->committed());

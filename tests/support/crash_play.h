@@ -75,6 +75,8 @@ public:
     void deliver_one();
     void deliver_all();
     void commit();
+    /// The gateway stops, as it does when it is told to, and starts again.
+    void stop();
     /// All messages between shards arrive, and everything is committed; `lazy_too`, or but for what
     /// may be lost.
     void settle(bool lazy_too = false);
@@ -90,6 +92,7 @@ private:
     template <class Act>
     void guarded(Act act);
     void crash();
+    void begin_anew();
     void restart_disk();
     void start();
     void open();
