@@ -546,3 +546,29 @@ TEST_CASE("a client that is back after a stop within its will's delay takes the 
     world.brokers.settle();
     CHECK(texts(watcher).empty());
 }
+
+// -- delayed messages --
+
+TEST_CASE(
+    "a delayed message of QoS 0 does not come twice, if the process ends as it is published") {
+    World world;
+    PlainClient ann(world.brokers, "ann");
+    PlainClient bob(world.brokers, "bob");
+    bob.connect(false);
+    bob.send("82 r k1 s'x' 00");
+    ann.connect(true);
+    ann.send("30 r s'$delayed/5/x' 'hello'");
+    world.brokers.settle();
+    bob.take();
+    world.wait(10);
+    static_cast<void>(world.brokers->broker(0).tick(world.brokers->now));
+    world.brokers.deliver();
+    world.brokers.commit();   // it is taken
+    world.brokers.deliver();  // and to be published
+    const std::string before = texts(bob);
+    world.brokers.crash();
+    bob.connect(false);
+    world.pass(1);
+    world.pass(1);
+    CHECK(before + texts(bob) == "hello ");
+}

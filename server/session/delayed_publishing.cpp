@@ -140,6 +140,8 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
     if (!delayed.user.empty()) message.sender = fingerprint(delayed.user);
     ++counters_.delayed_published;
+    const bool may_be_lost = message.qos == QoS::at_most_once && !message.retain;
+    if (may_be_lost) return publish_when_dropped(delayed.id, std::move(message), now);
     publish(delayed.id, std::move(message), nullptr, now);
 }
 
@@ -168,9 +170,26 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
         [this, id, shared = receipt.collected(), now](const DebtRef& debt, Collected collected) {
             journal_.put(shared, std::move(collected), debt, now);
             journal_.add(DropDelayed{id}, debt);
-            if (--open_ == 0 && due_.empty()) take_some(now);
+            published(now);
         });
     receipts_.settle(receipt.close());
+}
+
+/// What may be lost, but must not come twice.
+void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message, Millis now) {
+    ++open_;
+    PendingReceipt receipt(receipts_);
+    journal_.add(DropDelayed{id});
+    journal_.await_patiently(receipt.debt());
+    receipts_.report(receipt.close(), {},
+                     [this, now, message = std::move(message)](const Published&) {
+                         fan_out_.publish(Message(message), nullptr, now);
+                         published(now);
+                     });
+}
+
+void DelayedPublishing::published(Millis now) {
+    if (--open_ == 0 && due_.empty()) take_some(now);
 }
 
 }  // namespace pulsegate
