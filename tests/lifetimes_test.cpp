@@ -572,3 +572,21 @@ TEST_CASE(
     world.pass(1);
     CHECK(before + texts(bob) == "hello ");
 }
+
+// -- retained messages --
+
+TEST_CASE("a retained message that has expired does not come back when the clock is put back") {
+    World world;
+    PlainClient ann(world.brokers, "ann", "ann", Version::v5_0);
+    PlainClient bob(world.brokers, "bob");
+    ann.connect(true, 0);
+    ann.send("33 r s'x' k1 [ 02 w60 ] 'hello'");
+    world.brokers.settle();
+    for (int i = 0; i < 70; ++i) world.pass(1);
+    world.put_back(100);
+    world.brokers.crash();
+    bob.connect(true);
+    bob.send("82 r k1 s'x' 00");
+    world.brokers.settle();
+    CHECK(texts(bob).empty());
+}

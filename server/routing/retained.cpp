@@ -136,11 +136,15 @@ void Retained::erase(Erasure& erasure, Millis now,
     }
 }
 
-void Retained::forget_some(Millis now) {
+void Retained::forget_some(Millis now, const std::function<void(const Message&)>& expired) {
     thread_.assert_here();
     auto next = topics_.lower_bound(sweep_);
-    for (auto left = topics_.size() / 60 + 1; left > 0 && next != topics_.end(); --left)
-        next = next->second->expired(now) ? forget(next) : std::next(next);
+    for (auto left = topics_.size() / 60 + 1; left > 0 && next != topics_.end(); --left) {
+        const Message& message = *next->second;
+        const bool ends = message.expired(now);
+        if (ends && expired && !message.payload.empty()) expired(message);
+        next = ends ? forget(next) : std::next(next);
+    }
     sweep_ = next == topics_.end() ? std::string_view() : next->first;
 }
 

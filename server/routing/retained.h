@@ -70,8 +70,8 @@ public:
     void erase(Erasure& erasure, Millis now,
                const std::function<void(std::string_view)>& erased = {});
 
-    /// Deletes expired messages among the next sixtieth of all.
-    void forget_some(Millis now);
+    /// Deletes expired messages among the next sixtieth of all, and calls `expired` with each.
+    void forget_some(Millis now, const std::function<void(const Message&)>& expired = {});
 
     std::size_t messages() const { return messages_; }
     std::size_t bytes() const { return bytes_; }

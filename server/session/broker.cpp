@@ -160,7 +160,10 @@ bool Broker::tick(Millis now) {
         delayed_.tick(now);
         shared_.tick(now);
         replay_.tick(now);
-        retained_.forget_some(now);
+        retained_.forget_some(now, [&](const Message& message) {
+            if (stores_retained())
+                journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
+        });
         room_logs_.sweep();
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());
     }
@@ -176,12 +179,10 @@ bool Broker::store_lags() const {
     return journal_.bytes() > most_bytes || receipts_.size() > most_answers;
 }
 
-/// All shards erase the same, and one of them in the store.
 void Broker::erase(Retained::Erasure& erasure, Millis now) {
     thread_.assert_here();
-    const bool stores = journal_.is_on() && place_.index == 0;
     retained_.erase(erasure, now, [&](std::string_view topic) {
-        if (stores) journal_.add(DropRetained{erasure.stamp, std::string(topic)});
+        if (stores_retained()) journal_.add(DropRetained{erasure.stamp, std::string(topic)});
     });
 }
 

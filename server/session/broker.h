@@ -178,6 +178,9 @@ public:
     }
 
 private:
+    /// All shards delete the same retained messages, and one of them does so in the store.
+    bool stores_retained() const { return journal_.is_on() && place_.index == 0; }
+
     void receive(const MessagesRead& read, Millis now);
 
     const BrokerSettings& settings_;
