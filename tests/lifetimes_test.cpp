@@ -1,5 +1,6 @@
 // Whatever ends by itself, and outlives the process: over stops, kills and the time that passes
-// meanwhile it does not end early, nor twice, and it does end.
+// meanwhile it does not end early, nor twice, and it does end. The table of what is meant is in
+// server/store/README.md.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
