@@ -25,13 +25,3 @@ TEST_CASE("broken escapes, and what is no UTF-8, are no text") {
         CHECK_FALSE(percent_decoded(broken));
     }
 }
-
-TEST_CASE("a query's value is found by its whole key, the first of them") {
-    CHECK(query_value("ids=a,b", "ids") == "a,b");
-    CHECK(query_value("x=1&ids=a%2Cb&ids=c", "ids") == "a%2Cb");
-    CHECK(query_value("ids=", "ids") == "");
-    CHECK(query_value("ids", "ids") == "");
-    CHECK(query_value("a=b=c", "a") == "b=c");
-    CHECK_FALSE(query_value("", "ids"));
-    CHECK_FALSE(query_value("xids=1&idsx=2", "ids"));
-}

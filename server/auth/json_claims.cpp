@@ -2,51 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <boost/json/parse.hpp>
 #include <cmath>
 #include <utility>
 
 #include "protocol/utf8.h"
+#include "server/base/strict_json.h"
 
 namespace pulsegate {
 
 namespace json = boost::json;
 
-namespace {
-
-std::size_t members(const json::value& value) {
-    std::size_t count = 0;
-    if (const auto* object = value.if_object()) {
-        count = object->size();
-        for (const auto& member : *object) count += members(member.value());
-    } else if (const auto* array = value.if_array()) {
-        for (const auto& element : *array) count += members(element);
-    }
-    return count;
-}
-
-/// Counts the colons outside of strings: one for each member of an object in the text.
-std::size_t colons(std::string_view text) {
-    std::size_t count = 0;
-    bool in_string = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '"')
-            in_string = !in_string;
-        else if (in_string && text[i] == '\\')
-            ++i;
-        else if (!in_string && text[i] == ':')
-            ++count;
-    }
-    return count;
-}
-
-}  // namespace
-
 std::optional<json::object> read_object(std::string_view text) {
-    json::error_code error;
-    json::value value = json::parse(text, error);
-    if (error || !value.is_object() || members(value) != colons(text)) return std::nullopt;
-    return std::move(value.get_object());
+    ParsedJson parsed = parse_json(text);
+    if (!parsed.mistake.empty() || !parsed.value.is_object()) return std::nullopt;
+    return std::move(parsed.value.get_object());
 }
 
 std::string_view text_of(const json::value& value) {

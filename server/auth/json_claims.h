@@ -12,8 +12,7 @@
 
 namespace pulsegate {
 
-/// Parses a JSON object. Two members of one name are an error: this parser would keep the last,
-/// others may read the first. Nothing if the text is not such an object.
+/// The object that a text is, as `parse_json` reads it; nothing if it is none.
 [[nodiscard]] std::optional<boost::json::object> read_object(std::string_view text);
 
 /// The text of a value that is a string.

@@ -1,7 +1,5 @@
 #include "server/base/url.h"
 
-#include <algorithm>
-
 #include "protocol/utf8.h"
 
 namespace pulsegate {
@@ -31,17 +29,6 @@ std::optional<std::string> percent_decoded(std::string_view text) {
     }
     if (!valid_utf8(out)) return std::nullopt;
     return out;
-}
-
-std::optional<std::string_view> query_value(std::string_view query, std::string_view key) {
-    while (!query.empty()) {
-        const auto pair = query.substr(0, query.find('&'));
-        query.remove_prefix(std::min(pair.size() + 1, query.size()));
-        const auto equals = pair.find('=');
-        if (pair.substr(0, equals) == key)
-            return equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
-    }
-    return std::nullopt;
 }
 
 std::string HttpUrl::authority() const {

@@ -15,9 +15,6 @@ std::string bracketed(std::string_view host);
 /// Percent-decoded text; nothing if an escape is malformed or the text is not UTF-8.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-/// The value of a query parameter, still percent-encoded; nothing if there is no such parameter.
-std::optional<std::string_view> query_value(std::string_view query, std::string_view key);
-
 /// Where a company's backend is asked: `https://host:port/path?query`.
 struct HttpUrl {
     bool tls = false;

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include "server/base/web_origin.h"
+#include "server/http/bad_request.h"
 #include "server/http/routes.h"
 
 namespace pulsegate {
@@ -24,6 +25,20 @@ ApiReply token_refused() {
                                "token missing or wrong: send Authorization: Bearer TOKEN");
     refusal.fields.emplace_back("WWW-Authenticate", "Bearer");
     return refusal;
+}
+
+boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiContext& context,
+                                      const ApiRequest& request) {
+    std::string mistake;
+    try {
+        ApiRequest parsed = request;
+        if (method.parameters != any_parameters)
+            parsed.query = Query(request.encoded_query, method.parameters);
+        co_return co_await method.answer(context, parsed);
+    } catch (const BadRequest& wrong) {
+        mistake = wrong.what();
+    }
+    co_return api_refusal(status::bad_request, mistake);
 }
 
 }  // namespace
@@ -56,8 +71,8 @@ std::size_t Api::most_body_bytes(const ApiRequest& request) const {
 
 boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     const Route& route = find_route(request.path);
-    const auto handler = route.handler_of(request.method);
-    if (!handler) co_return method_refused(route);
+    const auto* const method = route.method(request.method);
+    if (!method) co_return method_refused(route);
     if (route.access == Route::Access::with_token) {
         if (!has_token(request)) co_return token_refused();
         if (const auto objection = objection_to_page(request); !objection.empty())
@@ -65,7 +80,7 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     }
     ApiRequest routed = request;
     routed.route = route.path;
-    co_return co_await handler(context_, routed);
+    co_return co_await call(*method, context_, routed);
 }
 
 }  // namespace pulsegate

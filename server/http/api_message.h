@@ -14,6 +14,7 @@
 
 #include "server/base/url.h"
 #include "server/http/path_pattern.h"
+#include "server/http/query.h"
 
 namespace pulsegate {
 
@@ -21,8 +22,9 @@ namespace pulsegate {
 struct ApiRequest {
     boost::beast::http::verb method = boost::beast::http::verb::unknown;
     std::string_view path{};
-    std::string_view route{};  ///< its path, see Route
-    std::string_view query{};  ///< without the '?', percent-encoded
+    std::string_view route{};          ///< its path, see Route
+    std::string_view encoded_query{};  ///< without the '?'
+    Query query{};                     ///< its parameters, those that the route takes
     std::string_view body{};
 
     // The header's fields; "" stands for one that is missing.
@@ -36,12 +38,6 @@ struct ApiRequest {
     /// segment, or if it is not UTF-8.
     std::optional<std::string> segment(std::string_view name) const {
         const auto encoded = path_segment(route, path, name);
-        return encoded ? percent_decoded(*encoded) : std::nullopt;
-    }
-
-    /// The decoded value of a query parameter; nothing if it is missing or not UTF-8.
-    std::optional<std::string> parameter(std::string_view key) const {
-        const auto encoded = query_value(query, key);
         return encoded ? percent_decoded(*encoded) : std::nullopt;
     }
 };

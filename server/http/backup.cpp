@@ -1,9 +1,9 @@
 #include "server/http/backup.h"
 
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <optional>
 
+#include "server/auth/json_claims.h"
 #include "server/base/await_result.h"
 #include "server/data_store.h"
 
@@ -14,11 +14,11 @@ namespace {
 using boost::beast::http::status;
 
 std::optional<BackupOrder> parse_order(std::string_view body) {
-    boost::system::error_code error;
-    const auto parsed = boost::json::parse(body, error);
-    const auto* const object = error ? nullptr : parsed.if_object();
+    const auto object = read_object(body);
     const auto* const file = object ? object->if_contains("file") : nullptr;
     if (!file || !file->is_string()) return std::nullopt;
+    for (const auto& member : *object)
+        if (member.key() != "file" && member.key() != "overwrite") return std::nullopt;
     BackupOrder order{.file = std::string(file->get_string())};
     if (const auto* const overwrite = object->if_contains("overwrite")) {
         if (!overwrite->is_bool()) return std::nullopt;

@@ -124,9 +124,10 @@ std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Mil
     return operations;
 }
 
-awaitable<ApiReply> set(const ApiContext& api, const ApiRequest& request) {
-    constexpr std::string_view known[] = {"user", "client", "address", "seconds", "reason"};
-    const Query query(request.query, known);
+}  // namespace
+
+awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
     if (!request.body.empty())
         throw BadRequest("a ban has no body: 'seconds' and 'reason' are parameters as well");
     const BanTarget target = target_in(query);
@@ -157,9 +158,8 @@ awaitable<ApiReply> set(const ApiContext& api, const ApiRequest& request) {
     co_return api_reply({{"disconnected", gone->disconnected}});
 }
 
-awaitable<ApiReply> unset(const ApiContext& api, const ApiRequest& request) {
-    constexpr std::string_view known[] = {"user", "client", "address"};
-    const BanTarget target = target_in(Query(request.query, known));
+awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
+    const BanTarget target = target_in(request.query);
     const auto lifted = co_await lift(api, target);
     if (!lifted) co_return shard_unavailable();
     if (!*lifted) co_return api_refusal(status::not_found, "no such ban");
@@ -174,8 +174,6 @@ awaitable<ApiReply> unset(const ApiContext& api, const ApiRequest& request) {
     co_return api_reply(bans_json({}));
 }
 
-}  // namespace
-
 awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {
     const auto question = [](Shard& shard) { return shard.client_limits().bans(monotonic_now()); };
     const auto answers = co_await api.shards.ask_all(question);
@@ -185,14 +183,6 @@ awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {
         all.insert(all.end(), answer->begin(), answer->end());
     }
     co_return api_reply(bans_json(all));
-}
-
-awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(set(api, request));
-}
-
-awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(unset(api, request));
 }
 
 }  // namespace pulsegate

@@ -53,20 +53,20 @@ struct Named {
     bool ends_sessions = false;
 };
 
-Named named_in(std::string_view query) {
-    constexpr std::string_view known[] = {"user", "client", "sessions"};
-    const Query parameters(query, known);
-    const auto sessions = parameters.text("sessions");
+Named named_in(const Query& query) {
+    const auto sessions = query.text("sessions");
     if (sessions.value_or("end") != "end") throw BadRequest("'sessions' can be 'end' only");
-    const auto user = parameters.text("user");
+    const auto user = query.text("user");
     if (!user) throw BadRequest("nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
-    return {*user, parameters.text("client"), sessions.has_value()};
+    return {*user, query.text("client"), sessions.has_value()};
 }
 
 ApiReply no_such_client() { return api_refusal(status::not_found, "no such client"); }
 
-awaitable<ApiReply> show(const ApiContext& api, std::string_view query) {
-    const Named named = named_in(query);
+}  // namespace
+
+awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
+    const Named named = named_in(request.query);
     const auto question = [named](Shard& shard) {
         return shard.broker().clients(named.user, named.client, most_described);
     };
@@ -84,8 +84,8 @@ awaitable<ApiReply> show(const ApiContext& api, std::string_view query) {
 }
 
 /// Those who were there when it began: who comes back at once is not thrown out for ever.
-awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
-    const Named named = named_in(query);
+awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& request) {
+    const Named named = named_in(request.query);
     const Eviction eviction{.user = named.user,
                             .client = named.client,
                             .ends_sessions = named.ends_sessions,
@@ -101,16 +101,6 @@ awaitable<ApiReply> evict(const ApiContext& api, std::string_view query) {
     spdlog::info("the admin API has disconnected {} clients of user {}, and ended {} sessions",
                  all.disconnected, in_quotes(named.user), all.ended);
     co_return api_reply({{"disconnected", all.disconnected}, {"ended", all.ended}});
-}
-
-}  // namespace
-
-awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show(api, request.query));
-}
-
-awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(evict(api, request.query));
 }
 
 }  // namespace pulsegate

@@ -43,28 +43,6 @@ json::object letter_json(std::uint64_t log, const DeadLetter& letter) {
             {"event", json::parse(event_json(log, letter.event))}};
 }
 
-awaitable<ApiReply> list_letters(const ApiContext& api, const ApiRequest& request) {
-    Ledger& ledger = api.store.ledger();
-    constexpr std::string_view parameters[] = {"after"};
-    const Query query(request.query, parameters);
-    const EventNumber after = event_asked(api, query, "after").value_or(0);
-    const auto ask = [&ledger, after](auto answer) {
-        ledger.list_dead_letters(
-            after, false, most_letters_listed,
-            [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
-                std::optional<std::vector<DeadLetter>> listed;
-                if (outcome == Outcome::committed) listed = std::move(letters);
-                answer(std::move(listed));
-            });
-    };
-    const auto found = co_await await_result<std::optional<std::vector<DeadLetter>>>(api.io, ask);
-    if (!found) co_return api_refusal(status::service_unavailable, "the disk is in trouble");
-    const EventLogState log = ledger.events();
-    json::array letters;
-    for (const DeadLetter& letter : *found) letters.push_back(letter_json(log.log, letter));
-    co_return api_reply({{"dead", std::move(letters)}, {"total", log.dead_letters}});
-}
-
 /// The reply names how many there were; nothing: the disk is in trouble.
 template <class Change>
 awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::string_view named) {
@@ -88,36 +66,43 @@ awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::st
     co_return api_reply({{named, *found}});
 }
 
-awaitable<ApiReply> drop_letters(const ApiContext& api, const ApiRequest& request) {
-    constexpr std::string_view parameters[] = {"id", "all"};
-    const Query query(request.query, parameters);
+}  // namespace
+
+awaitable<ApiReply> list_dead_letters(const ApiContext& api, const ApiRequest& request) {
+    Ledger& ledger = api.store.ledger();
+    const Query& query = request.query;
+    const EventNumber after = event_asked(api, query, "after").value_or(0);
+    const auto ask = [&ledger, after](auto answer) {
+        ledger.list_dead_letters(
+            after, false, most_letters_listed,
+            [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
+                std::optional<std::vector<DeadLetter>> listed;
+                if (outcome == Outcome::committed) listed = std::move(letters);
+                answer(std::move(listed));
+            });
+    };
+    const auto found = co_await await_result<std::optional<std::vector<DeadLetter>>>(api.io, ask);
+    if (!found) co_return api_refusal(status::service_unavailable, "the disk is in trouble");
+    const EventLogState log = ledger.events();
+    json::array letters;
+    for (const DeadLetter& letter : *found) letters.push_back(letter_json(log.log, letter));
+    co_return api_reply({{"dead", std::move(letters)}, {"total", log.dead_letters}});
+}
+
+awaitable<ApiReply> drop_dead_letters(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
     const auto number = event_asked(api, query, "id");
     if (!number && query.text("all") != "true") throw BadRequest("say which: ?id=ID, or ?all=true");
     const DropDeadLetters change{.number = number};
     co_return co_await change_letters(api, change, "dropped");
 }
 
-awaitable<ApiReply> replay_letters(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> replay_dead_letters(const ApiContext& api, const ApiRequest& request) {
     if (!api.webhook)
         co_return api_refusal(status::conflict, "there is no webhook that they could be sent to");
-    constexpr std::string_view parameters[] = {"id"};
-    const Query query(request.query, parameters);
+    const Query& query = request.query;
     const ReplayDeadLetters change{.number = event_asked(api, query, "id")};
     co_return co_await change_letters(api, change, "to_replay");
-}
-
-}  // namespace
-
-awaitable<ApiReply> list_dead_letters(const ApiContext& api, const ApiRequest& request) {
-    co_return co_await or_bad_request(list_letters(api, request));
-}
-
-awaitable<ApiReply> drop_dead_letters(const ApiContext& api, const ApiRequest& request) {
-    co_return co_await or_bad_request(drop_letters(api, request));
-}
-
-awaitable<ApiReply> replay_dead_letters(const ApiContext& api, const ApiRequest& request) {
-    co_return co_await or_bad_request(replay_letters(api, request));
 }
 
 }  // namespace pulsegate

@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,8 +33,7 @@ using boost::beast::http::verb;
 
 namespace {
 
-constexpr std::size_t most_in_a_page = 1000;
-constexpr std::size_t usual_page = 100;
+constexpr std::size_t most_cancelled_at_once = 1000;
 
 // -- from JSON --
 
@@ -66,7 +66,8 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
     const auto due = due_of(members);
     Message message{.topic = {}, .payload = members.payload(), .properties = {}};
     message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
-    message.retain = members.flag("retain") && settings.retain_available;
+    message.retain = members.flag("retain");
+    check_retain(message, settings);
     const auto flags = will_flags(message);
     const auto expiry = members.count("expiry", 0xffffffff);
     const auto user = members.text("user").value_or("");
@@ -121,22 +122,6 @@ json::object description_of(const PutDelayed& put) {
 
 // -- what is asked for --
 
-std::optional<std::string> value_of(std::string_view query, std::string_view key) {
-    const auto encoded = query_value(query, key);
-    if (!encoded) return std::nullopt;
-    auto decoded = percent_decoded(*encoded);
-    if (!decoded) throw BadRequest(fmt::format("{} is not percent-encoded UTF-8", key));
-    return decoded;
-}
-
-std::optional<std::uint64_t> number_of(std::string_view query, std::string_view key) {
-    const auto text = value_of(query, key);
-    if (!text) return std::nullopt;
-    const auto found = decimal_number(*text);
-    if (!found) throw BadRequest(fmt::format("{} is no number", key));
-    return found;
-}
-
 std::uint64_t id_of(const ApiRequest& request) {
     const auto id = decimal_number(request.segment("id").value_or(""));
     if (id.value_or(0) == 0) throw BadRequest("the path ends with the number of a delayed message");
@@ -185,11 +170,40 @@ ApiReply disk_trouble() {
 
 ApiReply not_there() { return api_refusal(status::not_found, "no such delayed message"); }
 
-awaitable<ApiReply> add(const ApiContext& api, std::string_view body) {
+awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
+    std::vector<Operation> operations;
+    operations.emplace_back(std::move(which));
+    const Submitted done = co_await submit(api, std::move(operations));
+    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    if (done.cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", done.cancelled}});
+}
+
+awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
+    std::size_t cancelled = 0;
+    for (std::uint64_t after = 0;;) {
+        const Listed found = co_await list(api, user, after, most_cancelled_at_once);
+        if (found.outcome == Outcome::refused) co_return disk_trouble();
+        if (found.messages.empty()) break;
+        after = found.messages.back().id;
+        std::vector<Operation> operations;
+        for (const PutDelayed& put : found.messages)
+            operations.emplace_back(CancelDelayed{.id = put.id});
+        const Submitted done = co_await submit(api, std::move(operations));
+        if (done.outcome == Outcome::refused) co_return disk_trouble();
+        cancelled += done.cancelled;
+    }
+    if (cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", cancelled}});
+}
+
+}  // namespace
+
+awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
     const bool takes_memory = !api.store.is_kept();
     if (takes_memory && (api.admission.scarce() || api.admission.exceeded()))
         co_return api_refusal(status::insufficient_storage, "memory-budget is nearly used up");
-    Batch batch = messages_in(body, api.settings);
+    Batch batch = messages_in(request.body, api.settings);
     auto& puts = batch.puts;
     auto all = api.store.ledger().delayed_total(std::nullopt);
     all.messages += puts.size() - std::min<std::size_t>(puts.size(), 1);
@@ -207,13 +221,12 @@ awaitable<ApiReply> add(const ApiContext& api, std::string_view body) {
     co_return api_reply({{"delayed", std::move(accepted)}});
 }
 
-awaitable<ApiReply> show_page(const ApiContext& api, const ApiRequest& request) {
-    const std::string_view query = request.query;
-    const auto most =
-        std::clamp<std::size_t>(number_of(query, "limit").value_or(usual_page), 1, most_in_a_page);
-    const auto after = number_of(query, "after").value_or(0);
-    auto user = value_of(query, "user");
-    const Listed found = co_await list(api, std::move(user), after, most);
+awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    const auto most = page_size(query);
+    const auto after =
+        query.number("after", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
+    const Listed found = co_await list(api, query.text("user"), after, most);
     if (found.outcome == Outcome::refused) co_return disk_trouble();
     json::array page;
     for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
@@ -222,7 +235,7 @@ awaitable<ApiReply> show_page(const ApiContext& api, const ApiRequest& request) 
     co_return api_reply(body);
 }
 
-awaitable<ApiReply> show(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
     const std::uint64_t id = id_of(request);
     const Listed found = co_await list(api, std::nullopt, id - 1, 1);
     if (found.outcome == Outcome::refused) co_return disk_trouble();
@@ -230,41 +243,14 @@ awaitable<ApiReply> show(const ApiContext& api, const ApiRequest& request) {
     co_return api_reply(description_of(found.messages.front()));
 }
 
-awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
-    std::vector<Operation> operations;
-    operations.emplace_back(std::move(which));
-    const Submitted done = co_await submit(api, std::move(operations));
-    if (done.outcome == Outcome::refused) co_return disk_trouble();
-    if (done.cancelled == 0) co_return not_there();
-    co_return api_reply({{"cancelled", done.cancelled}});
-}
-
-awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
-    std::size_t cancelled = 0;
-    for (std::uint64_t after = 0;;) {
-        const Listed found = co_await list(api, user, after, most_in_a_page);
-        if (found.outcome == Outcome::refused) co_return disk_trouble();
-        if (found.messages.empty()) break;
-        after = found.messages.back().id;
-        std::vector<Operation> operations;
-        for (const PutDelayed& put : found.messages)
-            operations.emplace_back(CancelDelayed{.id = put.id});
-        const Submitted done = co_await submit(api, std::move(operations));
-        if (done.outcome == Outcome::refused) co_return disk_trouble();
-        cancelled += done.cancelled;
-    }
-    if (cancelled == 0) co_return not_there();
-    co_return api_reply({{"cancelled", cancelled}});
-}
-
-awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request) {
     CancelDelayed which;  // named: see ShardQuestions
     if (request.route.ends_with("{id}")) {
         which.id = id_of(request);
         co_return co_await cancel(api, std::move(which));
     }
-    auto user = value_of(request.query, "user");
-    auto name = value_of(request.query, "name");
+    auto user = request.query.text("user");
+    auto name = request.query.text("name");
     if (!user)
         throw BadRequest(
             "nothing named: add the number to the path, or ?user=alice&name=order-17, "
@@ -273,24 +259,6 @@ awaitable<ApiReply> remove(const ApiContext& api, const ApiRequest& request) {
     which.user = std::move(user);
     which.name = *std::move(name);
     co_return co_await cancel(api, std::move(which));
-}
-
-}  // namespace
-
-awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(add(api, request.body));
-}
-
-awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show_page(api, request));
-}
-
-awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show(api, request));
-}
-
-awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(remove(api, request));
 }
 
 }  // namespace pulsegate

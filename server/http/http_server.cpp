@@ -92,7 +92,7 @@ ApiRequest api_request(const Request& request) {
     const auto path = target.substr(0, target.find('?'));
     return {.method = request.method(),
             .path = path,
-            .query = target.substr(std::min(path.size() + 1, target.size())),
+            .encoded_query = target.substr(std::min(path.size() + 1, target.size())),
             .body = request.body(),
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),

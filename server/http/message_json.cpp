@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <utility>
 
 #include "protocol/properties.h"
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
+#include "server/base/strict_json.h"
 #include "server/http/bad_request.h"
 #include "server/session/settings.h"
 #include "server/topics.h"
@@ -114,14 +114,18 @@ void check_publishable(std::string_view topic, std::string_view payload,
         throw BadRequest("it is larger than max-packet-size");
 }
 
+void check_retain(const Message& message, const BrokerSettings& settings) {
+    if (message.retain && !settings.retain_available)
+        throw BadRequest("'retain' is set, and retain-available is off");
+}
+
 void for_each_message(std::string_view body, const std::function<void(const json::value&)>& add) {
-    boost::system::error_code error;
-    const auto parsed = json::parse(body, error);
-    if (error) throw BadRequest(fmt::format("the body is no JSON: {}", error.message()));
-    if (!parsed.is_array()) return add(parsed);
+    const ParsedJson parsed = parse_json(body);
+    if (!parsed.mistake.empty()) throw BadRequest("the body is no JSON: " + parsed.mistake);
+    if (!parsed.value.is_array()) return add(parsed.value);
     std::size_t index = 0;
     try {
-        for (const auto& value : parsed.get_array()) {
+        for (const auto& value : parsed.value.get_array()) {
             add(value);
             ++index;
         }

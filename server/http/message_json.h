@@ -57,6 +57,9 @@ private:
     std::size_t bytes_ = 0;
 };
 
+/// Throws BadRequest if the message is to be retained and the gateway retains none.
+void check_retain(const Message& message, const BrokerSettings& settings);
+
 /// Throws BadRequest unless the API may publish this.
 void check_publishable(std::string_view topic, std::string_view payload,
                        std::string_view properties, const BrokerSettings& settings);

@@ -22,7 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view feed_parameters[] = {"after", "limit", "wait"};
 /// That are sent at a time.
 constexpr std::size_t changes_streamed = 100;
 constexpr unsigned longest_poll = 60;
@@ -119,33 +118,9 @@ ApiReply stream_reply(PresenceFeed& feed, EventNumber after) {
 }
 
 /// Where the reader wants to go on; nothing: with what happens from now on.
-std::optional<std::string> cursor_asked(const ApiRequest& request, const Query& query,
-                                        bool is_stream) {
+std::optional<std::string> cursor_asked(const ApiRequest& request, bool is_stream) {
     if (is_stream && !request.last_event_id.empty()) return std::string(request.last_event_id);
-    return query.text("after");
-}
-
-awaitable<ApiReply> presence_changes(PresenceFeed& feed, const ApiRequest& request) {
-    if (!feed.is_on()) co_return feed_off();
-    const Query query(request.query, feed_parameters);
-    const std::size_t most = page_size(query);
-    const auto wait = query.number("wait", 0, longest_poll).value_or(0);
-    const bool is_stream = request.accept.find("text/event-stream") != std::string_view::npos;
-    EventNumber after = feed.last();
-    if (const auto asked = cursor_asked(request, query, is_stream)) {
-        const auto cursor = PresenceFeed::read_cursor(*asked);
-        if (!cursor) throw BadRequest("'after' is no cursor: send one that this has answered");
-        if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
-        after = cursor->number;
-    }
-    if (is_stream) co_return stream_reply(feed, after);
-    if (wait > 0 && !feed.has_room()) co_return feed_full();
-    std::optional<PresenceFeed::Place> place;
-    if (wait > 0) place.emplace(feed);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait);
-    const EventPage page = co_await feed.read(after, most, deadline);
-    if (!feed.has_all_after(after)) co_return gone_reply(feed);
-    co_return page_reply(feed, page);
+    return request.query.text("after");
 }
 
 }  // namespace
@@ -203,7 +178,27 @@ awaitable<EventPage> PresenceFeed::read_once(EventNumber after, std::size_t most
 }
 
 awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiRequest& request) {
-    co_return co_await or_bad_request(presence_changes(api.feed, request));
+    PresenceFeed& feed = api.feed;
+    if (!feed.is_on()) co_return feed_off();
+    const Query& query = request.query;
+    const std::size_t most = page_size(query);
+    const auto wait = query.number("wait", 0, longest_poll).value_or(0);
+    const bool is_stream = request.accept.find("text/event-stream") != std::string_view::npos;
+    EventNumber after = feed.last();
+    if (const auto asked = cursor_asked(request, is_stream)) {
+        const auto cursor = PresenceFeed::read_cursor(*asked);
+        if (!cursor) throw BadRequest("'after' is no cursor: send one that this has answered");
+        if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
+        after = cursor->number;
+    }
+    if (is_stream) co_return stream_reply(feed, after);
+    if (wait > 0 && !feed.has_room()) co_return feed_full();
+    std::optional<PresenceFeed::Place> place;
+    if (wait > 0) place.emplace(feed);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait);
+    const EventPage page = co_await feed.read(after, most, deadline);
+    if (!feed.has_all_after(after)) co_return gone_reply(feed);
+    co_return page_reply(feed, page);
 }
 
 }  // namespace pulsegate

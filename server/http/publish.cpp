@@ -96,8 +96,7 @@ void add_messages(Orders& orders, RequestRoom& room, const json::value& value,
         .topic = {}, .payload = members.payload(), .properties = properties_of(members)};
     message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
     message.retain = members.flag("retain");
-    if (message.retain && !settings.retain_available)
-        throw BadRequest("'retain' is set, and retain-available is off");
+    check_retain(message, settings);
     if (const auto seconds = members.count("expiry", 0xffffffff))
         message.expires = monotonic_now() + static_cast<Millis>(*seconds) * 1000;
     room.take(topics.size(), message.cost());
@@ -156,10 +155,12 @@ json::object description_of(std::string topic, const Published& published) {
     return one;
 }
 
-awaitable<ApiReply> publish_all(const ApiContext& api, std::string_view body) {
+}  // namespace
+
+awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request) {
     if (api.admission.exceeded())
         co_return api_refusal(status::insufficient_storage, "memory-budget is used up");
-    Orders orders = orders_in(body, api.settings);
+    Orders orders = orders_in(request.body, api.settings);
     json::array done;
     bool refused = false;
     for (std::span<std::shared_ptr<Message>> left(orders); !left.empty();) {
@@ -183,12 +184,6 @@ awaitable<ApiReply> publish_all(const ApiContext& api, std::string_view body) {
     auto reply = api_reply(answer);
     reply.status = status::service_unavailable;
     co_return reply;
-}
-
-}  // namespace
-
-awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(publish_all(api, request.body));
 }
 
 }  // namespace pulsegate

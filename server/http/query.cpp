@@ -12,24 +12,51 @@
 
 namespace pulsegate {
 
-Query::Query(std::string_view encoded, std::span<const std::string_view> known) {
+namespace {
+
+/// Cuts the part before the first separator off a text.
+std::string_view cut(std::string_view& text, char separator) {
+    const auto part = text.substr(0, text.find(separator));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    return part;
+}
+
+bool has_word(std::string_view words, std::string_view wanted) {
+    while (!words.empty())
+        if (cut(words, ' ') == wanted) return true;
+    return false;
+}
+
+}  // namespace
+
+Query::Query(std::string_view encoded, std::string_view known) {
     while (!encoded.empty()) {
-        const auto parameter = encoded.substr(0, encoded.find('&'));
-        encoded.remove_prefix(std::min(encoded.size(), parameter.size() + 1));
-        const auto key = parameter.substr(0, parameter.find('='));
-        auto value = percent_decoded(query_value(parameter, key).value_or(""));
-        if (!value || value->empty())
-            throw BadRequest(fmt::format("'{}' has no value, or one that is not UTF-8", key));
-        const bool fits = std::ranges::find(known, key) != known.end() && !has(key);
-        if (!fits)
-            throw BadRequest(fmt::format("'{}' is not known here, or said twice", parameter));
-        values_.emplace(key, *std::move(value));
+        auto value = cut(encoded, '&');
+        const auto key = cut(value, '=');
+        if (!has_word(known, key))
+            throw BadRequest(known.empty()
+                                 ? fmt::format("'{}': this request takes no parameters", key)
+                                 : fmt::format("'{}': this request takes only {}", key, known));
+        if (has(key)) throw BadRequest(fmt::format("'{}' is given twice", key));
+        if (value.empty() || !percent_decoded(value))
+            throw BadRequest(
+                fmt::format("'{}' has no value, or one that is not percent-encoded UTF-8", key));
+        encoded_.emplace(key, value);
     }
 }
 
 std::optional<std::string> Query::text(std::string_view key) const {
-    const auto found = values_.find(key);
-    return found == values_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = encoded_.find(key);
+    return found == encoded_.end() ? std::nullopt : percent_decoded(found->second);
+}
+
+std::vector<std::string> Query::list(std::string_view key) const {
+    std::vector<std::string> values;
+    const auto found = encoded_.find(key);
+    if (found == encoded_.end()) return values;
+    for (std::string_view rest = found->second; !rest.empty();)
+        values.push_back(percent_decoded(cut(rest, ',')).value_or(""));
+    return values;
 }
 
 std::optional<std::uint64_t> Query::number(std::string_view key, std::uint64_t least,

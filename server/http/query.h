@@ -4,29 +4,32 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pulsegate {
 
-/// The parameters of a request by which something is chosen. Whatever is wrong with them throws
-/// BadRequest: with one that was overlooked, too much would be chosen.
+/// The parameters of a request. A mistake in them throws BadRequest: if a parameter were ignored,
+/// a request could choose more than its sender meant.
 class Query {
 public:
-    /// `known`: the names that there may be, each once, and with a value.
-    Query(std::string_view encoded, std::span<const std::string_view> known);
+    Query() = default;
+    /// `known`: the names of parameters, separated by spaces. Each may occur once, with a value.
+    Query(std::string_view encoded, std::string_view known);
 
-    bool has(std::string_view key) const { return values_.contains(key); }
+    bool has(std::string_view key) const { return encoded_.contains(key); }
     std::optional<std::string> text(std::string_view key) const;
+    /// The values between commas; a value may have a comma itself, as %2C.
+    std::vector<std::string> list(std::string_view key) const;
     std::optional<std::uint64_t> number(std::string_view key, std::uint64_t least,
                                         std::uint64_t most) const;
 
 private:
-    std::map<std::string, std::string, std::less<>> values_;
+    std::map<std::string, std::string, std::less<>> encoded_;  ///< can be decoded
 };
 
-/// How many an answer may have, as its parameter `limit` says.
+/// The number of entries that an answer may have, from the parameter `limit`.
 std::size_t page_size(const Query& query);
 
 }  // namespace pulsegate

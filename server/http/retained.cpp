@@ -20,7 +20,6 @@ namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
@@ -61,10 +60,11 @@ RetainedPage some_retained(const Retained& retained, const std::string& filter,
     return page;
 }
 
+}  // namespace
+
 /// All shards keep the same messages: any of them can tell.
-awaitable<ApiReply> list(const ApiContext& api, std::string_view encoded) {
-    constexpr std::string_view known[] = {"filter", "after", "limit"};
-    const Query query(encoded, known);
+awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
     const auto filter = query.text("filter").value_or("#");
     if (!is_plain_filter(filter)) throw BadRequest(no_filter);
     const auto most = page_size(query);
@@ -88,19 +88,12 @@ awaitable<ApiReply> list(const ApiContext& api, std::string_view encoded) {
     co_return api_reply(body);
 }
 
-}  // namespace
-
-awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(list(api, request.query));
-}
-
 awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& request) {
-    const auto filter = request.parameter("filter");
-    const auto user = request.parameter("user");
+    const auto filter = request.query.text("filter");
+    const auto user = request.query.text("user");
     if (!filter && !user)
-        co_return api_refusal(status::bad_request,
-                              "nothing named: add ?filter=room/%23, or ?user=alice, or both");
-    if (filter && !is_plain_filter(*filter)) co_return api_refusal(status::bad_request, no_filter);
+        throw BadRequest("nothing named: add ?filter=room/%23, or ?user=alice, or both");
+    if (filter && !is_plain_filter(*filter)) throw BadRequest(no_filter);
     Retained::Erasure erasure{.filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
     if (user) erasure.sender = fingerprint(*user);
     std::size_t erased = 0;

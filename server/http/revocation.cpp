@@ -59,7 +59,9 @@ std::vector<Operation> revocation_operations(const std::string& user, std::int64
     return operations;
 }
 
-awaitable<ApiReply> revoke(const ApiContext& api, const ApiRequest& request) {
+}  // namespace
+
+awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& request) {
     const auto named = request.segment("user");
     if (!named || !valid_user(*named)) throw BadRequest("the path has no name of a user");
     const std::string& user = *named;
@@ -92,12 +94,6 @@ awaitable<ApiReply> revoke(const ApiContext& api, const ApiRequest& request) {
     co_return api_reply({{"user", user},
                          {"before", rfc3339(before * 1000)},
                          {"disconnected", evicted->disconnected}});
-}
-
-}  // namespace
-
-awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(revoke(api, request));
 }
 
 }  // namespace pulsegate

@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <cstddef>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "protocol/utf8.h"
+#include "server/base/strict_json.h"
 #include "server/http/bad_request.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
@@ -94,18 +95,23 @@ std::vector<std::string> users_in(const json::object& body, std::string_view key
 }
 
 MemberChange change_in(const ApiRequest& request) {
-    boost::system::error_code error;
-    const json::value body = json::parse(request.body, error);
-    if (error || !body.is_object())
+    const ParsedJson parsed = parse_json(request.body);
+    if (!parsed.mistake.empty()) throw BadRequest("the body is no JSON: " + parsed.mistake);
+    if (!parsed.value.is_object())
         throw BadRequest(R"(the body is not like {"add":["alice"],"remove":["bob"]})");
-    for (const auto& member : body.get_object())
+    const json::object& body = parsed.value.get_object();
+    for (const auto& member : body)
         if (member.key() != "add" && member.key() != "remove")
             throw BadRequest(fmt::format("'{}' is not known here", std::string(member.key())));
     MemberChange change{.topic = topic_named(request),
-                        .add = users_in(body.get_object(), "add"),
-                        .remove = users_in(body.get_object(), "remove")};
+                        .add = users_in(body, "add"),
+                        .remove = users_in(body, "remove")};
     if (change.add.size() + change.remove.size() > most_members_changed)
         throw BadRequest(fmt::format("it names more than {} users", most_members_changed));
+    const std::set<std::string_view> added(change.add.begin(), change.add.end());
+    for (const auto& user : change.remove)
+        if (added.contains(user))
+            throw BadRequest(fmt::format("'{}' is both in 'add' and in 'remove'", user));
     return change;
 }
 
@@ -113,15 +119,15 @@ MemberChange change_in(const ApiRequest& request) {
 
 MembersChanged change_here(Rooms& rooms, const MemberChange& change) {
     MembersChanged changed;
+    for (const auto& user : change.remove)  // first: they may make room for the others
+        if (rooms.is_at_home(user))
+            changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
     for (const auto& user : change.add) {
         if (!rooms.is_at_home(user)) continue;
         const auto result = rooms.add(change.topic, user);
         changed.added += result == Rooms::Change::done;
         changed.has_room &= result != Rooms::Change::no_room;
     }
-    for (const auto& user : change.remove)
-        if (rooms.is_at_home(user))
-            changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
     return changed;
 }
 
@@ -173,9 +179,18 @@ awaitable<ApiReply> apply(const ApiContext& api, MemberChange change) {
     co_return co_await changed_reply(api, co_await change_everywhere(api, shared), status::ok);
 }
 
-// -- requests --
+/// A page of what several shards list, each in order: the first of them all.
+template <class Map>
+json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
+    json::object body{{name, std::move(listed)}};
+    if (all.size() > most)
+        body["next"] = std::next(all.begin(), static_cast<long>(most) - 1)->first;
+    return body;
+}
 
-awaitable<ApiReply> add_one(const ApiContext& api, const ApiRequest& request) {
+}  // namespace
+
+awaitable<ApiReply> add_member(const ApiContext& api, const ApiRequest& request) {
     const auto change = std::make_shared<const MemberChange>(
         MemberChange{.topic = topic_named(request), .add = {user_named(request)}});
     const auto changed = co_await change_everywhere(api, change);
@@ -183,18 +198,18 @@ awaitable<ApiReply> add_one(const ApiContext& api, const ApiRequest& request) {
     co_return co_await changed_reply(api, changed, is_new ? status::created : status::ok);
 }
 
-awaitable<ApiReply> remove_one(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> remove_member(const ApiContext& api, const ApiRequest& request) {
     const auto change = std::make_shared<const MemberChange>(
         MemberChange{.topic = topic_named(request), .remove = {user_named(request)}});
     const auto changed = co_await change_everywhere(api, change);
     co_return co_await removed_reply(api, changed, "it is not on the list");
 }
 
-awaitable<ApiReply> change_list(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& request) {
     co_return co_await apply(api, change_in(request));
 }
 
-awaitable<ApiReply> remove_all(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
     const auto step = [topic = topic_named(request)](Shard& shard) {
         return shard.broker().rooms().remove_some(topic, most_removed_a_turn);
     };
@@ -210,18 +225,8 @@ awaitable<ApiReply> remove_all(const ApiContext& api, const ApiRequest& request)
     co_return co_await removed_reply(api, all, "nobody is on the list");
 }
 
-/// A page of what several shards list, each in order: the first of them all.
-template <class Map>
-json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
-    json::object body{{name, std::move(listed)}};
-    if (all.size() > most)
-        body["next"] = std::next(all.begin(), static_cast<long>(most) - 1)->first;
-    return body;
-}
-
-awaitable<ApiReply> show_members(const ApiContext& api, const ApiRequest& request) {
-    constexpr std::string_view known[] = {"after", "limit"};
-    const Query query(request.query, known);
+awaitable<ApiReply> list_members(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
     const auto most = page_size(query);
     const auto topic = topic_named(request);
     const auto question = [topic, most, after = query.text("after").value_or("")](Shard& shard) {
@@ -240,9 +245,8 @@ awaitable<ApiReply> show_members(const ApiContext& api, const ApiRequest& reques
     co_return api_reply(page_of(all, most, name, std::move(listed)));
 }
 
-awaitable<ApiReply> show_rooms(const ApiContext& api, const ApiRequest& request) {
-    constexpr std::string_view known[] = {"after", "limit"};
-    const Query query(request.query, known);
+awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
     const auto most = page_size(query);
     const auto behind = query.text("after");
     const auto question = [most, after = behind ? room_topic(*behind) : ""](Shard& shard) {
@@ -263,7 +267,7 @@ awaitable<ApiReply> show_rooms(const ApiContext& api, const ApiRequest& request)
     co_return api_reply(body);
 }
 
-awaitable<ApiReply> show_rooms_of(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> list_rooms_of_user(const ApiContext& api, const ApiRequest& request) {
     const auto user = user_named(request);
     json::array rooms;
     for (std::optional<std::string> after = ""; after;) {
@@ -276,36 +280,6 @@ awaitable<ApiReply> show_rooms_of(const ApiContext& api, const ApiRequest& reque
         after = page->next;
     }
     co_return api_reply({{"user", user}, {"rooms", std::move(rooms)}});
-}
-
-}  // namespace
-
-awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show_rooms(api, request));
-}
-
-awaitable<ApiReply> list_rooms_of_user(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show_rooms_of(api, request));
-}
-
-awaitable<ApiReply> list_members(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(show_members(api, request));
-}
-
-awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(change_list(api, request));
-}
-
-awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(remove_all(api, request));
-}
-
-awaitable<ApiReply> add_member(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(add_one(api, request));
-}
-
-awaitable<ApiReply> remove_member(const ApiContext& api, const ApiRequest& request) {
-    return or_bad_request(remove_one(api, request));
 }
 
 }  // namespace pulsegate

@@ -33,53 +33,65 @@ constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 boost::asio::awaitable<ApiReply> show_index(const ApiContext& api, const ApiRequest& request);
 
 constexpr Route routes[] = {
-    {.path = "/healthz", .methods = {{verb::get, show_health}}, .access = Route::Access::anybody},
-    {.path = "/readyz", .methods = {{verb::get, show_readiness}}, .access = Route::Access::anybody},
-    {.path = "/metrics", .methods = {{verb::get, show_metrics}}},
-    {.path = "/chat", .methods = {{verb::get, show_chat}}, .access = Route::Access::anybody},
+    {.path = "/healthz",
+     .methods = {{verb::get, show_health, any_parameters}},
+     .access = Route::Access::anybody},
+    {.path = "/readyz",
+     .methods = {{verb::get, show_readiness, any_parameters}},
+     .access = Route::Access::anybody},
+    {.path = "/metrics", .methods = {{verb::get, show_metrics, any_parameters}}},
+    {.path = "/chat",
+     .methods = {{verb::get, show_chat, any_parameters}},
+     .access = Route::Access::anybody},
     {.path = "/chat/{file}",
-     .methods = {{verb::get, show_chat_file}},
+     .methods = {{verb::get, show_chat_file, any_parameters}},
      .access = Route::Access::anybody},
     {.path = "/api/v1", .methods = {{verb::get, show_index}}},
     {.path = "/api/v1/openapi.json", .methods = {{verb::get, show_openapi}}},
     {.path = "/api/v1/wheel", .methods = {{verb::get, show_wheel}}},
-    {.path = "/api/v1/users", .methods = {{verb::get, show_users}}},
+    {.path = "/api/v1/users", .methods = {{verb::get, show_users, "after limit state ids"}}},
     {.path = "/api/v1/users/{user}", .methods = {{verb::get, show_user}}},
     {.path = "/api/v1/users/{user}/revoke", .methods = {{verb::post, revoke_logins}}},
     {.path = "/api/v1/users/{user}/rooms", .methods = {{verb::get, list_rooms_of_user}}},
     {.path = "/api/v1/users/{user}/watchers",
-     .methods = {{verb::get, list_members},
+     .methods = {{verb::get, list_members, "after limit"},
                  {verb::post, change_members},
                  {verb::delete_, remove_all_members}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/users/{user}/watchers/{watcher}",
      .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
-    {.path = "/api/v1/rooms", .methods = {{verb::get, list_rooms}}},
+    {.path = "/api/v1/rooms", .methods = {{verb::get, list_rooms, "after limit"}}},
     {.path = "/api/v1/rooms/{room}/members",
-     .methods = {{verb::get, list_members},
+     .methods = {{verb::get, list_members, "after limit"},
                  {verb::post, change_members},
                  {verb::delete_, remove_all_members}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/rooms/{room}/members/{user}",
      .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
     {.path = "/api/v1/bans",
-     .methods = {{verb::get, show_bans}, {verb::put, set_ban}, {verb::delete_, lift_ban}}},
-    {.path = "/api/v1/presence/changes", .methods = {{verb::get, show_presence_changes}}},
+     .methods = {{verb::get, show_bans},
+                 {verb::put, set_ban, "user client address seconds reason"},
+                 {verb::delete_, lift_ban, "user client address"}}},
+    {.path = "/api/v1/presence/changes",
+     .methods = {{verb::get, show_presence_changes, "after limit wait"}}},
     {.path = "/api/v1/webhooks/dead",
-     .methods = {{verb::get, list_dead_letters}, {verb::delete_, drop_dead_letters}}},
-    {.path = "/api/v1/webhooks/dead/replay", .methods = {{verb::post, replay_dead_letters}}},
+     .methods = {{verb::get, list_dead_letters, "after"},
+                 {verb::delete_, drop_dead_letters, "id all"}}},
+    {.path = "/api/v1/webhooks/dead/replay", .methods = {{verb::post, replay_dead_letters, "id"}}},
     {.path = "/api/v1/clients",
-     .methods = {{verb::get, show_clients}, {verb::delete_, evict_clients}}},
+     .methods = {{verb::get, show_clients, "user client"},
+                 {verb::delete_, evict_clients, "user client sessions"}}},
     {.path = "/api/v1/retained",
-     .methods = {{verb::get, show_retained}, {verb::delete_, erase_retained}}},
+     .methods = {{verb::get, show_retained, "filter after limit"},
+                 {verb::delete_, erase_retained, "filter user"}}},
     {.path = "/api/v1/backup", .methods = {{verb::post, back_up}}},
     {.path = "/api/v1/publish",
      .methods = {{verb::post, publish}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed",
-     .methods = {{verb::get, list_delayed},
+     .methods = {{verb::get, list_delayed, "user after limit"},
                  {verb::post, add_delayed},
-                 {verb::delete_, cancel_delayed}},
+                 {verb::delete_, cancel_delayed, "user name"}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed/{id}",
      .methods = {{verb::get, show_delayed}, {verb::delete_, cancel_delayed}},
@@ -99,14 +111,14 @@ boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiReques
                           "no such resource: GET /api/v1 names all");
 }
 
-constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing}}};
+constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing, any_parameters}}};
 
 }  // namespace
 
-Route::Handler Route::handler_of(verb asked) const {
+const Route::Method* Route::method(verb asked) const {
     for (const Method& method : methods)
         if (method.answer && method.verb == (asked == verb::head ? verb::get : asked))
-            return method.answer;
+            return &method;
     return nullptr;
 }
 

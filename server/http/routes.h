@@ -10,6 +10,9 @@
 
 namespace pulsegate {
 
+/// Stands for the parameters of a method that ignores them.
+inline constexpr std::string_view any_parameters = "*";
+
 /// A resource of the API, and what can be done with it. All of them are in the table in routes.cpp,
 /// each with functions from the file of its subject: this is where a new one is entered.
 struct Route {
@@ -17,6 +20,7 @@ struct Route {
     struct Method {
         boost::beast::http::verb verb;  ///< GET has HEAD with it, which the server answers
         Handler answer;
+        std::string_view parameters{};  ///< that it takes, separated by spaces
     };
     enum class Access : std::uint8_t { with_token, anybody };
 
@@ -26,8 +30,8 @@ struct Route {
     Access access = Access::with_token;
     std::size_t most_body_bytes = 16 * 1024;
 
-    /// Null if the resource does not have the method.
-    Handler handler_of(boost::beast::http::verb verb) const;
+    /// Null if the resource does not have it.
+    const Method* method(boost::beast::http::verb asked) const;
     /// As in the field Allow.
     std::string allowed() const;
 };

@@ -123,9 +123,7 @@ UsersFound some_users(const Presence& presence, PresencePosition after, std::siz
     return found;
 }
 
-awaitable<ApiReply> show_page(const ApiContext& api, std::string_view encoded) {
-    constexpr std::string_view known[] = {"after", "limit", "state"};
-    const Query query(encoded, known);
+awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
     const auto state = query.text("state");
     if (state.value_or("online") != "online") throw BadRequest("'state' can be 'online' only");
     const auto most = page_size(query);
@@ -166,22 +164,14 @@ awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) 
 }
 
 awaitable<ApiReply> show_users(const ApiContext& api, const ApiRequest& request) {
-    const auto ids = query_value(request.query, "ids");
-    if (!ids) co_return co_await or_bad_request(show_page(api, request.query));
-    if (ids->empty())
-        co_return api_refusal(status::bad_request, "no users named: add ?ids=alice,bob");
-    std::vector<std::string> names;
-    for (std::string_view rest = *ids; names.size() <= most_users_asked;) {
-        const auto comma = rest.find(',');
-        const auto name = percent_decoded(rest.substr(0, comma));
-        if (!name) co_return api_refusal(status::bad_request, "ids are not percent-encoded UTF-8");
-        names.push_back(*name);
-        if (comma == std::string_view::npos) break;
-        rest.remove_prefix(comma + 1);
-    }
+    const Query& query = request.query;
+    if (!query.has("ids")) co_return co_await show_page(api, query);
+    for (const char* const of_pages : {"after", "limit", "state"})
+        if (query.has(of_pages))
+            throw BadRequest(fmt::format("'{}' does not go with ids", of_pages));
+    const std::vector<std::string> names = query.list("ids");
     if (names.size() > most_users_asked)
-        co_return api_refusal(status::bad_request,
-                              "too many users in one request: name 1000 at most");
+        throw BadRequest("too many users in one request: name 1000 at most");
     const auto described = co_await describe(api.shards, names);
     if (!described) co_return shard_unavailable();
     co_return users_reply(names, *described);
