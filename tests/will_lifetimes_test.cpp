@@ -1,0 +1,184 @@
+// Wills over stops, kills and the time that passes meanwhile: each comes once.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <iterator>
+#include <list>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/restarted_world.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// A client with a will in each of its connections, and what becomes of each of them.
+class Willing {
+public:
+    Willing(World& world, std::string name, unsigned delay)
+        : world_(world),
+          client_(world.brokers, name, name, Version::v5_0),
+          name_(name),
+          delay_(delay) {}
+
+    void connect() {
+        const bool is_certain = latest_ != 0 && fates_[latest_].least == 1;
+        if (is_certain && delay_ > 0) fates_[latest_] = fate_of_one_who_is_back();
+        note(latest_);
+        due_.reset();
+        is_here_ = true;
+        fates_[++latest_] = {1, 1};
+        note(latest_);
+        client_.connect(
+            fmt::format("10 r s'MQTT' 05 34 k60 [ 11 w100000 ] s'{0}' [ 18 w{1} ]"
+                        " s'wills/{0}' s'{0}{2}'",
+                        name_, delay_, latest_));
+    }
+    void lose() {
+        client_.lose_connection();
+        due_ = world_.brokers->now + Millis{delay_} * 1000;
+        is_here_ = false;
+        note(latest_);
+    }
+    void leave(bool with_will) {
+        client_.send(with_will ? "e0 r 04" : "e0 00");
+        is_here_ = false;
+        if (with_will)
+            due_ = world_.brokers->now + Millis{delay_} * 1000;
+        else
+            fates_[latest_] = {0, 0};
+        note(latest_);
+    }
+    void settled() { unsaid_.clear(); }
+    void restarted(bool is_stored) {
+        if (is_here_) due_ = world_.brokers->now + Millis{delay_} * 1000;
+        is_here_ = false;
+        // What the disk does not know may have been as before, or not.
+        if (!is_stored)
+            for (const int each : unsaid_) fates_[each] = {0, 1};
+        if (!is_stored && due_ && !unsaid_.empty())
+            due_ = world_.brokers->now + Millis{delay_} * 1000;
+        unsaid_.clear();
+    }
+    bool is_here() const { return is_here_; }
+
+    void check(const std::map<std::string, int>& published) const {
+        for (const auto& [number, fate] : fates_) {
+            const auto text = fmt::format("{}{}", name_, number);
+            CAPTURE(text);
+            const auto found = published.find(text);
+            const int times = found == published.end() ? 0 : found->second;
+            CHECK(times >= fate.least);
+            CHECK(times <= fate.most);
+        }
+    }
+
+private:
+    struct Fate {
+        int least;
+        int most;
+    };
+    /// It takes the will back in time; about then it may do so.
+    Fate fate_of_one_who_is_back() const {
+        if (!due_) return {0, 0};  // it takes over its own connection
+        const Millis left = *due_ - world_.brokers->now;
+        if (left > 2000) return {0, 0};
+        return {left > -2000 ? 0 : 1, 1};
+    }
+    void note(int number) {
+        if (number != 0) unsaid_.push_back(number);
+    }
+
+    World& world_;
+    PlainClient client_;
+    const std::string name_;
+    const unsigned delay_;
+    bool is_here_ = false;
+    int latest_ = 0;
+    std::optional<Millis> due_;  ///< of the latest will
+    std::map<int, Fate> fates_;  ///< how often each comes
+    std::vector<int> unsaid_;    ///< of which the disk knows nothing yet
+};
+
+}  // namespace
+
+TEST_CASE("every will comes once, by any sequence of stops, kills and connections") {
+    for (unsigned seed = 1; seed <= 80; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random(seed);
+        const auto below = [&](unsigned bound) { return static_cast<unsigned>(random() % bound); };
+        World world;
+        PlainClient watcher(world.brokers, "watcher");
+        watcher.connect(false);
+        watcher.send("82 r k1 s'wills/#' 02");
+        world.brokers.settle();
+        watcher.lose_connection();
+        std::list<Willing> clients;
+        clients.emplace_back(world, "a", 0);
+        clients.emplace_back(world, "b", 0);
+        clients.emplace_back(world, "c", 20);
+        clients.emplace_back(world, "d", 60);
+        const auto settle = [&] {
+            world.brokers.settle();
+            for (Willing& each : clients) each.settled();
+        };
+        for (int step = 0; step < 40; ++step) {
+            Willing& one = *std::next(clients.begin(), below(4));
+            switch (below(8)) {
+                case 0:
+                case 1: one.connect(); break;
+                case 2: one.is_here() ? one.lose() : one.connect(); break;
+                case 3: one.is_here() ? one.leave(below(2) == 0) : one.connect(); break;
+                case 4: settle(); break;
+                case 5:
+                case 6:
+                    settle();
+                    world.pass(1 + below(30));
+                    settle();
+                    break;
+                default: {
+                    const auto end = static_cast<End>(below(4));
+                    restart(world.brokers, end);
+                    const bool is_stored = end == End::stop || end == End::kill;
+                    for (Willing& each : clients) each.restarted(is_stored);
+                    break;
+                }
+            }
+        }
+        settle();
+        restart(world.brokers, End::stop);
+        for (Willing& each : clients) each.restarted(true);
+        for (int i = 0; i < 40; ++i) world.pass(3);
+        watcher.connect(false);
+        world.brokers.settle();
+        std::map<std::string, int> published;
+        for (const auto& each : watcher.take_messages()) ++published[each.text];
+        for (const Willing& each : clients) each.check(published);
+    }
+}
+
+TEST_CASE("a client that is back after a stop within its will's delay takes the will back") {
+    World world;
+    PlainClient watcher(world.brokers, "watcher");
+    watcher.connect(false);
+    watcher.send("82 r k1 s'wills/#' 02");
+    Willing client(world, "a", 20);
+    client.connect();
+    world.brokers.settle();
+    watcher.lose_connection();
+    world.brokers.settle();
+    world.brokers.stop();
+    world.sleep(1000);
+    world.brokers.start();
+    world.pass(10);
+    client.connect();
+    world.pass(100);
+    watcher.connect(false);
+    world.brokers.settle();
+    CHECK(texts(watcher).empty());
+}
