@@ -40,11 +40,12 @@ bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
 }
 
 bool PlainSessions::add(PlainSession& session, const WaitingMessage& stored,
-                        const Receiver& receiver) {
+                        const Receiver& receiver, bool perhaps_sent) {
     if (session.messages == DormantRecord::most_messages || !receiver.identifiers.empty() ||
         receiver.share)
         return false;
     messages_.push_back({head_of(stored, receiver), session.last_message});
+    messages_.back().head.perhaps_sent = perhaps_sent;
     session.last_message = static_cast<std::uint32_t>(messages_.size());
     ++session.messages;
     return true;

@@ -33,7 +33,8 @@ public:
     PlainSession add(const PutOwner& stored);
     /// False: the session needs more than a record.
     bool add(PlainSession& session, const PutSubscription& stored);
-    bool add(PlainSession& session, const WaitingMessage& stored, const Receiver& receiver);
+    bool add(PlainSession& session, const WaitingMessage& stored, const Receiver& receiver,
+             bool perhaps_sent);
 
     /// All of it; valid until the next call.
     StoredSession get(const PlainSession& session);

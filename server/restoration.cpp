@@ -52,6 +52,7 @@ public:
             return;
         }
         Owner owner{.id = stored.owner, .shard = home_of(stored.user)};
+        owner.sent_before.was_connected = stored.kind == OwnerKind::session;
         if (PlainSessions::fits(stored))
             owner.plain = plain_.add(stored);
         else
@@ -64,15 +65,22 @@ public:
         home(*owner).subscription(session_of(*owner), stored);
     }
     void absence(PutAbsence stored) override {
-        if (Owner* owner = find(stored.owner)) owner->absence = stored;
+        Owner* const owner = find(stored.owner);
+        if (!owner) return;
+        owner->absence = stored;
+        owner->sent_before.was_connected = false;
     }
     void incoming(PutIncoming stored) override {
         if (Owner* owner = find(stored.owner)) home(*owner).incoming(session_of(*owner), stored);
     }
     void exchange(PutExchange stored, bool released) override {
         const auto retired = retired_.find(stored.owner);
-        if (retired != retired_.end()) retired->second.under_way.insert(stored.stamp);
-        if (Owner* owner = find(stored.owner))
+        if (retired != retired_.end() && stored.qos == QoS::exactly_once)
+            retired->second.under_way.insert(stored.stamp);
+        Owner* const owner = find(stored.owner);
+        if (owner && stored.packet_id == 0)
+            owner->sent_before.upto = stored.stamp;
+        else if (owner)
             home(*owner).exchange(session_of(*owner), stored, released);
     }
     void will(const PutWill& stored) override {
@@ -92,8 +100,11 @@ public:
         Owner* const owner = find(receiver.owner);
         if (!owner) return;
         ++waiting_;
-        if (!owner->session && plain_.add(owner->plain, stored, receiver)) return;
-        if (!home(*owner).waiting(session_of(*owner), stored, receiver))
+        SentBefore& sent_before = owner->sent_before;
+        if (!owner->session && plain_.add(owner->plain, stored, receiver,
+                                          sent_before.includes(receiver, stored.stamp)))
+            return;
+        if (!home(*owner).waiting(session_of(*owner), stored, receiver, sent_before))
             under_way_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
@@ -133,7 +144,7 @@ public:
     void finish(Ledger& ledger, Ledger::Start& start) {
         read(ledger, under_way_, [&](const MessageRef& message, const Receiver& receiver) {
             Owner& owner = *find(receiver.owner);
-            home(owner).message(session_of(owner), message, receiver);
+            home(owner).message(session_of(owner), message, receiver, owner.sent_before);
         });
         for (Owner& owner : owners_)
             if (!is_inbox(owner)) begin_absence(owner);
@@ -163,6 +174,7 @@ private:
         Session* session = nullptr;  ///< null: all that was read of it is `plain` and its absence
         PlainSession plain{};
         PutAbsence absence{};
+        SentBefore sent_before{};
     };
 
     /// What waits for the members of a room, of one shard.
@@ -256,6 +268,7 @@ private:
         StoredSession session = plain_.get(owner.plain);
         session.owner = owner.id;
         session.absence = owner.absence;
+        session.sent_before = owner.sent_before;
         return session;
     }
     Session& session_of(Owner& owner) {
@@ -266,7 +279,7 @@ private:
     static bool is_inbox(const Owner& owner) { return owner.session && owner.session->is_inbox(); }
     void begin_absence(Owner& owner) {
         if (!owner.session && home(owner).packed(stored(owner), now_)) return;
-        home(owner).absence(session_of(owner), owner.absence, now_);
+        home(owner).absence(session_of(owner), owner.absence, owner.sent_before, now_);
     }
 
     /// Null: it has ended. Most rows come in the order of owners: then this one is that of the last

@@ -63,10 +63,11 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
 }
 
 /// As after a crash, its time begins with the next start, and so does the delay of its will: a
-/// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5).
+/// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5). But other than then it is
+/// known that the client has gone, and what it was sent.
 void Disconnects::leave_to_next_start(const Session& session) {
-    const Stamp place = session.expiry_timer->place;
-    if (place != 0) journal_.add_lazily(PutAbsence{.owner = session.state.owner, .place = place});
+    journal_.add_lazily(
+        PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
 }
 
 void Disconnects::announce_shutdown(Millis now) {

@@ -29,8 +29,8 @@ void Exchanges::restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t
     flowing(totals).outbox.restore(std::move(delivery), packet_id, released);
 }
 
-void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery) {
-    flowing(totals).outbox.enqueue(delivery);
+void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent) {
+    flowing(totals).outbox.enqueue(delivery, perhaps_sent);
 }
 
 void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {

@@ -30,7 +30,7 @@ public:
     /// Identifiers begin after this one: another one than before a restart.
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     std::uint16_t last_packet_id() const { return last_packet_id_; }
-    void enqueue(Outbox::Totals& totals, const Delivery& delivery);
+    void enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent = false);
     void enqueue(Outbox::Totals& totals, Queue messages);
     void merge(Outbox::Totals& totals, Queue messages);
     void order_last() { flow_->outbox.order_last(); }
@@ -61,6 +61,10 @@ public:
     template <class Store>
     void for_each_unstored(Store store) {
         if (flow_) flow_->outbox.for_each_unstored(store);
+    }
+    template <class Visit>
+    void for_each_to_note(Visit visit) {
+        if (flow_) flow_->outbox.for_each_to_note(visit);
     }
     std::size_t count_lost() { return flow_->outbox.count_lost(); }
     std::size_t take_lost();

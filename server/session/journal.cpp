@@ -46,6 +46,11 @@ void Journal::add_lazily(Operation operation) {
     turn_.operations.push_back(std::move(operation));
 }
 
+void Journal::returned(OwnerId owner) {
+    add_lazily(DropAbsence{owner});
+    last_return_ = unit();
+}
+
 void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now) {
     begin_turn();
     put_owner_first(message->stamp);
@@ -144,6 +149,7 @@ void Journal::receive(UnitDone& done) {
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
     if (!done.refused && waiting_.empty() && !refused_.operations.empty())
         hand_in_again();  // what came meanwhile
+    if (is_committed(last_return_)) last_return_ = 0;
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {

@@ -41,6 +41,8 @@ public:
     void await_patiently(DebtRef debt);
     /// For what may be lost: it waits for others, or for a second.
     void add_lazily(Operation operation);
+    /// Lazily, that the owner's client is back.
+    void returned(OwnerId owner);
 
     /// Stores the message for one receiver. For those of one turn it is stored once.
     void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
@@ -70,6 +72,9 @@ public:
     /// May a crash leave messages of this owner behind without it, because the one of this shard is
     /// not committed yet?
     [[nodiscard]] bool is_new(OwnerId owner);
+
+    /// Did clients of this shard come back, of which the store does not know yet?
+    bool has_returns() const { return last_return_ != 0; }
 
     /// The number of the unit in which is what is added now.
     std::uint64_t unit() const { return handed_in_ + 1; }
@@ -130,7 +135,8 @@ private:
     std::deque<Waiting> waiting_;      ///< for each unit that is handed in
     std::deque<NewOwner> new_owners_;  ///< ascending
     std::uint64_t handed_in_ = 0;
-    std::uint64_t answered_ = 0;  ///< of these
+    std::uint64_t answered_ = 0;     ///< of these
+    std::uint64_t last_return_ = 0;  ///< the unit of it; 0: it is committed
     std::size_t bytes_ = 0;
     Refused refused_;
     bool retrying_ = false;

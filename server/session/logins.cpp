@@ -20,6 +20,12 @@ bool is_near_end(const Session& session, Millis now) {
     return session.expiry_timer->ends < tick_at(now) + to_come_back;
 }
 
+/// Is it sent at once what may have been stored while its client was away?
+bool is_sent_something_old(const Session& session) {
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    return (outbox && outbox->queued() > 0) || session.state.shared_count() > 0;
+}
+
 }  // namespace
 
 std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
@@ -89,7 +95,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
                .user = user.name};
     attach(session, link, connect, agreement);
     greet(session, connect, accepting_connack(settings_, connect, agreement, details),
-          was_near_end);
+          was_near_end || (resumed && !takes_over && is_sent_something_old(session)));
     if (resumed) keeper_.resume(session, now);
     events_.login(session, resumed);
     announcer_.arrived(session, takes_over, now);
@@ -182,12 +188,12 @@ void Logins::attach(Session& session, Link& link, const Connect& connect,
 
 /// The CONNACK waits while a crash would bring back a session that had ended before. It would take
 /// a message of QoS 2 for an earlier one with the same identifier, and swallow it. And it waits
-/// while the next start might end a session that it has resumed, because the disk still says when
-/// that ends without its client.
-void Logins::greet(Session& session, const Connect& connect, Buffer connack, bool was_near_end) {
+/// while the disk says that the client of a session that it has resumed is away, if the next start
+/// might end it because of that, or take a queue for unsent that was sent.
+void Logins::greet(Session& session, const Connect& connect, Buffer connack, bool must_be_noted) {
     PendingReceipt receipt(receipts_);
     Buffer refused;
-    if (keeper_.is_end_uncommitted(session) || (was_near_end && session.state.owner != 0)) {
+    if (keeper_.is_end_uncommitted(session) || (must_be_noted && session.state.owner != 0)) {
         journal_.await(receipt.debt());
         refused =
             refusing_connack(connect.version, Reason::server_unavailable,
@@ -207,7 +213,7 @@ void Logins::set_expiry(Session& session, std::uint32_t expiry) {
     if (is_new) session.state.owner = journal_.next_owner();
     if (session.state.owner == 0) return;
     if (is_new || changes) keeper_.store_owner(session);
-    if (!is_new) journal_.add_lazily(DropAbsence{session.state.owner});
+    if (!is_new) journal_.returned(session.state.owner);
 }
 
 }  // namespace pulsegate

@@ -63,7 +63,7 @@ private:
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const Connect& connect,
                 const ConnectAgreement& agreement);
-    void greet(Session& session, const Connect& connect, Buffer connack, bool was_near_end);
+    void greet(Session& session, const Connect& connect, Buffer connack, bool must_be_noted);
     void set_expiry(Session& session, std::uint32_t expiry);
 
     const BrokerSettings& settings_;

@@ -34,14 +34,20 @@ Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
 
 void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) {
     if (delivery.message) in_flight_bytes_ += delivery.cost();
+    shared_ |= delivery.share != nullptr;
     List& list = released ? sent_ : interrupted_;
-    list.push_back({.delivery = std::move(delivery), .packet_id = packet_id, .released = released});
+    const bool is_noted = delivery.qos == QoS::at_least_once;
+    list.push_back({.delivery = std::move(delivery),
+                    .packet_id = packet_id,
+                    .released = released,
+                    .is_noted = is_noted});
     free_ahead_ = 0;
 }
 
-void Outbox::enqueue(const Delivery& delivery) {
+void Outbox::enqueue(const Delivery& delivery, bool perhaps_sent) {
     shared_ |= delivery.share != nullptr;
     queue_.emplace_back(delivery, totals_.bodies);
+    queue_.back().perhaps_sent = perhaps_sent;
     count_queued(queue_.back());
 }
 
@@ -81,7 +87,10 @@ Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last, Ow
         return &sent_.back();
     }
     if (queue_.empty() || !queue_.front().has_body()) return nullptr;
-    return &send(dequeue(queue_.begin()).delivery(owner), last);
+    const bool perhaps_again = queue_.front().perhaps_sent;
+    InFlight& next = send(dequeue(queue_.begin()).delivery(owner), last);
+    next.perhaps_again = perhaps_again;
+    return &next;
 }
 
 void Outbox::discard(std::uint16_t packet_id) {
@@ -166,10 +175,23 @@ Outbox::List::iterator Outbox::find(std::uint16_t packet_id) {
 void Outbox::erase_sent(List::iterator entry) {
     const auto owner = entry->delivery.owner;
     if (entry->delivery.message) note_done(entry->delivery);
-    if (owner != 0 && entry->delivery.qos == QoS::exactly_once)
-        totals_.journal->add_lazily(DropExchange{owner, entry->packet_id});
+    const bool is_noted = entry->delivery.qos == QoS::exactly_once || entry->is_noted;
+    if (owner != 0 && is_noted) forget_identifier(*entry);
     count_out(entry->delivery);
     sent_.erase(entry);
+}
+
+void Outbox::note(InFlight& entry, Journal& journal) {
+    journal.add_lazily(PutExchange{.owner = entry.delivery.owner,
+                                   .packet_id = entry.packet_id,
+                                   .stamp = entry.delivery.message->stamp,
+                                   .qos = QoS::at_least_once});
+    entry.is_noted = true;
+    entry.to_note.unlink();
+}
+
+void Outbox::forget_identifier(const InFlight& entry) {
+    totals_.journal->add_lazily(DropExchange{entry.delivery.owner, entry.packet_id});
 }
 
 void Outbox::note_done(const Delivery& delivery) {

@@ -41,6 +41,22 @@ struct Unstored
 /// method here: hence so many.
 class Outbox {
 public:
+    using Hook = boost::intrusive::list_member_hook<
+        boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+    struct InFlight {
+        Delivery delivery;  ///< without its message after the PUBREC
+        std::uint16_t packet_id;
+        bool again : 1 = false;          ///< sent before, on an earlier connection: DUP
+        bool perhaps_again : 1 = false;  ///< the same, but before a crash: see QueuedHead
+        bool released : 1 = false;       ///< PUBREL was sent, PUBCOMP is awaited
+        bool is_noted : 1 = false;       ///< of QoS 1: its packet identifier is in the store
+        /// When, of QoS 1 to a stored session: the low bits of the ms; 0: unknown.
+        std::uint32_t sent_at = 0;
+        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
+        Hook to_note{};                        ///< see Totals
+    };
+
     /// The queued messages in all outboxes of a shard, and where it is noted that one in the store
     /// is done; null: nothing is stored.
     struct Totals {
@@ -49,19 +65,14 @@ public:
         std::size_t bytes_held = 0;  ///< of those whose bodies must be in memory
         QueuedBodies bodies{};       ///< the others
         std::uint64_t spared = 0;    ///< acknowledged before they had to be stored, since the start
+        /// What is in flight at QoS 1 and stored, but not its packet identifier.
+        boost::intrusive::list<InFlight,
+                               boost::intrusive::member_hook<InFlight, Hook, &InFlight::to_note>,
+                               boost::intrusive::constant_time_size<false>>
+            to_note{};
         Journal* journal = nullptr;
 
         std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
-    };
-
-    struct InFlight {
-        Delivery delivery;  ///< without its message after the PUBREC
-        std::uint16_t packet_id;
-        bool again = false;     ///< sent before, on an earlier connection: DUP
-        bool released = false;  ///< PUBREL was sent, PUBCOMP is awaited
-        /// When, of QoS 1 to a stored session: the low bits of the ms; 0: unknown.
-        std::uint32_t sent_at = 0;
-        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
     };
 
     /// The effect of an acknowledgement.
@@ -83,8 +94,8 @@ public:
     /// Puts a new message in flight, with the next free packet identifier after `last`.
     InFlight& send(Delivery delivery, std::uint16_t last);
 
-    /// Queues a new message.
-    void enqueue(const Delivery& delivery);
+    /// Queues a new message, or one of before a restart that may have been sent.
+    void enqueue(const Delivery& delivery, bool perhaps_sent = false);
     /// Queues what was in a queue before: in another one, or before a restart.
     void enqueue(Queue messages);
     /// The same, but in the order of stamps, which both are in.
@@ -116,6 +127,16 @@ public:
             for (InFlight& entry : *list)
                 if (entry.unstored) store(entry);
     }
+
+    /// Calls `visit(InFlight&)` for the messages in flight whose identifiers are to be stored.
+    template <class Visit>
+    void for_each_to_note(Visit visit) {
+        for (List* list : {&interrupted_, &sent_})
+            for (InFlight& entry : *list)
+                if (entry.to_note.is_linked()) visit(entry);
+    }
+    /// Stores its identifier.
+    static void note(InFlight& entry, Journal& journal);
 
     /// Removes the message with this identifier, which was not sent after all.
     void discard(std::uint16_t packet_id);
@@ -204,6 +225,7 @@ private:
 
     List::iterator find(std::uint16_t packet_id);
     void erase_sent(List::iterator entry);
+    void forget_identifier(const InFlight& entry);
     void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
@@ -240,6 +262,7 @@ std::vector<Delivery> Outbox::take_sent_if(Wanted wanted) {
         for (auto entry = list->begin(); entry != list->end();) {
             const bool take = wanted(entry->delivery);
             if (take) count_out(entry->delivery);
+            if (take && entry->is_noted) forget_identifier(*entry);
             if (take) taken.push_back(std::move(entry->delivery));
             entry = take ? list->erase(entry) : std::next(entry);
         }

@@ -18,6 +18,10 @@ constexpr std::size_t answers_with_patience = 4096;
 /// Of the calls that store what is overdue.
 constexpr Millis calls_apart = 10;
 
+/// Packet identifiers that are stored at a time: what must be said again after a crash is right
+/// without them, too, but for the identifier.
+constexpr int notes_a_tick = 4096;
+
 }  // namespace
 
 // -- messages --
@@ -26,8 +30,8 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
                            Millis now, DebtSource& debts) {
     thread_.assert_here();
     if (delivery.qos == QoS::at_most_once) {
-        const bool is_sent =
-            session.is_greeted() && send_publish(session, delivery, 0, false, encoder, now);
+        const bool is_sent = session.is_greeted() &&
+                             send_publish(session, delivery, 0, SentBefore::no, encoder, now);
         return is_sent ? Fate::sent : Fate::dropped;
     }
     Exchanges& exchanges = session.state.exchanges();
@@ -36,17 +40,18 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     auto& sent = exchanges.send(waiting_, delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
     const auto packet_id = sent.packet_id;
-    if (send_publish(session, sent.delivery, packet_id, false, encoder, now)) return Fate::sent;
+    if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
+        return Fate::sent;
     exchanges.discard(packet_id);
     return Fate::dropped;
 }
 
 /// False if the message is not sent: it has expired, or exceeds the client's Maximum Packet Size.
 bool PacketSender::send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
-                                bool dup, PublishEncoder& encoder, Millis now) {
+                                SentBefore sent_before, PublishEncoder& encoder, Millis now) {
     const Message& message = *delivery.message;
     // A message that was sent once must be sent again, expired or not (MQTT 5.0, 4.3.3).
-    if (!dup && message.expired(now)) {
+    if (sent_before != SentBefore::yes && message.expired(now)) {
         ++counters_.dropped_expired;
         return false;
     }
@@ -54,7 +59,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     if (session.aliases) alias = session.aliases->outgoing(message.topic);
     PublishOptions options{.version = session.terms.version,
                            .qos = delivery.qos,
-                           .dup = dup,
+                           .dup = sent_before != SentBefore::no,
                            .retain = delivery.retain,
                            .packet_id = packet_id,
                            .identifiers = delivery.identifiers,
@@ -90,7 +95,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         // Or the client would get it again after a crash, with another packet identifier. If it is
         // sent again, the client may have come back before that is stored.
         PendingReceipt receipt(receipts_);
-        if (dup)
+        if (sent_before == SentBefore::yes)
             journal_.await(receipt.debt());
         else
             journal_.add(PutExchange{session.state.owner, packet_id, message.stamp},
@@ -115,7 +120,8 @@ void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtS
     const Millis patience = waits_too_much ? 0 : session.state.ack_time.patience();
     note_sent(session, sent, now);
     if (delivery.qos == QoS::exactly_once || patience == 0)
-        return store(session, sent.delivery, debts.debt(), now);
+        store(session, sent.delivery, debts.debt(), now);
+    note_later(session, sent);
     if (delivery.owner == session.state.owner || delivery.message->stamp == 0) return;
     sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + patience);
     unstored_.add(*sent.unstored);
@@ -155,8 +161,9 @@ void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts
     const DebtRef debt = debts.debt();
     if (debt && debt->collects()) {
         debt->collect(std::move(receiver));
-        // Another shard stores it, and must not do so before the owner is stored.
-        if (journal_.is_new(owner)) journal_.await_patiently(debt);
+        // Another shard stores it, and must not do so before the owner is stored, nor before the
+        // store knows that its client is back: see Logins::greet.
+        if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_patiently(debt);
     } else {
         journal_.put(delivery.message, std::move(receiver), debt, now);
     }
@@ -168,7 +175,27 @@ void PacketSender::store_unstored(Session& session, Millis now) {
     session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
         const auto unstored = std::move(entry.unstored);
         store_for(session.state.owner, entry.delivery, DebtSource(unstored->debt), now);
+        note_later(session, entry);
     });
+}
+
+/// Those that are acknowledged before the next tick, which are most, cost no row.
+void PacketSender::note_later(const Session& session, Outbox::InFlight& sent) {
+    const Delivery& delivery = sent.delivery;
+    const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;
+    if (is_own && delivery.qos == QoS::at_least_once) waiting_.to_note.push_back(sent);
+}
+
+void PacketSender::note_identifiers(Session& session) {
+    session.state.exchanges().for_each_to_note(
+        [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); });
+}
+
+void PacketSender::tick() {
+    reader_.tick();
+    if (journal_.is_refused()) return;
+    for (int room = notes_a_tick; room > 0 && !waiting_.to_note.empty(); --room)
+        Outbox::note(waiting_.to_note.front(), journal_);
 }
 
 void PacketSender::store_overdue(Millis now) {
@@ -350,9 +377,15 @@ void PacketSender::send_waiting(Session& session, Millis now) {
         auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
         if (!next) break;
         if (next->delivery.lent) own(session, next->delivery, now);
-        if (!next->again) note_sent(session, *next, now);
+        if (!next->again) {
+            note_sent(session, *next, now);
+            note_later(session, *next);
+        }
+        const auto sent_before = next->again           ? SentBefore::yes
+                                 : next->perhaps_again ? SentBefore::perhaps
+                                                       : SentBefore::no;
         PublishEncoder encoder(settings_, *next->delivery.message, now);
-        if (!send_publish(session, next->delivery, next->packet_id, next->again, encoder, now))
+        if (!send_publish(session, next->delivery, next->packet_id, sent_before, encoder, now))
             exchanges.discard(next->packet_id);
     }
     // The messages of one window may exceed the output budget, and a client that resumes would be

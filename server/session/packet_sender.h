@@ -93,10 +93,14 @@ public:
     /// The session's connection has ended.
     void stop_reading(const Session& session) { reader_.forget(session); }
     /// Once a second.
-    void tick() { reader_.tick(); }
+    void tick();
 
     /// Is the client connected, with room in its window and its backlog?
     bool keeps_up(const Session& session) const;
+
+    /// Stores the packet identifiers of what is in flight at QoS 1: the client has gone. Before
+    /// that, `tick` does it.
+    void note_identifiers(Session& session);
 
     /// What clients get besides messages.
     Answers& answers() { return answers_; }
@@ -108,11 +112,15 @@ public:
     Outbox::Totals& waiting() { return waiting_; }
 
 private:
-    bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id, bool dup,
-                      PublishEncoder& encoder, Millis now);
+    /// Was the message sent on an earlier connection?
+    enum class SentBefore : std::uint8_t { no, perhaps, yes };
+
+    bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
+                      SentBefore sent_before, PublishEncoder& encoder, Millis now);
     void send_pubrel(Session& session, std::uint16_t packet_id);
     void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
     void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
+    void note_later(const Session& session, Outbox::InFlight& sent);
     static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
     static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
     void call_store_overdue(Millis due);

@@ -86,6 +86,7 @@ struct QueuedHead {
     bool is_exactly_once : 1;
     bool retain : 1;
     bool is_stored : 1;
+    bool perhaps_sent : 1 = false;  ///< to its client before a crash: nobody knows
 };
 
 /// Of before a restart.

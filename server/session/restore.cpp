@@ -65,6 +65,7 @@ bool Restore::packed(const StoredSession& stored, Millis now) {
     if (absence.place != 0) return false;
     const Tick ends = tick_after(now + time_left(absence, stored.expiry));
     if (!dormant_.may_restore(stored.texts, ends, tick_at(now))) return false;
+    note_sent_before(stored.owner, stored.sent_before);
     if (stored.absence.ends == 0)
         journal_.add_lazily(PutAbsence{stored.owner, absence.ends, absence.place});
     auto* const record = DormantRecord::make(stored.texts, stored.messages, ends);
@@ -129,10 +130,12 @@ void Restore::incoming(Session& session, PutIncoming stored) {
 
 void Restore::exchange(Session& session, PutExchange stored, bool released) {
     if (!released) {
-        // Two are of a message that came to its client by a shared subscription, too.
-        std::uint16_t& sent = exchanges_[{stored.owner, stored.stamp}];
-        if (sent != 0) journal_.add_lazily(DropExchange{stored.owner, sent});
-        sent = stored.packet_id;
+        // Two are of a message that came to its client by a shared subscription, too: that of QoS 2
+        // must not come again.
+        Sent& sent = exchanges_[{stored.owner, stored.stamp}];
+        Sent other{stored.packet_id, stored.qos};
+        if (other.qos >= sent.qos) std::swap(sent, other);
+        if (other.packet_id != 0) journal_.add_lazily(DropExchange{stored.owner, other.packet_id});
         return;
     }
     const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
@@ -149,27 +152,32 @@ void Restore::will(Session& session, const PutWill& stored) {
     session.set_will(std::move(will));
 }
 
-bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver) {
+bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
+                      SentBefore& sent_before) {
     if (receiver.share || exchanges_.contains({receiver.owner, stored.stamp})) return false;
     Queue message;
     message.emplace_back(stored, receiver);
+    message.back().perhaps_sent = sent_before.includes(receiver, stored.stamp);
     session.state.exchanges().enqueue(sender_.waiting(), std::move(message));
     return true;
 }
 
-void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver) {
-    const Delivery delivery = delivery_of(message, receiver);
+void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver,
+                      SentBefore& sent_before) {
+    Delivery delivery = delivery_of(message, receiver);
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
     Exchanges& exchanges = session.state.exchanges();
     if (receiver.share) session.state.note_membership();
     if (sent == exchanges_.end()) {
-        exchanges.enqueue(sender_.waiting(), delivery);
+        exchanges.enqueue(sender_.waiting(), delivery,
+                          sent_before.includes(receiver, message->stamp));
         exchanges.order_last();
         return;
     }
-    const std::uint16_t packet_id = std::exchange(sent->second, restored);
+    delivery.qos = sent->second.qos;
+    const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
     if (packet_id != restored)  // else the second of two
-        exchanges.restore(sender_.waiting(), delivery, packet_id, false);
+        exchanges.restore(sender_.waiting(), std::move(delivery), packet_id, false);
 }
 
 void Restore::message(const MessageRef& message, const Receiver& receiver) {
@@ -187,7 +195,17 @@ Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
     return std::clamp<Millis>(stored.ends - wall, 0, longest);
 }
 
-void Restore::absence(Session& session, PutAbsence stored, Millis now) {
+/// Else the next start would take them for unsent, for the client is away now.
+void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
+    if (sent_before.is_any && sent_before.was_connected)
+        journal_.add_lazily(PutExchange{
+            .owner = owner, .packet_id = 0, .stamp = next_stamp(), .qos = QoS::at_least_once});
+    else if (!sent_before.is_any && sent_before.upto != 0)
+        journal_.add_lazily(DropExchange{.owner = owner, .packet_id = 0});
+}
+
+void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now) {
+    note_sent_before(session.state.owner, sent_before);
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
     const auto left = time_left(stored, session.state.expiry());
@@ -212,8 +230,9 @@ void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
 
 void Restore::finish() {
     // Of messages that were not stored after all.
-    for (const auto& [key, packet_id] : exchanges_)
-        if (packet_id != restored) journal_.add_lazily(DropExchange{key.first, packet_id});
+    for (const auto& [key, sent] : exchanges_)
+        if (sent.packet_id != restored)
+            journal_.add_lazily(DropExchange{key.first, sent.packet_id});
     exchanges_ = {};
     presence_.finish_restoring();
 }

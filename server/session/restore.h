@@ -19,6 +19,21 @@
 
 namespace pulsegate {
 
+/// What may have been sent to a session's client at QoS 1 before the restart, although the store
+/// has no packet identifier of it.
+struct SentBefore {
+    Stamp upto = 0;             ///< what is not later than that
+    bool was_connected = true;  ///< when the process died: all of it
+    bool is_any = false;        ///< does any such message wait?
+
+    bool includes(const Receiver& receiver, Stamp stamp) {
+        const bool included =
+            receiver.qos == QoS::at_least_once && (was_connected || stamp <= upto);
+        is_any |= included;
+        return included;
+    }
+};
+
 /// A session of which the store has nothing else.
 struct StoredSession {
     OwnerId owner = 0;
@@ -29,6 +44,7 @@ struct StoredSession {
     std::uint32_t identifier = 0;
     std::span<const QueuedHead> messages{};
     PutAbsence absence{};
+    SentBefore sent_before{};
 };
 
 /// Puts back what the store has kept of one shard, before the shard runs: sessions before what they
@@ -83,17 +99,20 @@ public:
     void retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now);
     void subscription(Session& session, const PutSubscription& stored);
     void incoming(Session& session, PutIncoming stored);
+    /// One with a packet identifier.
     void exchange(Session& session, PutExchange stored, bool released);
     void will(Session& session, const PutWill& stored);
-    /// A message that waits; the older ones first. False if it was under way to the client at QoS
-    /// 2, or comes by a shared subscription: `message` is to be called.
-    bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver);
-    void message(Session& session, const MessageRef& message, const Receiver& receiver);
+    /// A message that waits; the older ones first. False if it was under way to the client with an
+    /// identifier that is known, or comes by a shared subscription: `message` is to be called.
+    bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
+                 SentBefore& sent_before);
+    void message(Session& session, const MessageRef& message, const Receiver& receiver,
+                 SentBefore& sent_before);
     /// Of a retired owner. Behind all subscriptions.
     void message(const MessageRef& message, const Receiver& receiver);
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
     /// not stored (0). Behind all members.
-    void absence(Session& session, PutAbsence stored, Millis now);
+    void absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now);
     /// Of an inbox. Behind all other sessions, and all messages.
     void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
 
@@ -101,6 +120,7 @@ public:
 
 private:
     static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
+    void note_sent_before(OwnerId owner, SentBefore sent_before);
 
     SessionTable& sessions_;
     DormantSessions& dormant_;
@@ -114,8 +134,12 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     EventRecorder& events_;
-    /// Packet identifiers of what was under way at QoS 2.
-    boost::unordered_flat_map<std::pair<OwnerId, Stamp>, std::uint16_t> exchanges_;
+    /// How a message was under way to its client.
+    struct Sent {
+        std::uint16_t packet_id = 0;
+        QoS qos{};
+    };
+    boost::unordered_flat_map<std::pair<OwnerId, Stamp>, Sent> exchanges_;
 };
 
 }  // namespace pulsegate

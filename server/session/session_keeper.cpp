@@ -21,6 +21,7 @@ void SessionKeeper::stop(Session& session, Millis now) {
 void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
     sender_.stop_reading(session);
     sender_.store_unstored(session, now);
+    sender_.note_identifiers(session);
     session.state.exchanges().interrupt();
     replay_.pause(session);
 }

@@ -14,6 +14,9 @@ int newest_schema();
 /// transaction of its own, so that it may be interrupted anywhere.
 void migrate(Database& database, int version);
 
+/// In the table of exchanges, in the column `released`.
+enum class ExchangeState : int { at_qos_2, released, at_qos_1 };
+
 struct Table {
     const char* name;
     const char* scan_key;  ///< its rows lie in this order

@@ -6,6 +6,7 @@
 
 #include "server/store/body.h"
 #include "server/store/row_codec.h"
+#include "server/store/schema.h"
 
 namespace pulsegate {
 
@@ -72,10 +73,13 @@ public:
             visitor_.incoming({.owner = row.as<OwnerId>(0), .packet_id = row.as<std::uint16_t>(1)});
         });
         each("SELECT owner, packet_id, stamp, released FROM exchange", [&](const Row& row) {
+            const auto state = row.as<ExchangeState>(3);
+            const bool is_once = state != ExchangeState::at_qos_1;
             visitor_.exchange({.owner = row.as<OwnerId>(0),
                                .packet_id = row.as<std::uint16_t>(1),
-                               .stamp = row.bits(2)},
-                              row.number(3) != 0);
+                               .stamp = row.bits(2),
+                               .qos = is_once ? QoS::exactly_once : QoS::at_least_once},
+                              state == ExchangeState::released);
         });
     }
 

@@ -116,8 +116,8 @@ struct DropSubscription {
 /// The owner's client is away, and the owner ends then unless it comes back.
 struct PutAbsence {
     OwnerId owner = 0;
-    WallMillis ends = 0;
-    Stamp place = 0;  ///< what is later than that in the rooms of its user, it has not got
+    WallMillis ends = 0;  ///< 0: its time begins with the next start
+    Stamp place = 0;      ///< what is later than that in the rooms of its user, it has not got
 };
 struct DropAbsence {
     OwnerId owner = 0;
@@ -133,13 +133,15 @@ struct DropIncoming {
     std::uint16_t packet_id = 0;
 };
 
-/// A QoS 2 message has this packet identifier on its way to the client.
+/// A message has this packet identifier on its way to the client. No message has identifier 0: it
+/// says that any of QoS 1 up to `stamp` may have been sent, with an identifier that is not known.
 struct PutExchange {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
     Stamp stamp = 0;
+    QoS qos = QoS::exactly_once;
 };
-/// The client has received it, and PUBREL may be sent.
+/// The client has received it, at QoS 2, and PUBREL may be sent.
 struct ReleaseExchange {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;

@@ -8,6 +8,7 @@
 
 #include "server/store/body.h"
 #include "server/store/row_codec.h"
+#include "server/store/schema.h"
 
 namespace pulsegate {
 
@@ -54,7 +55,7 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       drop_absence_(database, "DELETE FROM absence WHERE owner = ?"),
       put_incoming_(database, "INSERT OR REPLACE INTO incoming VALUES(?,?)"),
       drop_incoming_(database, "DELETE FROM incoming WHERE owner = ? AND packet_id = ?"),
-      put_exchange_(database, "INSERT OR REPLACE INTO exchange VALUES(?,?,?,0)"),
+      put_exchange_(database, "INSERT OR REPLACE INTO exchange VALUES(?,?,?,?)"),
       release_exchange_(database,
                         "UPDATE exchange SET released = 1 WHERE owner = ? AND packet_id = ?"),
       drop_exchange_(database, "DELETE FROM exchange WHERE owner = ? AND packet_id = ?"),
@@ -280,7 +281,10 @@ void UnitWriter::apply(const PutIncoming& put) {
 void UnitWriter::apply(const DropIncoming& drop) { drop_incoming_.run(drop.owner, drop.packet_id); }
 
 void UnitWriter::apply(const PutExchange& put) {
-    if (is_owner(put.owner)) put_exchange_.run(put.owner, put.packet_id, put.stamp);
+    if (!is_owner(put.owner)) return;
+    const auto state =
+        put.qos == QoS::exactly_once ? ExchangeState::at_qos_2 : ExchangeState::at_qos_1;
+    put_exchange_.run(put.owner, put.packet_id, put.stamp, static_cast<int>(state));
 }
 
 void UnitWriter::apply(const ReleaseExchange& release) {

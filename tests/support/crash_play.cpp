@@ -241,6 +241,7 @@ void CrashPlay::settle(bool lazy_too) {
     if (store_refuses()) return log("the store refuses");
     log("all is settled");
     model_.settle();
+    if (ledger_->is_idle()) model_.settle_all();
     for (DurableClient& client : clients_) client.settle();
 }
 

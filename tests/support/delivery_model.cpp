@@ -100,8 +100,9 @@ void DeliveryModel::begin_session(Receiver& receiver) {
 
 void DeliveryModel::disconnected(const std::string& client) {
     Receiver& receiver = receivers_[client];
+    receiver.left = ++now_;
+    receiver.is_left_certain = false;
     if (receiver.kept) return;
-    ++now_;
     for (Period& period : receiver.periods)
         if (period.is_open()) period.end = now_;
 }
@@ -158,8 +159,14 @@ void DeliveryModel::settle() {
     for (auto& [client, receiver] : receivers_) make_certain(receiver);
 }
 
+void DeliveryModel::settle_all() {
+    for (auto& [client, receiver] : receivers_) receiver.is_left_certain = true;
+}
+
 void DeliveryModel::crash() {
     for (auto& [client, receiver] : receivers_) {
+        // The gateway takes clients for connected of which it does not know that they had left.
+        if (!receiver.is_left_certain) receiver.left = ++now_;
         receiver.begins_anew = false;
         if (receiver.certain) continue;
         receiver.expected = Expected::either;
@@ -191,7 +198,7 @@ bool DeliveryModel::may_get(const Receiver& receiver, const Entry& entry, bool b
 }
 
 void DeliveryModel::receive(const std::string& client, const Arrival& arrival, WallMillis now) {
-    const auto& [number, qos, is_new, by_group] = arrival;
+    const auto& [number, qos, is_new, by_group, dup] = arrival;
     Receiver& receiver = receivers_.at(client);
     const Entry& entry = notes_.at(number);
     if (entry.cancelled) violated("{} got {}, which was cancelled", client, number);
@@ -199,6 +206,7 @@ void DeliveryModel::receive(const std::string& client, const Arrival& arrival, W
         violated("{} got {} {} ms early", client, number, entry.note.due - now);
     if (!may_get(receiver, entry, by_group))
         violated("{} got {} without a subscription to {}", client, number, entry.note.topic);
+    check_dup(client, receiver, entry, arrival);
     if (!is_new) return;
     if (by_group) return receive_by_group(client, arrival);
     const bool is_first = receiver.ever_received.insert(number).second;
@@ -206,6 +214,20 @@ void DeliveryModel::receive(const std::string& client, const Arrival& arrival, W
     const bool comes_once = qos == QoS::exactly_once && entry.note.kind != Kind::will;
     if (times > 1 && comes_once) violated("{} got {} twice at QoS 2", client, number);
     if (is_first) check_order(receiver, entry, number, qos);
+}
+
+/// MQTT 5.0, 3.3.1.1. What an inbox or the room has kept comes as a new message, for it may go to
+/// another client; what its publisher has sent again is one.
+void DeliveryModel::check_dup(const std::string& client, const Receiver& receiver,
+                              const Entry& entry, const Arrival& arrival) {
+    const Note& note = entry.note;
+    if (arrival.dup && entry.sent > receiver.left)
+        violated("{} got {} with DUP, which can't have been sent before", client, arrival.number);
+    const bool is_kept_for_others = note.topic == room || note.topic == inbox_topic(receiver.user);
+    const bool comes_once = note.kind == Kind::plain && !note.retain && !entry.sent_again &&
+                            !arrival.by_group && !is_kept_for_others;
+    if (comes_once && !arrival.dup && receiver.received.contains(arrival.number))
+        violated("{} got {} again without DUP", client, arrival.number);
 }
 
 /// One member gets it. If nothing is stored for that one, the publisher may send it again after a

@@ -65,6 +65,8 @@ public:
     void unsubscribed(const std::string& client, const std::string& filter);
     /// All that happened so far is on the disk.
     void settle();
+    /// Even what may be lost is.
+    void settle_all();
     void crash();
 
     // -- judgement
@@ -73,6 +75,7 @@ public:
         QoS qos;
         bool is_new;    ///< the packet is not the repetition of one that the client has
         bool by_group;  ///< by the shared subscription
+        bool dup;
     };
     void receive(const std::string& client, const Arrival& arrival, WallMillis now);
     /// Everything has had its time to arrive.
@@ -120,6 +123,8 @@ private:
         bool kept = false;
         bool begins_anew = false;             ///< CONNACK has not come yet
         bool certain = true;                  ///< the session is on the disk, if it is kept
+        Event left = 0;                       ///< its last connection ended then
+        bool is_left_certain = true;          ///< that is on the disk
         std::map<Number, unsigned> received;  ///< in this session
         std::set<Number> ever_received;
         using Stream = std::tuple<std::string, std::string, QoS, QoS>;
@@ -133,6 +138,8 @@ private:
     bool may_get(const Receiver& receiver, const Entry& entry, bool by_group) const;
     bool must_get(const Receiver& receiver, const Entry& entry) const;
     bool is_owed(const Entry& entry) const;
+    static void check_dup(const std::string& client, const Receiver& receiver, const Entry& entry,
+                          const Arrival& arrival);
     void receive_by_group(const std::string& client, const Arrival& arrival);
     void check_order(Receiver& receiver, const Entry& entry, Number number, QoS qos);
     void check_group(const Entry& entry, Number number) const;

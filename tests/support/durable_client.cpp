@@ -311,7 +311,8 @@ void DurableClient::read(const Publish& publish) {
                    {.number = number,
                     .qos = publish.qos,
                     .is_new = is_new,
-                    .by_group = is_of_group(publish, terms_.version)},
+                    .by_group = is_of_group(publish, terms_.version),
+                    .dup = publish.dup},
                    calendar_time(cluster_->now));
     if (publish.retain) retained_[std::string(publish.topic)] = number;
     if (publish.qos == QoS::at_least_once) due(Puback{id, Reason::success, {}});

@@ -133,7 +133,9 @@ public:
     /// `expiry`: of the session, in seconds, with 5.0.
     void connect(bool clean, unsigned expiry) {
         const std::string flags = clean ? " 02" : " 00";
-        const std::string lasting = expiry == 0 ? " 00" : " [ 11 w" + std::to_string(expiry) + " ]";
+        std::string properties = expiry == 0 ? "" : " 11 w" + std::to_string(expiry);
+        if (receive_maximum != 0) properties += " 21 k" + std::to_string(receive_maximum);
+        const std::string lasting = " [" + properties + " ]";
         const bool is_new = version_ == Version::v5_0;
         connect("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags + " k60" +
                 (is_new ? lasting : "") + " s'" + name_ + "'");
@@ -165,6 +167,7 @@ public:
         std::string text;
         QoS qos;
         std::uint16_t packet_id;
+        bool dup;
         std::vector<std::uint32_t> identifiers{};  ///< of subscriptions
     };
     /// The messages in it; other packets are dropped.
@@ -182,9 +185,11 @@ public:
     }
     KeptLink& link() { return links_.back(); }
 
+    unsigned receive_maximum = 0;  ///< of the next CONNECT, with 5.0; 0: it states none
+
 private:
     static Message message(const Publish& publish) {
-        Message message{std::string(publish.payload), publish.qos, publish.packet_id};
+        Message message{std::string(publish.payload), publish.qos, publish.packet_id, publish.dup};
         publish.properties.for_each([&](const PropertyValue& each) {
             if (each.id == Property::subscription_identifier)
                 message.identifiers.push_back(each.number);

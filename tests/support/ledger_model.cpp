@@ -207,7 +207,8 @@ void StoredState::retire(OwnerId owner) {
 
 void StoredState::release(const ReleaseExchange& release) {
     const auto found = exchanges_.find({release.owner, release.packet_id});
-    if (found != exchanges_.end()) found->second.second = true;
+    if (found == exchanges_.end()) return;
+    found->second = {std::get<Stamp>(found->second), QoS::exactly_once, true};
 }
 
 void StoredState::retain(Stamp stamp, const std::string& topic, const Line& line) {
@@ -229,7 +230,7 @@ void StoredState::absence(PutAbsence put) { absences_[put.owner] = {put.ends, pu
 void StoredState::incoming(PutIncoming put) { incoming_.insert({put.owner, put.packet_id}); }
 
 void StoredState::exchange(PutExchange put, bool released) {
-    exchanges_[{put.owner, put.packet_id}] = {put.stamp, released};
+    exchanges_[{put.owner, put.packet_id}] = {put.stamp, put.qos, released};
 }
 
 void StoredState::will(const PutWill& put) {
@@ -348,8 +349,9 @@ std::string StoredState::text() const {
     for (const auto& [owner, packet] : incoming_)
         out += fmt::format("incoming {} {}\n", owner, packet);
     for (const auto& [key, exchange] : exchanges_)
-        out += fmt::format("exchange {} {} {} {}\n", key.first, key.second, exchange.first,
-                           exchange.second);
+        out += fmt::format("exchange {} {} {} {} {}\n", key.first, key.second,
+                           std::get<Stamp>(exchange), static_cast<int>(std::get<QoS>(exchange)),
+                           std::get<bool>(exchange));
     for (const auto& [owner, line] : wills_) out += fmt::format("will {} {}\n", owner, line);
     for (const auto& [key, line] : waiting_)
         out += fmt::format("message {} for {}: {}\n", key.first, key.second, line);

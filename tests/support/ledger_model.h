@@ -71,7 +71,7 @@ private:
     std::map<std::pair<OwnerId, std::string>, PutSubscription> subscriptions_;
     std::map<OwnerId, std::pair<WallMillis, Stamp>> absences_;
     std::set<Packet> incoming_;
-    std::map<Packet, std::pair<Stamp, bool>> exchanges_;
+    std::map<Packet, std::tuple<Stamp, QoS, bool>> exchanges_;
     std::map<OwnerId, Line> wills_;
     std::map<Stamp, Line> bodies_;
     std::map<std::pair<Stamp, OwnerId>, Line> waiting_;

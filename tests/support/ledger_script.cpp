@@ -120,7 +120,11 @@ private:
             case 3: return DropAbsence{.owner = owner()};
             case 4: return PutIncoming{.owner = owner(), .packet_id = packet()};
             case 5: return DropIncoming{.owner = owner(), .packet_id = packet()};
-            case 6: return PutExchange{.owner = owner(), .packet_id = packet(), .stamp = stamp_};
+            case 6:
+                return PutExchange{.owner = owner(),
+                                   .packet_id = packet(),
+                                   .stamp = stamp_,
+                                   .qos = below(2) == 0 ? QoS::at_least_once : QoS::exactly_once};
             case 7: return ReleaseExchange{.owner = owner(), .packet_id = packet()};
             case 8: return DropExchange{.owner = owner(), .packet_id = packet()};
             case 9: return PutWill{.owner = owner(), .message = message(name(), "w")};
@@ -217,6 +221,8 @@ LedgerScript written_script() {
     to.add({DropIncoming{.owner = 1, .packet_id = 7}});
     to.commit();
     to.add({PutExchange{.owner = 2, .packet_id = 1, .stamp = 10}});
+    to.add({PutExchange{.owner = 1, .packet_id = 5, .stamp = 10, .qos = QoS::at_least_once}});
+    to.add({PutExchange{.owner = 1, .packet_id = 0, .stamp = 99, .qos = QoS::at_least_once}});
     to.commit();
     to.add({ReleaseExchange{.owner = 2, .packet_id = 1}, Done{.owner = 2, .upto = 10}});
     to.commit();

@@ -30,6 +30,9 @@ public:
     /// if that comes first; then nobody is answered.
     void commit(bool lazy_too);
 
+    /// Is everything committed, even what may be lost?
+    bool is_idle() const { return waiting_.empty(); }
+
     /// The highest stamp in units that were committed.
     Stamp committed() const { return committed_; }
 
