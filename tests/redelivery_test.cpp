@@ -299,3 +299,35 @@ TEST_CASE("another member of a group is sent what the first had, as a new messag
     CHECK(messages_on_return(brokers, phone).empty());
     CHECK(messages_on_return(brokers, other).empty());
 }
+
+TEST_CASE("retained messages of a new subscription don't come again after a stop") {
+    Scene scene(Version::v3_1_1);
+    for (const char* topic : {"r/1", "r/2", "r/3"})
+        scene.desk.send("33 r s'" + std::string(topic) + "' k1 '" + topic + "'");
+    scene.brokers.settle();
+    scene.phone.send("82 r k1 s'r/#' 01");
+    scene.brokers.settle();
+    CHECK(scene.phone.take_messages().size() == 3);
+    acknowledge(scene.brokers, scene.phone, 2);
+    restart(scene.brokers);
+    CHECK(told(messages_on_return(scene.brokers, scene.phone)) == "r/1 1 again, r/3 3 again, ");
+    acknowledge(scene.brokers, scene.phone, 1);
+    acknowledge(scene.brokers, scene.phone, 3);
+    scene.brokers.crash();
+    CHECK(messages_on_return(scene.brokers, scene.phone).empty());
+}
+
+TEST_CASE("retained messages of before the last second don't come again after a crash") {
+    Scene scene(Version::v3_1_1);
+    scene.desk.send("33 r s'r/1' k1 'kept'");
+    scene.brokers.settle();
+    scene.phone.send("82 r k1 s'r/#' 01");
+    scene.brokers.settle();
+    acknowledge(scene.brokers, scene.phone, 1);
+    scene.brokers->now += 1000;
+    static_cast<void>(scene.brokers->broker(0).tick(scene.brokers->now));
+    scene.brokers.deliver();
+    scene.brokers.commit_urgent();
+    scene.brokers.crash();
+    CHECK(messages_on_return(scene.brokers, scene.phone).empty());
+}

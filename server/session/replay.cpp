@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
-/// Longer than it may take until a message is acknowledged or stored, see AckTime.
-constexpr Millis until_stored = 1000;
+/// By then a message is overdue to be stored, if it is not acknowledged.
+constexpr Millis until_stored = AckDeadlines::span;
 
 /// The work of a user's presence as JSON, in messages to one client.
 constexpr std::uint64_t json_work = 8;
@@ -138,13 +138,23 @@ bool Replay::has_room(const Session& session) const {
     return sender_.keeps_up(session) && !session.state.exchanges().unsent();
 }
 
+/// At once, for until then a crash has all of it sent again.
 void Replay::tick(Millis now) {
+    if (sent_.empty()) return;
+    sender_.store_overdue(now);  // the loop may be late
     std::erase_if(sent_, [&](const auto& each) {
         const auto& [key, since] = each;
         const bool is_safe = since + until_stored <= now;
-        if (is_safe) journal_.add_lazily(OweRetained{key.first, key.second, false});
+        if (is_safe) journal_.add(OweRetained{key.first, key.second, false});
         return is_safe;
     });
+}
+
+void Replay::note_sent(const Session& session) {
+    const OwnerId owner = session.state.owner;
+    auto each = sent_.lower_bound({owner, std::string()});
+    for (; each != sent_.end() && each->first.first == owner; each = sent_.erase(each))
+        journal_.add_lazily(OweRetained{owner, each->first.second, false});
 }
 
 /// Replaces the request of a client that fell behind, but subscribes to single users only, by

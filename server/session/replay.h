@@ -62,6 +62,8 @@ public:
     /// The client has disconnected: drops the query in progress; `go_on` continues after it
     /// reconnects.
     void pause(Session& session);
+    /// All that the session was sent is stored or acknowledged.
+    void note_sent(const Session& session);
 
     void receive(PresenceQuery& query, Millis now);
     void receive(PresencePage& page, Millis now);

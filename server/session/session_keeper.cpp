@@ -22,6 +22,7 @@ void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
     sender_.stop_reading(session);
     sender_.store_unstored(session, now);
     sender_.note_identifiers(session);
+    replay_.note_sent(session);
     session.state.exchanges().interrupt();
     replay_.pause(session);
 }
