@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/database.h"
+#include "server/store/page_checksum.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/quiet_log.h"
@@ -39,11 +42,20 @@ public:
         CHECK(commit(ledger, std::move(operations)) == Outcome::committed);
     }
 
-    void run(const std::string& sql) {
-        sqlite3* database_handle = nullptr;
-        REQUIRE(sqlite3_open(database().c_str(), &database_handle) == SQLITE_OK);
-        CHECK(sqlite3_exec(database_handle, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
-        sqlite3_close(database_handle);
+    void run(const char* sql) const {
+        Database opened(database());
+        opened.run("PRAGMA locking_mode = EXCLUSIVE");
+        opened.run(sql);
+        CHECK(opened.error_text() == "");
+    }
+
+    /// As an older version or another program has it.
+    void make(const std::string& sql) const {
+        std::filesystem::create_directory(folder());
+        sqlite3* made = nullptr;
+        REQUIRE(sqlite3_open(database().c_str(), &made) == SQLITE_OK);
+        CHECK(sqlite3_exec(made, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+        sqlite3_close(made);
     }
 
     std::string start_complaint() const {
@@ -59,11 +71,15 @@ public:
 
     EventLogState events() const { return SqliteLedger({.folder = folder()}).events(); }
 
-    /// Overwrites every place where `text` stands with other bytes.
+    /// Overwrites every place where `text` stands with other bytes, so that the page does not know.
     void damage(const std::string& text) {
         std::string bytes = folder_.read("data/pulsegate.db");
-        for (auto at = bytes.find(text); at != std::string::npos; at = bytes.find(text, at + 1))
+        for (auto at = bytes.find(text); at != std::string::npos; at = bytes.find(text, at + 1)) {
             bytes[at] ^= 1;
+            const auto page = at / checked_page_size;
+            auto* const begin = reinterpret_cast<unsigned char*>(&bytes[page * checked_page_size]);
+            seal_page(PageBytes(begin, checked_page_size), static_cast<std::uint32_t>(page + 1));
+        }
         folder_.write("data/pulsegate.db", bytes);
     }
 
@@ -139,8 +155,7 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
     // A new version needs the dump of a database that the last one has filled.
     for (int version = 1; version < newest_schema(); ++version) {
         RealStore store;
-        std::filesystem::create_directory(store.folder());
-        store.run(
+        store.make(
             text_of(fmt::format("{}/tests/data/store-{}.sql", PULSEGATE_SOURCE_DIR, version)));
         const StoredState found = store.state();
         CHECK(found.stamps().size() == 4);
@@ -166,8 +181,7 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
 
 TEST_CASE("a database of another program is refused") {
     RealStore store;
-    std::filesystem::create_directory(store.folder());
-    store.run("CREATE TABLE theirs(x)");
+    store.make("CREATE TABLE theirs(x)");
     CHECK(store.start_complaint().find("it is not a database of Pulsegate") != std::string::npos);
 }
 

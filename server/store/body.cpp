@@ -24,7 +24,8 @@ MessageRef read_body(const Row& row, int first, Stamp stamp) {
     return share(std::move(message));
 }
 
-void log_damaged(std::string_view table, std::int64_t key) {
+void note_damaged(Database& database, std::string_view table, std::int64_t key) {
+    database.count_damaged_row();
     spdlog::error("row {} of table {} is damaged and left out", key, table);
 }
 

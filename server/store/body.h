@@ -16,7 +16,8 @@ std::uint32_t checksum_of(const Message& message);
 /// From the column `first` on. Null if the bytes are damaged.
 MessageRef read_body(const Row& row, int first, Stamp stamp = 0);
 
-void log_damaged(std::string_view table, std::int64_t key);
+/// Logs it, and counts it.
+void note_damaged(Database& database, std::string_view table, std::int64_t key);
 
 inline Blob blob(std::string_view bytes) { return {bytes}; }
 

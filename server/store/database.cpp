@@ -1,18 +1,28 @@
 #include "server/store/database.h"
 
+#include <utility>
+
+#include "server/store/page_checksum.h"
+
 namespace pulsegate {
 
-Database::Database(const std::string& path, const char* vfs) {
+Database::Database(const std::string& path, const char* vfs) : files_(vfs) {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    note(sqlite3_open_v2(path.c_str(), &handle_, flags, vfs));
+    note(sqlite3_open_v2(path.c_str(), &handle_, flags, files_.vfs()));
     if (!ok()) return;
     sqlite3_extended_result_codes(handle_, 1);
     // Else closing a damaged database would write to it, before anybody could make a copy.
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    reserve_checksums();
     sqlite3_wal_hook(handle_, &Database::committed, this);  // no automatic checkpoints any more
 }
 
 Database::~Database() { sqlite3_close_v2(handle_); }
+
+void Database::reserve_checksums() {
+    int room = page_checksum_size;
+    sqlite3_file_control(handle_, "main", SQLITE_FCNTL_RESERVE_BYTES, &room);
+}
 
 int Database::committed(void* self, sqlite3*, const char*, int pages) {
     static_cast<Database*>(self)->wal_pages_ = pages;
@@ -20,8 +30,14 @@ int Database::committed(void* self, sqlite3*, const char*, int pages) {
 }
 
 bool Database::damaged() const {
-    const int code = error_ & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+    switch (error_ & 0xff) {
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB: return true;
+        default:
+            // A short read: a file was cut under us, the WAL for instance.
+            return error_ == SQLITE_IOERR_DATA || error_ == SQLITE_IOERR_CORRUPTFS ||
+                   error_ == SQLITE_IOERR_SHORT_READ;
+    }
 }
 
 void Database::clear_error() {
@@ -34,6 +50,12 @@ void Database::note(int result) {
     error_ = handle_ ? sqlite3_extended_errcode(handle_) : result;
     if (error_ == SQLITE_OK) error_ = result;
     error_text_ = handle_ ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
+}
+
+void Database::fail(int code, std::string text) {
+    if (!ok()) return;
+    error_ = code;
+    error_text_ = std::move(text);
 }
 
 void Database::run(const char* sql) {
@@ -56,8 +78,7 @@ void Database::sync_wal() {
     note(sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal));
     if (!ok() || !wal || !wal->pMethods) return;
     if (wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL) == SQLITE_OK) return;
-    error_ = SQLITE_IOERR_FSYNC;
-    error_text_ = "the write-ahead log can't be synced";
+    fail(SQLITE_IOERR_FSYNC, "the write-ahead log can't be synced");
 }
 
 std::string_view Row::view(int column) const {

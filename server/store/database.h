@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,10 +10,13 @@
 #include <string_view>
 #include <type_traits>
 
+#include "server/store/checked_files.h"
+
 namespace pulsegate {
 
-/// One connection to an SQLite database. Its first error sticks: nothing is done any more until
-/// `clear_error`, so the caller runs what is to be run and asks once. One thread at a time.
+/// One connection to an SQLite database, whose pages have checksums. Its first error sticks:
+/// nothing is done any more until `clear_error`, so the caller runs what is to be run and asks
+/// once. One thread at a time.
 class Database {
 public:
     /// Opens the file, or creates it. `vfs` is the name of an SQLite VFS; null: the usual one.
@@ -25,10 +29,12 @@ public:
     /// SQLite's extended code of the first error.
     int error() const { return error_; }
     const std::string& error_text() const { return error_text_; }
-    /// Does the error say that the file's contents are wrong?
+    /// Does the error say that the contents of a file are wrong, and not that the disk fails?
     bool damaged() const;
     void clear_error();
     void note(int result);
+    /// An error that SQLite does not see.
+    void fail(int code, std::string text);
 
     /// Runs statements that yield no rows.
     void run(const char* sql);
@@ -43,6 +49,17 @@ public:
     /// Syncs the WAL, for connections that don't at each commit.
     void sync_wal();
 
+    /// Do its pages have checksums? Those of an older version don't.
+    bool has_checksums() const { return files_.has_checksums(); }
+    /// A new database, or one that VACUUM makes, has room for them.
+    void reserve_checksums();
+
+    void count_damaged_row() { damaged_rows_.fetch_add(1, std::memory_order_relaxed); }
+    /// Pages and rows that were found damaged, also those that were mended. From any thread.
+    std::uint64_t damage() const {
+        return files_.damaged() + damaged_rows_.load(std::memory_order_relaxed);
+    }
+
     /// Of the last commit on.
     int wal_pages() const { return wal_pages_; }
 
@@ -51,6 +68,8 @@ public:
 private:
     static int committed(void* self, sqlite3*, const char*, int pages);
 
+    CheckedFiles files_;
+    std::atomic<std::uint64_t> damaged_rows_{0};
     sqlite3* handle_ = nullptr;
     int error_ = SQLITE_OK;
     std::string error_text_;

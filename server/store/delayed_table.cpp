@@ -49,13 +49,13 @@ std::string select(std::string_view condition) {
 /// The rows of one answer.
 class Page {
 public:
-    explicit Page(std::size_t most) : most_(most) {}
+    Page(Database& database, std::size_t most) : database_(database), most_(most) {}
 
     /// False if it is full.
     bool add(const Row& row) {
         PutDelayed put = read_delayed(row);
         if (!put.message) {
-            log_damaged("delayed", row.number(0));
+            note_damaged(database_, "delayed", row.number(0));
             return true;
         }
         bytes_ += cost(put);
@@ -66,6 +66,7 @@ public:
     std::vector<PutDelayed> rows{};
 
 private:
+    Database& database_;
     const std::size_t most_;
     std::size_t bytes_ = 0;
 };
@@ -166,7 +167,7 @@ void DelayedTable::remove(const Found& found) {
 
 /// A damaged row can't be published, and would be found again and again.
 std::vector<PutDelayed> DelayedTable::take(std::int64_t before, std::size_t most) {
-    Page page(most);
+    Page page(database_, most);
     std::vector<std::uint64_t> damaged;
     due_.each(
         [&](const Row& row) {
@@ -185,7 +186,7 @@ std::vector<PutDelayed> DelayedTable::take(std::int64_t before, std::size_t most
 
 std::vector<PutDelayed> DelayedTable::list(const std::optional<std::string>& user,
                                            std::uint64_t after, std::size_t most) {
-    Page page(most);
+    Page page(database_, most);
     const auto add = [&](const Row& row) { return is_taken(row.bits(0)) || page.add(row); };
     if (user)
         list_user_.each(add, after, *user);

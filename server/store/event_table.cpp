@@ -153,7 +153,7 @@ EventPage EventTable::read(EventNumber after, std::uint32_t kinds, std::size_t m
                 if (checksum({event.body}) == row.as<std::uint32_t>(2))
                     page.events.push_back(std::move(event));
                 else
-                    log_damaged("event", row.number(0));
+                    note_damaged(database_, "event", row.number(0));
             }
             return ++searched < events_searched && page.events.size() < most &&
                    bytes < event_bytes_in_an_answer;
@@ -208,7 +208,7 @@ std::vector<DeadLetter> EventTable::dead_letters(EventNumber after, bool to_repl
             if (checksum({letter.event.body}) == row.as<std::uint32_t>(4))
                 found.push_back(std::move(letter));
             else
-                log_damaged("dead_letter", row.number(0));
+                note_damaged(database_, "dead_letter", row.number(0));
             return found.size() < most && bytes < event_bytes_in_an_answer;
         },
         after, to_replay);

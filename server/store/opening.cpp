@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -68,8 +70,16 @@ int schema_version(Database& database, const std::string& path) {
     return version;
 }
 
+std::string damage_mark(const std::string& path) { return path + "-damaged"; }
+
 /// Reads all pages unless the last process has closed the database in order.
-void check(Database& database) {
+void check(Database& database, const std::string& path) {
+    if (std::ifstream mark(damage_mark(path)); mark) {
+        std::string why;
+        std::getline(mark, why);
+        spdlog::error("the last process found the data damaged: {}", why);
+        return database.note(SQLITE_CORRUPT);
+    }
     if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
     std::string found;
     Statement(database, "PRAGMA quick_check(1)").each([&](const Row& row) { found = row.text(0); });
@@ -79,12 +89,39 @@ void check(Database& database) {
     }
 }
 
+/// A file or a folder.
+void sync(const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::fsync(file.get()) != 0) refuse(path, "it can't be synced");
+}
+
+/// Makes another file of a database whose pages have no checksums, with all that is in it: they
+/// need room in each page. The new one takes the place of the old one at once, or not at all.
+void add_checksums(std::unique_ptr<Database>& database, const std::string& path) {
+    const std::string made = path + ".sealed";
+    std::filesystem::remove(made);
+    database->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);  // the WAL would be taken for the new one's
+    database->reserve_checksums();
+    Statement(*database, "VACUUM INTO ?").run(made);
+    if (!database->ok()) return;
+    sync(made);
+    database.reset();
+    std::filesystem::rename(made, path);
+    database = std::make_unique<Database>(path);
+    configure(*database, false);
+}
+
 /// The database with its tables; its error may be that it is damaged.
 std::unique_ptr<Database> open_database(const std::string& path, const char* vfs) {
     auto database = std::make_unique<Database>(path, vfs);
-    configure(*database, path == in_memory_path);
+    const bool in_memory = path == in_memory_path;
+    configure(*database, in_memory);
     const int version = schema_version(*database, path);
-    if (database->ok() && version > 0) check(*database);
+    if (database->ok() && version > 0) check(*database, path);
+    const bool lacks_checksums = !in_memory && version > 0 && !database->has_checksums();
+    if (lacks_checksums && version >= first_with_checksums)
+        database->fail(SQLITE_CORRUPT, "its pages should have checksums");
+    if (database->ok() && lacks_checksums && !vfs) add_checksums(database, path);
     migrate(*database, version);
     return database;
 }
@@ -101,11 +138,6 @@ HashKey stored_key(Database& database) {
             half("SELECT value FROM meta WHERE key = 'key_high'")};
 }
 
-void sync_folder(const std::string& folder) {
-    const UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!file || ::fsync(file.get()) != 0) refuse(folder, "the folder can't be synced");
-}
-
 }  // namespace
 
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
@@ -118,6 +150,8 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
         store.database = open_database(path, vfs);
         throw_if_failed(*store.database, path);
         salvage(damaged, *store.database, vfs);
+        throw_if_failed(*store.database, path);
+        std::filesystem::remove(damage_mark(path));
     }
     Database& database = *store.database;
     store.floor =
@@ -131,8 +165,13 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
     database.run(synchronous(fsync));
     throw_if_failed(database, path);
-    if (!vfs && !in_memory) sync_folder(folder);
+    if (!vfs && !in_memory) sync(folder);
     return store;
+}
+
+void mark_damaged(const std::string& folder, const std::string& why) {
+    if (folder.empty()) return;
+    std::ofstream(damage_mark(folder + "/pulsegate.db")) << why << std::endl;
 }
 
 void enlarge_cache(Database& database) { database.run("PRAGMA cache_size = -65536"); }

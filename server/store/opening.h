@@ -25,6 +25,9 @@ struct OpenStore {
 /// line that says what to do.
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 
+/// Has the next start salvage the database in any case: what a write has met, a check may not see.
+void mark_damaged(const std::string& folder, const std::string& why);
+
 /// When all is loaded: so far the cache was small, since a start reads each page once.
 void enlarge_cache(Database& database);
 

@@ -60,6 +60,8 @@ constexpr const char* steps[] = {
        CREATE TABLE away(user TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID;)",
     // A receiver may have a shared subscription, which older versions can't read.
     "",
+    // Pages have checksums, which older versions would not renew.
+    "",
 };
 
 }  // namespace

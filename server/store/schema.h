@@ -7,6 +7,9 @@ namespace pulsegate {
 /// "PGAT": says in the file's header whose database it is.
 inline constexpr int application_id = 0x50474154;
 
+/// Since this version the pages have checksums.
+inline constexpr int first_with_checksums = 9;
+
 /// The version of the tables that this program reads and writes.
 int newest_schema();
 

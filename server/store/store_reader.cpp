@@ -93,7 +93,7 @@ public:
                              .flags = row.as<std::uint32_t>(3),
                              .message = read_body(row, 4)};
                 if (row.number(2) >= 0) will.message_expiry = row.as<std::uint32_t>(2);
-                if (!will.message) return log_damaged("will", row.number(0));
+                if (!will.message) return note_damaged(database_, "will", row.number(0));
                 visitor_.will(will);
             });
     }
@@ -101,7 +101,7 @@ public:
     void receivers() {
         each("SELECT stamp, receivers FROM receiver ORDER BY stamp", [&](const Row& row) {
             const auto receivers = decode_receivers(row.bits(0), row.view(1));
-            if (!receivers) return log_damaged("receiver", row.number(0));
+            if (!receivers) return note_damaged(database_, "receiver", row.number(0));
             for (const Receiver& receiver : *receivers) added_.push_back({row.bits(0), receiver});
         });
     }
@@ -125,7 +125,7 @@ public:
                                 .publisher = row.bits(3),
                                 .sender = row.bits(8),
                                 .message = read_body(row, 4, row.bits(0))};
-                if (!put.message) return log_damaged("retained", row.number(0));
+                if (!put.message) return note_damaged(database_, "retained", row.number(0));
                 visitor_.retained(put);
             });
     }
@@ -186,7 +186,7 @@ private:
                                      .sender = sender_in(row.bits(2)),
                                      .bytes = row.as<std::size_t>(4)};
         const auto first = decode_receivers(message.stamp, row.view(3));
-        if (!first) log_damaged("message", row.number(0));
+        if (!first) note_damaged(database_, "message", row.number(0));
         const auto receivers =
             merge_receivers(first.value_or(std::vector<Receiver>()), take_added(message.stamp));
         std::vector<Receiver> waiting;
@@ -239,7 +239,8 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
 }
 
 StoreReader::StoreReader(Database& database)
-    : find_owner_(database,
+    : database_(database),
+      find_owner_(database,
                   "SELECT id, kind, user, client, expiry, protocol FROM owner"
                   " WHERE user = ? AND client = ? AND kind = ?"),
       find_message_(database,
@@ -260,7 +261,7 @@ std::vector<StoredMessage> StoreReader::messages(const std::vector<Stamp>& stamp
         find_message_.each(
             [&](const Row& row) {
                 MessageRef message = read_body(row, 3, stamp);
-                if (!message) return log_damaged("message", row.number(0));
+                if (!message) return note_damaged(database_, "message", row.number(0));
                 found.push_back({.stamp = stamp,
                                  .expires = row.number(1),
                                  .flags = flags_in(row.bits(2)),

@@ -26,6 +26,7 @@ public:
     std::vector<StoredMessage> messages(const std::vector<Stamp>& stamps);
 
 private:
+    Database& database_;
     Statement find_owner_;
     Statement find_message_;
 };

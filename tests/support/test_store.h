@@ -1,7 +1,6 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <sqlite3.h>
 
 #include <chrono>
 #include <cstddef>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/database.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"
@@ -87,14 +87,12 @@ public:
     /// Between two starts.
     void run(const char* sql) {
         stop();
-        sqlite3* handle = nullptr;
-        const std::string path = options_.folder + "/pulsegate.db";
-        REQUIRE(sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE, disk_.vfs()) ==
-                SQLITE_OK);
-        CHECK(sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", nullptr, nullptr, nullptr) ==
-              SQLITE_OK);
-        CHECK(sqlite3_exec(handle, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
-        sqlite3_close(handle);
+        {
+            Database opened(options_.folder + "/pulsegate.db", disk_.vfs());
+            opened.run("PRAGMA locking_mode = EXCLUSIVE");
+            opened.run(sql);
+            CHECK(opened.error_text() == "");
+        }
         start();
     }
 
