@@ -39,8 +39,11 @@ MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp
 
 DataStore::DataStore(const Settings& settings)
     : is_kept_(!settings.folder.empty()),
-      ledger_(std::make_unique<SqliteLedger>(SqliteLedger::Options{
-          .folder = settings.folder, .fsync = settings.fsync, .events = settings.events})),
+      ledger_(std::make_unique<SqliteLedger>(
+          SqliteLedger::Options{.folder = settings.folder,
+                                .fsync = settings.fsync,
+                                .events = settings.events,
+                                .failed = settings.failed})),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
                                          : usual_share(settings.folder, ledger_->bytes())) {}
 
@@ -59,12 +62,22 @@ std::size_t DataStore::bytes() const { return ledger_->bytes(); }
 
 std::uint64_t DataStore::left_out() const { return ledger_->left_out(); }
 
+std::uint64_t DataStore::damaged() const { return ledger_->damaged(); }
+
 Ledger& DataStore::ledger() { return *ledger_; }
 
 void DataStore::back_up(BackupOrder order, BackupAnswer answer) {
     ledger_->back_up(std::move(order), std::move(answer));
 }
 
-void DataStore::close() { ledger_.reset(); }
+bool DataStore::refuses() const { return ledger_->refusing(); }
+
+std::string DataStore::trouble() const { return ledger_->trouble(); }
+
+bool DataStore::close() {
+    const bool in_order = ledger_->close();
+    ledger_.reset();
+    return in_order;
+}
 
 }  // namespace pulsegate

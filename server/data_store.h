@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +31,10 @@ public:
     struct Settings {
         std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
-        std::size_t max_bytes = 0;  ///< 0: four fifths of what the disk has for it
+        std::size_t max_bytes = 0;        ///< 0: four fifths of what the disk has for it
         EventLogSettings events{};
+        /// Is told, on a thread of the store, that nothing will be stored any more.
+        std::function<void()> failed{};
     };
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
@@ -52,6 +55,9 @@ public:
     /// Operations that the database never takes, since the start. From any thread.
     std::uint64_t left_out() const;
 
+    /// Pages and rows that were found damaged since the start. From any thread.
+    std::uint64_t damaged() const;
+
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
 
     /// Of 31 bits, for `delayed_id`.
@@ -64,8 +70,14 @@ public:
     /// once if another one is under way.
     void back_up(BackupOrder order, BackupAnswer answer);
 
-    /// Commits what was submitted, and ends. A backup that is under way is given up.
-    void close();
+    /// Does the disk take nothing?
+    bool refuses() const;
+    /// Why; "" if all is well.
+    std::string trouble() const;
+
+    /// Commits what was submitted, and ends. A backup that is under way is given up. False if
+    /// something may be missing at the next start.
+    bool close();
 
 private:
     const bool is_kept_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -31,6 +32,10 @@ using namespace pulsegate;
 
 /// Stopping must take less time than service managers allow for it (Docker: 10 s).
 constexpr auto longest_stop = std::chrono::seconds(9);
+
+/// The exit status after a stop at whose end the store was not in order, so that a supervisor
+/// starts the gateway again: it then finds out what is there.
+constexpr int not_stored = 3;
 
 /// Writes the log through a LineWriter, because the reader of standard error may block.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
@@ -96,12 +101,20 @@ public:
         pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
     }
 
-    /// Returns on SIGTERM or SIGINT.
+    /// From any thread: has `wait` return.
+    void end() {
+        store_failed_ = true;
+        ::kill(::getpid(), SIGTERM);
+    }
+
+    /// Returns on SIGTERM or SIGINT, and when the store has failed.
     void wait(Server& server) {
         while (true) {
             const timespec a_minute{.tv_sec = 60, .tv_nsec = 0};
             switch (sigtimedwait(&signals_, nullptr, &a_minute)) {
-                case SIGTERM: return spdlog::info("SIGTERM: shutting down");
+                case SIGTERM:
+                    if (!store_failed_) spdlog::info("SIGTERM: shutting down");
+                    return;
                 case SIGINT: return spdlog::info("SIGINT: shutting down");
                 case SIGHUP:
                     spdlog::info("SIGHUP: reloading");
@@ -123,24 +136,26 @@ private:
     }
 
     sigset_t signals_;
+    std::atomic<bool> store_failed_{false};
     std::size_t most_connections_ = 0;
 };
 
-void serve(const Config& config) {
+int serve(const Config& config) {
     std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
     Watch watch;                    // before any thread starts
     const Log log(config.log_level);
-    Server server(config);
+    Server server(config, [&watch] { watch.end(); });
     server.start();
     say_ready(server, config);
     watch.wait(server);
-    std::thread([] {
+    std::thread([&server] {
         std::this_thread::sleep_for(longest_stop);
         fmt::print(stderr, "pulsegate: some connections did not end in time: exiting\n");
-        std::_Exit(0);
+        std::_Exit(server.is_stored() ? 0 : not_stored);
     }).detach();
     server.stop();
     spdlog::info("stopped");
+    return server.is_stored() ? 0 : not_stored;
 }
 
 }  // namespace
@@ -151,8 +166,7 @@ int main(int argc, char** argv) {
     if (command == "backup") return backup_command(argc - 1, argv + 1);
     if (command == "torture") return torture::torture_command(argc - 1, argv + 1);
     try {
-        serve(parse_config(argc, argv));
-        return 0;
+        return serve(parse_config(argc, argv));
     } catch (const UsageRequested& informed) {
         std::fputs(informed.text.c_str(), stdout);
         return 0;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <future>
 #include <system_error>
+#include <utility>
 
 #include "server/auth/secret_file.h"
 #include "server/base/hash.h"
@@ -101,7 +102,7 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
 
 }  // namespace
 
-Server::Server(const Config& config) try
+Server::Server(const Config& config, std::function<void()> store_failed) try
     : config_(config),
       origins_(std::make_shared<const std::vector<std::string>>(config_.websocket_origin)),
       admission_(config.admission, own_files(config)),
@@ -118,12 +119,13 @@ Server::Server(const Config& config) try
         }
     }
     if (config_.webhook.url) webhook_ = std::make_unique<Webhook>(config_.webhook);
-    store_ = std::make_unique<DataStore>(DataStore::Settings{
-        .folder = config_.data,
-        .fsync = config_.fsync,
-        .max_bytes = config_.max_data_bytes,
-        .events = {.max_bytes = config_.event_log_bytes,
-                   .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0}});
+    store_ = std::make_unique<DataStore>(
+        DataStore::Settings{.folder = config_.data,
+                            .fsync = config_.fsync,
+                            .max_bytes = config_.max_data_bytes,
+                            .events = {.max_bytes = config_.event_log_bytes,
+                                       .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0},
+                            .failed = std::move(store_failed)});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
         all.push_back(
@@ -301,7 +303,7 @@ void Server::stop() {
     admin_->stop();
     for (auto& shard : shards_) shard->broker().flush_store();
     if (webhook_) webhook_->stop();
-    store_->close();
+    is_stored_ = store_->close();
 }
 
 }  // namespace pulsegate

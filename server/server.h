@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,8 +25,9 @@ class Webhook;
 /// authentication. Used from the main thread only.
 class Server {
 public:
-    /// Reads all files and binds every listener. Throws ConfigError.
-    explicit Server(const Config& config);
+    /// Reads all files and binds every listener. `store_failed` is called on another thread when
+    /// nothing can be stored any more, and the server should stop. Throws ConfigError.
+    explicit Server(const Config& config, std::function<void()> store_failed = {});
     ~Server();
 
     void start();
@@ -37,6 +39,8 @@ public:
     /// Refuses logins, publishes that all users are offline, disconnects all clients and joins the
     /// threads.
     void stop();
+    /// Has it stopped, and will the next start find all that was acknowledged? Any thread.
+    bool is_stored() const { return is_stored_; }
 
     /// Runs the task on each shard's thread, behind all the mail that lies there already, and waits
     /// for all of them.
@@ -72,6 +76,7 @@ private:
     std::unique_ptr<DataStore> store_;  // its thread sends to the shards
     std::vector<Listening> listening_;
     std::vector<std::thread> threads_;
+    std::atomic<bool> is_stored_{false};
 };
 
 }  // namespace pulsegate

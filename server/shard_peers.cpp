@@ -49,6 +49,8 @@ OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
 
 bool ShardPeers::is_store_full() const { return store_.is_full(); }
 
+bool ShardPeers::store_refuses() const { return store_.refuses(); }
+
 void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) {
     Shard& shard = *shards_[index_];
     Unit unit{std::move(operations),

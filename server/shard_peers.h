@@ -49,6 +49,7 @@ public:
     void read_messages(SessionId session, std::vector<Stamp> stamps) override;
     void call_store_overdue(Millis when) override;
     std::uint32_t next_delayed_number() override;
+    bool store_refuses() const override;
     std::int64_t next_delayed() const override;
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override;
     void take_delayed(std::int64_t before, std::size_t most) override;

@@ -1,8 +1,9 @@
 #include "server/http/health.h"
 
 #include <boost/json/array.hpp>
-#include <string_view>
+#include <string>
 
+#include "server/data_store.h"
 #include "server/http/shard_questions.h"
 
 namespace pulsegate {
@@ -27,10 +28,12 @@ awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
 awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
     const auto answers = co_await api.shards.ask_all(
         [](Shard& shard) { return shard.broker().journal().is_refused(); });
-    std::string_view why;
+    std::string why = api.store.trouble();
+    if (!why.empty()) why += "; nothing is stored";
     for (const auto& refuses : answers) {
+        if (!why.empty()) break;
+        if (!refuses) why = "an event loop is stalled";
         if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
-        if (!refuses && why.empty()) why = "an event loop is stalled";
     }
     if (why.empty()) co_return api_reply({{"status", "ready"}});
     auto reply = api_reply({{"status", "not ready"}, {"why", why}});

@@ -282,6 +282,11 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
         "Operations that the database never takes, whatever the disk does; the log names "
         "them.",
         [](const ShardStatus& shard) { return shard.left_out; });
+    families.counter(
+        "pulsegate_store_damaged_total",
+        "Pages and rows of the store that were found damaged since the start, also those that were "
+        "mended; the log names them.",
+        [](const ShardStatus& shard) { return shard.damaged; });
     families.gauge("pulsegate_store_bytes", "What is stored takes so much of the disk.",
                    state(&ShardStatus::data_bytes));
     families.gauge("pulsegate_store_max_bytes", "What it may take, see max-data-bytes.",

@@ -48,6 +48,8 @@ public:
     virtual OwnerId next_owner() = 0;
     /// Does what is stored take too much room, so that nothing should grow that need not?
     virtual bool is_store_full() const = 0;
+    /// Does the store take nothing, because the disk is in trouble? Shards may not know it yet.
+    virtual bool store_refuses() const = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order. `generation`: see Unit.
     virtual void submit(std::vector<Operation> operations, bool urgent,
                         std::uint32_t generation) = 0;

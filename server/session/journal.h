@@ -26,7 +26,9 @@ public:
 
     /// Is anything stored?
     bool is_on() const { return host_.stores(); }
-    /// Does the store refuse?
+    /// Would the store refuse what is added now? Another shard may have found out.
+    bool would_be_refused() const { return is_refused() || host_.store_refuses(); }
+    /// Has it refused something that it has not taken since?
     bool is_refused() const { return retrying_ || !refused_.operations.empty(); }
 
     /// For the next owner.

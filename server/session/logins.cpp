@@ -69,7 +69,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
                       {Reason::quota_exceeded, "its user has max-connections-per-user already",
                        Limit::max_connections_per_user});
 
-    if (journal_.is_refused() && agreement.session_expiry > 0)
+    if (journal_.would_be_refused() && agreement.session_expiry > 0)
         return refuse(link, connect,
                       {Reason::server_unavailable,
                        "the disk is in trouble, and its session could not be stored"});

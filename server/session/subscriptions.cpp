@@ -120,7 +120,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
         return Refusal{Reason::wildcard_subscriptions_not_supported,
                        "wildcard-subscriptions is off"};
     // Its group must not give it what the store would not keep for it.
-    if (shared && session.state.owner != 0 && journal_.is_refused())
+    if (shared && session.state.owner != 0 && journal_.would_be_refused())
         return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
     if (session.state.subscribed(router_, filter)) return std::nullopt;
     if (session.state.subscription_count() >=

@@ -32,6 +32,7 @@ SqliteLedger::SqliteLedger(Options options)
       lock_(options_.folder.empty() ? std::nullopt
                                     : std::make_optional<FolderLock>(options_.folder)),
       store_(open_store(options_.folder, options_.fsync, options_.vfs)),
+      files_(options_.folder.empty() || options_.vfs ? StoreFiles() : StoreFiles(options_.folder)),
       database_(*store_.database),
       delayed_(database_),
       events_(database_, options_.events),
@@ -41,9 +42,19 @@ SqliteLedger::SqliteLedger(Options options)
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
       }) {}
 
-SqliteLedger::~SqliteLedger() {
+SqliteLedger::~SqliteLedger() { close(); }
+
+bool SqliteLedger::close() {
     queue_.stop();
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return in_order_;
+    thread_.join();
+    return in_order_;
+}
+
+std::string SqliteLedger::trouble() const {
+    if (!refusing()) return "";
+    const std::lock_guard lock(mutex_);
+    return trouble_;
 }
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
@@ -105,13 +116,18 @@ void SqliteLedger::run() {
         if (taken_.empty()) idle();
         stopping = queue_.stopped();
         take();
+        look_after_files();
+        if (has_failed_) {
+            refuse_all();
+            continue;
+        }
         if (!taken_.empty() || commits_.has_work()) commit_some();
         backup_.step();
         keep_wal_short();
         keep_wal_synced();
     }
     backup_.stop();
-    close();
+    in_order_ = close_in_order();
 }
 
 void SqliteLedger::take() {
@@ -141,42 +157,90 @@ void SqliteLedger::idle() {
 
 SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
     constexpr std::size_t many = 1000;
-    if (commits_.dead() > many || commits_.file_size().is_to_shrink()) return 0s;
-    return commits_.dead() > 0 || unsynced_ ? 1s : 10s;
+    if (has_failed_) return 10s;
+    return commits_.dead() > many || commits_.file_size().is_to_shrink() ? 0s : 1s;
+}
+
+/// Each second, and before each commit. A folder that is not where it was may come back.
+void SqliteLedger::look_after_files() {
+    if (has_failed_) return;
+    if (const std::string cut = files_.cut(); !cut.empty()) return give_up(cut);
+    if (!files_.moved().empty() && taken_.empty()) commit_some();  // which waits for it
 }
 
 void SqliteLedger::commit_some() {
-    std::optional<std::size_t> count = commits_.commit(taken_, std::nullopt);
+    std::optional<std::size_t> count = commit(std::nullopt);
     if (!database_.ok()) count = commit_again(*count);
-    if (!count || (sync_failures_ >= suspect_after && !renew_wal())) return refuse_all();
+    if (!count || (sync_failures_ >= suspect_after && !renew_wal()) || !await_files())
+        return refuse_all();
     sync_failures_ = 0;
+    has_refused_ = false;
     if (refusing_.exchange(false)) spdlog::warn("the disk takes data again");
     unsynced_ = true;
     answer(*count);
 }
 
+std::size_t SqliteLedger::commit(std::optional<std::size_t> count) {
+    if (std::string moved = files_.moved(); !moved.empty()) {
+        database_.fail(SQLITE_READONLY_DBMOVED, std::move(moved));
+        return count.value_or(0);
+    }
+    return commits_.commit(taken_, count);
+}
+
 /// The last commit has failed and is rolled back. The same requests are tried again on the same
 /// connection: it writes the same pages of the WAL once more, so that a sync that succeeds means
 /// them. A new connection would take pages that only the page cache holds for committed. Nothing:
-/// the ledger ends before.
+/// the ledger ends before, or nothing will ever be stored.
 std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
-    const auto patience_ends = Clock::now() + options_.patience;
-    spdlog::error("the disk fails: {}; trying again", database_.error_text());
+    // There is nothing to be said for a folder that is not where it was.
+    const bool is_moved = database_.error() == SQLITE_READONLY_DBMOVED;
+    const auto patience_ends = Clock::now() + (is_moved ? 0ms : options_.patience);
+    if (!database_.damaged())
+        spdlog::error("the disk fails: {}; trying again", database_.error_text());
     for (Clock::duration time = options_.first_pause; !database_.ok();
          time = std::min<Clock::duration>(2 * time, longest_pause)) {
+        if (database_.damaged()) {
+            give_up(database_.error_text());
+            return std::nullopt;
+        }
         note_failure();
         if (!pause(time, patience_ends)) return std::nullopt;
         if (refusing()) {
             count = 0;
             commits_.write_floor();
         }
-        count = commits_.commit(taken_, count);
+        count = commit(count);
     }
     return count;
 }
 
+/// What was committed just now may have gone to a file that was moved meanwhile. Nobody is told
+/// before it is back; false if the ledger ends or gives up first.
+bool SqliteLedger::await_files() {
+    if (const std::string cut = files_.cut(); !cut.empty()) {
+        give_up(cut);
+        return false;
+    }
+    std::string moved = files_.moved();
+    if (moved.empty()) return true;
+    spdlog::error("the disk fails: {}; waiting for it", moved);
+    note_trouble(moved);
+    refusing_ = true;
+    const auto patience_ends = Clock::now() + options_.patience;
+    for (; !moved.empty(); moved = files_.moved()) {
+        if (Clock::now() >= patience_ends) {
+            give_up(moved);
+            return false;
+        }
+        if (!queue_.sleep(look_around)) return false;
+    }
+    return true;
+}
+
 void SqliteLedger::note_failure() {
     spdlog::debug("commit failed: {} ({})", database_.error_text(), database_.error());
+    note_trouble(database_.error_text());
     if (database_.error() == SQLITE_IOERR_FSYNC || database_.error() == SQLITE_IOERR_DIR_FSYNC)
         ++sync_failures_;
     database_.clear_error();
@@ -186,16 +250,43 @@ void SqliteLedger::note_failure() {
 bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) {
     const auto end = Clock::now() + time;
     do {
+        if (Clock::now() >= patience_ends) {
+            begin_refusing();
+            refuse_all();
+        }
         if (!queue_.sleep(std::min(time, look_around))) return false;
-        if (Clock::now() < patience_ends) continue;
-        if (!refusing_.exchange(true)) spdlog::error("the disk still fails; refusing everything");
-        refuse_all();
     } while (Clock::now() < end);
     return true;
 }
 
+void SqliteLedger::begin_refusing() {
+    if (!refusing_.exchange(true)) spdlog::error("the disk still fails; refusing everything");
+}
+
+void SqliteLedger::note_trouble(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    trouble_ = "the disk fails: " + why;
+}
+
+/// For good: another attempt would meet the same damage, and a stop must not call it sound. The
+/// next start looks at everything.
+void SqliteLedger::give_up(const std::string& why) {
+    if (std::exchange(has_failed_, true)) return;
+    spdlog::error("the store has failed: {}; nothing is stored any more, and the gateway ends",
+                  why);
+    mark_damaged(options_.folder, why);
+    {
+        const std::lock_guard lock(mutex_);
+        trouble_ = "the store has failed: " + why;
+    }
+    refusing_ = true;
+    database_.clear_error();
+    if (options_.failed) options_.failed();
+}
+
 void SqliteLedger::refuse_all() {
     take();
+    if (!taken_.empty()) has_refused_ = true;
     for (Request& request : taken_) {
         request.outcome = Outcome::refused;
         const auto* unit = std::get_if<Unit>(&request.what);
@@ -215,8 +306,9 @@ void SqliteLedger::keep_wal_short() {
     const auto bytes = static_cast<std::size_t>(database_.wal_pages()) * page_size;
     const bool is_due = bytes > options_.wal_bytes || commits_.file_size().awaits_checkpoint();
     if (!is_due || Clock::now() < next_checkpoint_) return;
-    database_.checkpoint(SQLITE_CHECKPOINT_RESTART);
+    checkpoint(SQLITE_CHECKPOINT_RESTART);
     if (database_.ok()) return commits_.file_size().checkpointed();
+    if (database_.damaged()) return give_up(database_.error_text());
     // Nothing is lost: the WAL keeps everything until a checkpoint has succeeded.
     spdlog::error("the log can't be copied into the database: {}", database_.error_text());
     database_.clear_error();
@@ -239,18 +331,33 @@ void SqliteLedger::keep_wal_synced() {
 bool SqliteLedger::renew_wal() {
     for (Clock::duration time = options_.first_pause;;
          time = std::min<Clock::duration>(2 * time, longest_pause)) {
-        database_.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         if (database_.ok()) return true;
+        if (database_.damaged()) {
+            give_up(database_.error_text());
+            return false;
+        }
         database_.clear_error();
         if (!queue_.sleep(time)) return false;
     }
 }
 
-void SqliteLedger::close() {
-    database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
-    database_.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
-    if (!database_.ok())
-        spdlog::error("the store was not closed in order: {}", database_.error_text());
+/// It may make files shorter.
+void SqliteLedger::checkpoint(int mode) {
+    database_.checkpoint(mode);
+    files_.measure();
+}
+
+bool SqliteLedger::close_in_order() {
+    std::string why = has_failed_ ? trouble() : files_.moved();
+    if (why.empty()) {
+        database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
+        checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        if (!database_.ok()) why = database_.error_text();
+        if (why.empty() && has_refused_) why = "the last changes were refused";
+    }
+    if (!why.empty()) spdlog::error("the store was not closed in order: {}", why);
+    return why.empty();
 }
 
 }  // namespace pulsegate

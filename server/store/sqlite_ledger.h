@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "server/store/ledger.h"
 #include "server/store/opening.h"
 #include "server/store/request_queue.h"
+#include "server/store/store_files.h"
 #include "server/store/waiting_index.h"
 
 namespace pulsegate {
@@ -41,6 +43,8 @@ public:
         /// The WAL is copied into the database when it is larger.
         std::size_t wal_bytes = 4 * 1024 * 1024;
         EventLogSettings events{};
+        /// Is told, on the ledger's thread, that nothing will be stored any more.
+        std::function<void()> failed{};
         const char* vfs = nullptr;  ///< SQLite's usual one
     };
 
@@ -50,6 +54,10 @@ public:
 
     /// Commits what was submitted before.
     ~SqliteLedger() override;
+
+    /// Commits what was submitted before, and ends. False if something may be missing at the next
+    /// start; the log says what.
+    bool close();
 
     Start load(Visitor& visitor) override;
     void submit(Unit unit) override;
@@ -73,7 +81,11 @@ public:
     std::size_t bytes() const override { return commits_.file_size().used(); }
     /// Operations that the database never takes, since the start.
     std::uint64_t left_out() const { return commits_.left_out(); }
+    /// Pages and rows that were found damaged since the start.
+    std::uint64_t damaged() const { return database_.damage(); }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
+    /// Why nothing is stored; "" if all is well. From any thread.
+    std::string trouble() const;
 
     /// Copies the database to a file. The copy has all that was committed before this, and opens as
     /// a store under the name of pulsegate.db. `answer` is called on a thread of the backup's, or
@@ -88,20 +100,28 @@ private:
     bool comes_late(const Unit& unit) const;
     void idle();
     Clock::duration idle_time() const;
+    void look_after_files();
     void commit_some();
+    std::size_t commit(std::optional<std::size_t> count);
     std::optional<std::size_t> commit_again(std::size_t count);
+    bool await_files();
     void note_failure();
     bool pause(Clock::duration time, Clock::time_point patience_ends);
+    void begin_refusing();
+    void note_trouble(const std::string& why);
+    void give_up(const std::string& why);
     void refuse_all();
     void answer(std::size_t count);
     void keep_wal_short();
     void keep_wal_synced();
     bool renew_wal();
-    void close();
+    void checkpoint(int mode);
+    bool close_in_order();
 
     const Options options_;
     std::optional<FolderLock> lock_;
     OpenStore store_;
+    StoreFiles files_;
     Database& database_;
     WaitingIndex index_;
     DelayedTable delayed_;
@@ -110,6 +130,11 @@ private:
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< of the queue, and not answered yet
     std::atomic<bool> refusing_{false};
+    bool has_failed_ = false;   ///< for good
+    bool has_refused_ = false;  ///< what was submitted last
+    bool in_order_ = false;     ///< closed
+    mutable std::mutex mutex_;
+    std::string trouble_;                             ///< guarded by the mutex
     std::map<std::uint32_t, std::uint32_t> refused_;  ///< by source, the generation of the last one
     unsigned sync_failures_ = 0;                      ///< since a commit has succeeded
     bool unsynced_ = false;  ///< Fsync::each_second: there were commits since the last sync

@@ -126,6 +126,7 @@ private:
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
         bool is_store_full() const override { return cluster.is_store_full; }
+        bool store_refuses() const override { return cluster.store && cluster.store->refusing(); }
         void submit(std::vector<Operation> operations, bool urgent,
                     std::uint32_t generation) override {
             cluster.submit(index, std::move(operations), urgent, generation);

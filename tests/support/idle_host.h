@@ -23,6 +23,7 @@ public:
     bool stores() const override { return true; }
     OwnerId next_owner() override { return 1; }
     bool is_store_full() const override { return false; }
+    bool store_refuses() const override { return false; }
     void submit(std::vector<Operation>, bool, std::uint32_t) override {}
     void read_messages(SessionId, std::vector<Stamp>) override {}
     void call_store_overdue(Millis) override {}
