@@ -64,7 +64,7 @@ struct Config : BrokerSettings {
     std::size_t max_data_bytes = 0;  ///< 0: four fifths of what the disk has for it
     WebhookSettings webhook;
     std::optional<bool> presence_feed;  ///< nothing: if the changes are on disk
-    std::size_t event_log_bytes = 0;    ///< unless it is said, more on disk than in memory
+    std::size_t event_log_bytes = 0;    ///< 0: as the store has room for it
     spdlog::level::level_enum log_level = spdlog::level::info;
 
     bool keeps_presence() const { return presence_feed.value_or(!data.empty()); }

@@ -40,13 +40,11 @@ void add_events(Settings& settings, Config& config) {
 
 namespace {
 
-/// Events must not take the room of the messages that wait: when that is used up, sessions end.
+/// On disk it depends on the room that there is, which the store knows.
 void choose_event_log_bytes(Config& config) {
     constexpr std::size_t mib = 1024 * 1024;
-    const std::size_t all = config.max_data_bytes != 0 ? config.max_data_bytes : most_bytes;
-    if (config.event_log_bytes == 0)
-        config.event_log_bytes = config.data.empty() ? 16 * mib : std::min(256 * mib, all / 4);
-    if (config.event_log_bytes > all / 2)
+    if (config.event_log_bytes == 0 && config.data.empty()) config.event_log_bytes = 16 * mib;
+    if (config.max_data_bytes != 0 && config.event_log_bytes > config.max_data_bytes / 2)
         throw ConfigError(
             "event-log-bytes: more than half of max-data-bytes, which is for messages too");
 }

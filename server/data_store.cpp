@@ -1,5 +1,8 @@
 #include "server/data_store.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -15,6 +18,18 @@ namespace {
 std::size_t usual_share(const std::string& folder, std::size_t stored) {
     if (folder.empty()) return std::numeric_limits<std::size_t>::max();
     return (std::filesystem::space(folder).available + stored) / 5 * 4;
+}
+
+/// Events must not take the room of the messages that wait: when that is used up, sessions end.
+std::size_t event_log_share(std::size_t stated, std::size_t all) {
+    constexpr std::size_t usual = std::size_t{256} * 1024 * 1024;
+    if (stated == 0) return std::min(usual, all / 4);
+    if (stated > all / 2)
+        spdlog::warn(
+            "event-log-bytes: more than half of the {} bytes that there are for all that "
+            "is stored; it is held to that",
+            all);
+    return std::min(stated, all / 2);
 }
 
 }  // namespace
@@ -42,10 +57,12 @@ DataStore::DataStore(const Settings& settings)
       ledger_(std::make_unique<SqliteLedger>(
           SqliteLedger::Options{.folder = settings.folder,
                                 .fsync = settings.fsync,
-                                .events = settings.events,
+                                .events = {.webhook_kinds = settings.webhook_kinds},
                                 .failed = settings.failed})),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
-                                         : usual_share(settings.folder, ledger_->bytes())) {}
+                                         : usual_share(settings.folder, ledger_->bytes())) {
+    ledger_->set_room(max_bytes_, event_log_share(settings.event_log_bytes, max_bytes_));
+}
 
 DataStore::~DataStore() = default;
 

@@ -32,7 +32,8 @@ public:
         std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
         std::size_t max_bytes = 0;        ///< 0: four fifths of what the disk has for it
-        EventLogSettings events{};
+        std::uint32_t webhook_kinds = 0;  ///< a bit for each kind that the webhook wants
+        std::size_t event_log_bytes = 0;  ///< 0: a quarter of the above, 256 MiB at most
         /// Is told, on a thread of the store, that nothing will be stored any more.
         std::function<void()> failed{};
     };

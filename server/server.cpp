@@ -123,8 +123,8 @@ Server::Server(const Config& config, std::function<void()> store_failed) try
         DataStore::Settings{.folder = config_.data,
                             .fsync = config_.fsync,
                             .max_bytes = config_.max_data_bytes,
-                            .events = {.max_bytes = config_.event_log_bytes,
-                                       .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0},
+                            .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
+                            .event_log_bytes = config_.event_log_bytes,
                             .failed = std::move(store_failed)});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)

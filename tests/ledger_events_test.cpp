@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/data_store.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
 
@@ -96,6 +97,40 @@ TEST_CASE("the oldest events are deleted beyond the limit, and no number is give
     put_events(*store, 1);
     CHECK(store->events().last == 27);
     CHECK(store->events().first == 27);
+}
+
+TEST_CASE("the log of events may have a quarter of what may be stored, if nothing else is said") {
+    constexpr std::size_t all = 1024 * 1024;
+    const TemporaryFolder folder;
+    DataStore store({.folder = folder.path("data"), .max_bytes = all});
+    store.restore({});
+    for (int i = 0; i < 10; ++i) put_events(store.ledger(), 10, 5000);
+    CHECK(store.ledger().events().bytes <= all / 4);
+    CHECK(store.ledger().events().bytes > all / 5);
+}
+
+TEST_CASE("when the store is nearly full, events go before messages, and only as many as must") {
+    const TemporaryFolder folder;
+    SqliteLedger ledger({.folder = folder.path("data"), .fsync = Fsync::never});
+    constexpr std::size_t all = 1024 * 1024;
+    ledger.set_room(all, all / 2);
+    Ledger::Visitor nobody;
+    ledger.load(nobody);
+    commit(ledger, {session(1)});
+    for (int i = 0; i < 9; ++i) put_events(ledger, 10, 5000);
+    const std::size_t before = ledger.events().bytes;
+    CHECK(before > 400'000);
+    std::vector<Stamp> stamps;
+    for (Stamp stamp = 1; stamp <= 16; ++stamp) {
+        commit(ledger, {put(stamp, {1}, std::string(40'000, 'x'))});
+        stamps.push_back(stamp);
+    }
+    commit(ledger, {});
+    CHECK(ledger.bytes() < all);
+    CHECK(ledger.events().bytes < before * 3 / 4);
+    CHECK(ledger.events().bytes > before / 5);
+    CHECK(stored_of(ledger, stamps) == stamps);
+    CHECK(ledger.close());
 }
 
 TEST_CASE("what the webhook wanted and had not got is counted when it is deleted") {

@@ -22,6 +22,8 @@ constexpr std::size_t event_bytes_in_an_answer = 1024 * 1024;
 constexpr std::size_t events_searched = 4096;
 /// Rows that one transaction deletes; it never adds more than a few times as many.
 constexpr std::size_t events_trimmed = 20'000;
+/// The same while the disk is short: the log of the database needs room for it.
+constexpr std::size_t bytes_trimmed_when_short = 256 * 1024;
 /// Beyond it the oldest are deleted.
 constexpr std::size_t most_dead_letters = 10'000;
 
@@ -31,9 +33,11 @@ std::string_view shown_body(std::string_view body) { return body.substr(0, 200);
 
 }  // namespace
 
-EventTable::EventTable(Database& database, EventLogSettings settings)
+EventTable::EventTable(Database& database, const EventLogSettings& settings)
     : database_(database),
-      settings_(settings),
+      webhook_kinds_(settings.webhook_kinds),
+      max_bytes_(settings.max_bytes),
+      room_(settings.max_bytes),
       put_(database, "INSERT INTO event VALUES(?,?,?,?,?)"),
       read_(database,
             "SELECT number, kind, checksum, body FROM event WHERE number > ? ORDER BY number"),
@@ -74,7 +78,7 @@ void EventTable::load() {
             next_.total = row.bits(1);
         });
     // A new webhook is told of what happens from now on.
-    if (settings_.webhook_kinds != 0)
+    if (webhook_kinds_ != 0)
         Statement(database_, "INSERT OR IGNORE INTO meta VALUES('webhook', ?)").run(next_.last);
     Statement(database_, "SELECT key, value FROM meta WHERE key IN ('event_log', 'webhook')")
         .each([&](const Row& row) {
@@ -98,15 +102,22 @@ void EventTable::delivered(EventDelivered delivered) {
 }
 
 void EventTable::finish() {
-    if (next_.bytes > settings_.max_bytes) trim();
+    if (next_.bytes > room_) trim();
+}
+
+bool EventTable::halve() {
+    constexpr std::size_t worth_halving = 64 * 1024;
+    if (state_.bytes < worth_halving || room_ < max_bytes_) return state_.bytes >= worth_halving;
+    room_ = state_.bytes / 2;
+    return true;
 }
 
 void EventTable::trim() {
     const EventNumber upto = end_of_excess();
     if (upto < next_.first) return;
-    if (settings_.webhook_kinds != 0 && next_.delivered < upto)
+    if (webhook_kinds_ != 0 && next_.delivered < upto)
         count_wanted_.each([&](const Row& row) { next_.lost += row.bits(0); }, next_.delivered,
-                           upto, settings_.webhook_kinds);
+                           upto, webhook_kinds_);
     trim_.run(upto);
     next_.first = upto + 1;
     next_.bytes = next_.total - next_.total_before;
@@ -116,9 +127,12 @@ void EventTable::trim() {
 EventNumber EventTable::end_of_excess() {
     EventNumber end = 0;
     std::size_t rows = 0;
+    const std::uint64_t total_to_spare =
+        room_ < max_bytes_ ? next_.total_before + bytes_trimmed_when_short : next_.total;
     totals_.each([&](const Row& row) {
-        const bool fits = next_.total - next_.total_before <= settings_.max_bytes;
-        if (fits || row.bits(0) == next_.last || rows++ == events_trimmed) return false;
+        const bool fits = next_.total - next_.total_before <= room_;
+        const bool is_enough = next_.total_before >= total_to_spare || rows++ == events_trimmed;
+        if (fits || is_enough || row.bits(0) == next_.last) return false;
         end = row.bits(0);
         next_.total_before = row.bits(1);
         return true;
@@ -129,11 +143,11 @@ EventNumber EventTable::end_of_excess() {
 void EventTable::committed() {
     const bool has_news = next_.last != state_.last || next_.to_replay > state_.to_replay;
     if (next_.lost > state_.lost)
-        log_limited(spdlog::level::err,
-                    "{} events were deleted before the webhook had them: event-log-bytes is "
-                    "reached",
-                    next_.lost - state_.lost);
+        log_limited(spdlog::level::err, "{} events were deleted before the webhook had them: {}",
+                    next_.lost - state_.lost,
+                    room_ < max_bytes_ ? "the disk is short" : "event-log-bytes is reached");
     state_ = next_;
+    if (state_.bytes <= room_) room_ = max_bytes_;
     const std::lock_guard lock(mutex_);
     shown_ = state_;
     if (!has_news) return;

@@ -19,7 +19,13 @@ namespace pulsegate {
 /// tried again. More than half of its members are prepared statements.
 class EventTable {
 public:
-    EventTable(Database& database, EventLogSettings settings);
+    EventTable(Database& database, const EventLogSettings& settings);
+
+    /// Before the first transaction.
+    void set_max_bytes(std::size_t bytes) { room_ = max_bytes_ = bytes; }
+    /// The disk is short: half of the log goes before anything else has to. False: there is hardly
+    /// anything of it.
+    bool halve();
 
     void begin() { next_ = state_; }
     void put(const PutEvent& put);
@@ -27,13 +33,11 @@ public:
     void put(const PutDeadLetter& put);
     void drop(DropDeadLetters& drop);
     void replay(ReplayDeadLetters& replay);
-    /// Deletes the oldest events beyond the limit, some thousands at most.
+    /// Deletes the oldest events that have no room, some thousands at most.
     void finish();
     void committed();
-    /// Is there more beyond the limit than `finish` has deleted?
-    bool is_to_trim() const {
-        return state_.bytes > settings_.max_bytes && state_.first < state_.last;
-    }
+    /// Is there more without room than `finish` has deleted?
+    bool is_to_trim() const { return state_.bytes > room_ && state_.first < state_.last; }
 
     EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
     std::vector<DeadLetter> dead_letters(EventNumber after, bool to_replay, std::size_t most);
@@ -52,7 +56,9 @@ private:
     void count_dead();
 
     Database& database_;
-    const EventLogSettings settings_;
+    const std::uint32_t webhook_kinds_;
+    std::size_t max_bytes_;
+    std::size_t room_;  ///< less, while the log is made smaller
     Statement put_;
     Statement read_;
     Statement totals_;

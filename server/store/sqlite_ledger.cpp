@@ -44,6 +44,11 @@ SqliteLedger::SqliteLedger(Options options)
 
 SqliteLedger::~SqliteLedger() { close(); }
 
+void SqliteLedger::set_room(std::size_t all, std::size_t events) {
+    room_ = all;
+    events_.set_max_bytes(events);
+}
+
 bool SqliteLedger::close() {
     queue_.stop();
     if (!thread_.joinable()) return in_order_;
@@ -117,6 +122,7 @@ void SqliteLedger::run() {
         stopping = queue_.stopped();
         take();
         look_after_files();
+        if (bytes() > room_ / 16 * 15) events_.halve();  // before sessions have to end
         if (has_failed_) {
             refuse_all();
             continue;
@@ -204,7 +210,9 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
             give_up(database_.error_text());
             return std::nullopt;
         }
+        const bool is_full = (database_.error() & 0xff) == SQLITE_FULL;
         note_failure();
+        if (is_full) make_room();
         if (!pause(time, patience_ends)) return std::nullopt;
         if (refusing()) {
             count = 0;
@@ -236,6 +244,16 @@ bool SqliteLedger::await_files() {
         if (!queue_.sleep(look_around)) return false;
     }
     return true;
+}
+
+/// The log of events makes room for the messages, step by step: each needs room in the WAL itself.
+void SqliteLedger::make_room() {
+    while (database_.ok() && events_.halve()) {
+        checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        commits_.commit(taken_, 0);
+        if (!events_.is_to_trim()) break;
+    }
+    database_.clear_error();
 }
 
 void SqliteLedger::note_failure() {

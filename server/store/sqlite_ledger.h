@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -54,6 +55,9 @@ public:
 
     /// Commits what was submitted before.
     ~SqliteLedger() override;
+
+    /// How many bytes all that is stored may take, and the log of events of these. Before `load`.
+    void set_room(std::size_t all, std::size_t events);
 
     /// Commits what was submitted before, and ends. False if something may be missing at the next
     /// start; the log says what.
@@ -105,6 +109,7 @@ private:
     std::size_t commit(std::optional<std::size_t> count);
     std::optional<std::size_t> commit_again(std::size_t count);
     bool await_files();
+    void make_room();
     void note_failure();
     bool pause(Clock::duration time, Clock::time_point patience_ends);
     void begin_refusing();
@@ -129,6 +134,7 @@ private:
     GroupCommit commits_;
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< of the queue, and not answered yet
+    std::size_t room_ = std::numeric_limits<std::size_t>::max();
     std::atomic<bool> refusing_{false};
     bool has_failed_ = false;   ///< for good
     bool has_refused_ = false;  ///< what was submitted last
