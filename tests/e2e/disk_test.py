@@ -9,7 +9,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Client, Gateway, SANITIZED, wait_until
+from gateway import Client, Gateway, SANITIZED, connect_packet, wait_until
 
 
 class Faults:
@@ -107,6 +107,19 @@ class DiskTest(unittest.TestCase):
         with self.start() as gateway:
             received = self.subscribe(gateway, "-i", "away", "-t", "chat/away")
             self.assertEqual([each for each in received if each != "meanwhile"], ["before", "after"])
+
+    def test_no_shard_lets_a_session_in_that_a_full_disk_could_not_store(self):
+        with self.start() as gateway:
+            self.faults.set(is_full=True)
+            with Publisher(gateway.port) as publisher:  # its shard finds out, and no other
+                publisher.client.publish("chat/retained", "meanwhile", 1, retain=True)
+                wait_until(lambda: gateway.get_json("/readyz")[0] == 503, timeout=20, what="trouble")
+            for i in range(8):
+                with Client(gateway.port, timeout=30) as client:
+                    client.send(connect_packet(f"phone-{i}", clean=False))
+                    self.assertEqual(client.receive_until_closed(), [(0x20, b"\x00\x03")])
+            self.faults.set()
+            wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=20, what="a disk that takes data")
 
     def test_who_is_disconnected_because_the_disk_is_full_is_not_banned_for_coming_back(self):
         with self.start("--ban-flaps", "2") as gateway:
