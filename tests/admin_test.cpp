@@ -191,7 +191,7 @@ TEST_CASE("a user's name in a URL is percent-encoded") {
     Conversation c(gateway);
     c.login("a/b c,d%\xC3\xA9");
     for (const char* target :
-         {"/api/v1/users/a%2Fb%20c%2Cd%25%C3%A9", "/api/v1/users/a%2fb%20c,d%25%c3%a9?x=y"}) {
+         {"/api/v1/users/a%2Fb%20c%2Cd%25%C3%A9", "/api/v1/users/a%2fb%20c,d%25%c3%a9"}) {
         const auto answer = get(gateway, target);
         CHECK(answer.status == 200);
         CHECK(answer.object().at("user").as_string() == "a/b c,d%\xC3\xA9");
