@@ -11,6 +11,9 @@
 
 namespace pulsegate {
 
+/// Has the Message Expiry Interval ended that ends at `expires` (0: never)?
+constexpr bool has_expired(Millis expires, Millis now) { return expires != 0 && now > expires; }
+
 /// A published message. It never changes once it is shared, so the shards of all its receivers may
 /// hold it.
 struct Message {
@@ -29,7 +32,7 @@ struct Message {
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
     bool not_kept = false;  ///< it finds no room: its topic has no retained message from now on
 
-    bool expired(Millis now) const { return expires != 0 && now > expires; }
+    bool expired(Millis now) const { return has_expired(expires, now); }
 
     /// Approximate bytes in memory.
     std::size_t cost() const {

@@ -40,12 +40,12 @@ bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
 }
 
 bool PlainSessions::add(PlainSession& session, const WaitingMessage& stored,
-                        const Receiver& receiver, bool perhaps_sent) {
+                        const Receiver& receiver, Millis expires, bool perhaps_sent) {
     if (session.messages == DormantRecord::most_messages || !receiver.identifiers.empty() ||
         receiver.share)
         return false;
-    messages_.push_back({head_of(stored, receiver), session.last_message});
-    messages_.back().head.perhaps_sent = perhaps_sent;
+    messages_.push_back({{head_of(stored, receiver), expires}, session.last_message});
+    messages_.back().message.head.perhaps_sent = perhaps_sent;
     session.last_message = static_cast<std::uint32_t>(messages_.size());
     ++session.messages;
     return true;
@@ -54,7 +54,7 @@ bool PlainSessions::add(PlainSession& session, const WaitingMessage& stored,
 StoredSession PlainSessions::get(const PlainSession& session) {
     of_one_.clear();
     for (auto place = session.last_message; place != 0; place = messages_[place - 1].before)
-        of_one_.push_back(messages_[place - 1].head);
+        of_one_.push_back(messages_[place - 1].message);
     std::ranges::reverse(of_one_);
     const std::string_view texts = texts_;
     return {

@@ -34,20 +34,20 @@ public:
     /// False: the session needs more than a record.
     bool add(PlainSession& session, const PutSubscription& stored);
     bool add(PlainSession& session, const WaitingMessage& stored, const Receiver& receiver,
-             bool perhaps_sent);
+             Millis expires, bool perhaps_sent);
 
     /// All of it; valid until the next call.
     StoredSession get(const PlainSession& session);
 
 private:
     struct Message {
-        QueuedHead head;
+        DormantMessage message;
         std::uint32_t before;  ///< of the same session, as `last_message`
     };
 
     std::string texts_;
     std::vector<Message> messages_;
-    std::vector<QueuedHead> of_one_;  ///< kept for its capacity
+    std::vector<DormantMessage> of_one_;  ///< kept for its capacity
 };
 
 }  // namespace pulsegate

@@ -99,12 +99,15 @@ public:
         if (retired != retired_.end()) return retired->second.add(stored.stamp, receiver);
         Owner* const owner = find(receiver.owner);
         if (!owner) return;
+        const Millis expires = monotonic(stored.expires);
+        if (has_expired(expires, now_) && !home(*owner).is_under_way(stored.stamp, receiver))
+            return home(*owner).expired(receiver.owner, stored.stamp);
         ++waiting_;
         SentBefore& sent_before = owner->sent_before;
-        if (!owner->session && plain_.add(owner->plain, stored, receiver,
+        if (!owner->session && plain_.add(owner->plain, stored, receiver, expires,
                                           sent_before.includes(receiver, stored.stamp)))
             return;
-        if (!home(*owner).waiting(session_of(*owner), stored, receiver, sent_before))
+        if (!home(*owner).waiting(session_of(*owner), stored, receiver, expires, sent_before))
             under_way_.emplace_back(stored.stamp, receiver);
     }
     void retained(const PutRetained& stored) override {
@@ -213,8 +216,13 @@ private:
     void restore_log(std::size_t shard, const Log& log) {
         Restore& home = brokers_[shard]->restore();
         home.room(log.owner);
-        for (const auto& [stored, receiver] : log.waiting)
-            home.room_message(log.owner.user, stored, receiver);
+        for (const auto& [stored, receiver] : log.waiting) {
+            const Millis expires = monotonic(stored.expires);
+            if (has_expired(expires, now_))
+                home.expired(receiver.owner, stored.stamp);
+            else
+                home.room_message(log.owner.user, stored, receiver, expires);
+        }
     }
 
     /// There was another number of shards, and the members were on others.
@@ -257,6 +265,11 @@ private:
             throw std::runtime_error(
                 "can't store what waits in the rooms for another number of shards: the disk is in"
                 " trouble");
+    }
+
+    /// When it ends, by the monotonic clock: never 0, which is "never".
+    Millis monotonic(WallMillis when) const {
+        return when == 0 ? 0 : std::max<Millis>(now_ + (when - wall_), 1);
     }
 
     unsigned home_of(std::string_view user) const {
@@ -380,7 +393,8 @@ private:
 
     const std::vector<Broker*>& brokers_;
     const Millis now_;
-    std::vector<Owner> owners_;  ///< ascending
+    const WallMillis wall_ = wall_now();  ///< the same moment
+    std::vector<Owner> owners_;           ///< ascending
     PlainSessions plain_;
     std::size_t last_ = 0;  ///< place of the one that was found last
     std::size_t waiting_ = 0;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/http/bad_request.h"
 #include "server/http/eviction_steps.h"
@@ -68,7 +69,7 @@ ApiReply no_such_client() { return api_refusal(status::not_found, "no such clien
 awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
     const Named named = named_in(request.query);
     const auto question = [named](Shard& shard) {
-        return shard.broker().clients(named.user, named.client, most_described);
+        return shard.broker().clients(named.user, named.client, most_described, monotonic_now());
     };
     const auto answer = co_await api.shards.ask_home(named.user, question);
     if (!answer) co_return shard_unavailable();

@@ -43,8 +43,9 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
               keeper_, counters),
       disconnects_(settings, sessions_, dormant_, inboxes_, rooms_, announcer_, journal_, receipts_,
                    wills_, keeper_, counters),
+      expired_(presence_, room_logs_, sender_, keeper_),
       evictions_(settings, place_, sessions_, presence_, inboxes_, room_logs_, authorizations_,
-                 memory_, retained_, sender_, wills_, keeper_, counters),
+                 memory_, retained_, sender_, expired_, wills_, keeper_, counters),
       restore_(sessions_, dormant_, presence_, inboxes_, rooms_, room_logs_, retained_,
                subscriptions_, shared_, sender_, journal_, events_) {}
 
@@ -164,7 +165,8 @@ bool Broker::tick(Millis now) {
             if (stores_retained())
                 journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
         });
-        room_logs_.sweep();
+        expired_.sweep(now);
+        room_logs_.sweep(now);
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());
     }
     authorizations_.expire(tick_at(now));
@@ -196,13 +198,14 @@ void Broker::when_stored(OnPublished stored) {
 }
 
 ClientDescriptions Broker::clients(std::string_view user, const std::optional<std::string>& client,
-                                   std::size_t most) const {
+                                   std::size_t most, Millis now) {
     thread_.assert_here();
-    const User* const known = presence_.find(user);
+    User* const known = presence_.find(user);
     if (!known) return {};
-    if (!client) return describe_clients(*known, room_logs_, most);
+    expired_.drop(*known, now);
+    if (!client) return describe_clients(*known, room_logs_, most, now);
     const Session* const session = sessions_.find(*known, *client);
-    return session ? describe_client(*session, room_logs_) : ClientDescriptions();
+    return session ? describe_client(*session, room_logs_, now) : ClientDescriptions();
 }
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

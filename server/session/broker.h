@@ -156,7 +156,7 @@ public:
     std::optional<std::string> describe(std::string_view user, Millis now) const;
     /// All of a user, `most` of them; or one, with its filters.
     ClientDescriptions clients(std::string_view user, const std::optional<std::string>& client,
-                               std::size_t most) const;
+                               std::size_t most, Millis now);
     const Presence& presence() const { return presence_; }
     Rooms& rooms() { return rooms_; }
     const RoomLogs& room_logs() const { return room_logs_; }
@@ -167,7 +167,7 @@ public:
     const Journal& journal() const { return journal_; }
     /// Messages that were acknowledged in time to spare the disk, since the start.
     std::uint64_t spared() const { return sender_.waiting().spared; }
-    /// Messages in all queues.
+    /// Messages in all queues, with those that have expired in the last minute.
     std::size_t waiting() const { return sender_.waiting().messages; }
     std::size_t subscriptions() const { return router_.subscriptions() + dormant_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
@@ -212,6 +212,7 @@ private:
     SessionKeeper keeper_;
     Logins logins_;
     Disconnects disconnects_;
+    ExpiredMessages expired_;
     Evictions evictions_;
     Restore restore_;
     [[no_unique_address]] OwnerThread thread_;

@@ -8,8 +8,8 @@ namespace pulsegate {
 
 namespace {
 
-ClientDescription describe(const Session& session, const RoomLogs& rooms) {
-    ClientDescription description{.client = session.client, .queued = rooms.missed(session)};
+ClientDescription describe(const Session& session, RoomLogs& rooms, Millis now) {
+    ClientDescription description{.client = session.client, .queued = rooms.missed(session, now)};
     if (session.link) {
         description.peer = session.link->peer();
         description.version = session.terms.version;
@@ -26,7 +26,8 @@ ClientDescription describe(const Session& session, const RoomLogs& rooms) {
 
 }  // namespace
 
-ClientDescriptions describe_clients(const User& user, const RoomLogs& rooms, std::size_t most) {
+ClientDescriptions describe_clients(const User& user, RoomLogs& rooms, std::size_t most,
+                                    Millis now) {
     ClientDescriptions all;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
@@ -35,13 +36,13 @@ ClientDescriptions describe_clients(const User& user, const RoomLogs& rooms, std
             all.more = true;
             break;
         }
-        all.clients.push_back(describe(session, rooms));
+        all.clients.push_back(describe(session, rooms, now));
     }
     return all;
 }
 
-ClientDescriptions describe_client(const Session& session, const RoomLogs& rooms) {
-    ClientDescription one = describe(session, rooms);
+ClientDescriptions describe_client(const Session& session, RoomLogs& rooms, Millis now) {
+    ClientDescription one = describe(session, rooms, now);
     for (const Subscription& subscription : session.state.subscriptions())
         one.filters.emplace_back(subscription.filter->text(), subscription.options.qos);
     ClientDescriptions all;

@@ -36,9 +36,10 @@ struct ClientDescriptions {
 
 /// The clients of a user, connected ones first, `most` of them. What one that is away has missed in
 /// rooms counts as queued.
-ClientDescriptions describe_clients(const User& user, const RoomLogs& rooms, std::size_t most);
+ClientDescriptions describe_clients(const User& user, RoomLogs& rooms, std::size_t most,
+                                    Millis now);
 
 /// One, with its filters.
-ClientDescriptions describe_client(const Session& session, const RoomLogs& rooms);
+ClientDescriptions describe_client(const Session& session, RoomLogs& rooms, Millis now);
 
 }  // namespace pulsegate

@@ -15,9 +15,10 @@ namespace pulsegate {
 
 namespace {
 
-std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages) {
-    return sizeof(DormantRecord) + messages * sizeof(QueuedHead) + texts.user.size() +
-           texts.client.size() + texts.filter.size();
+std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages,
+                       std::size_t expiries) {
+    return sizeof(DormantRecord) + messages * sizeof(QueuedHead) + expiries * sizeof(Millis) +
+           texts.user.size() + texts.client.size() + texts.filter.size();
 }
 
 const Subscription* subscription_of(const Session& session) {
@@ -48,23 +49,30 @@ bool fits_queue(const Exchanges& exchanges) {
 
 }  // namespace
 
-DormantRecord::DormantRecord(const Texts& texts, std::span<const QueuedHead> messages, Tick ends)
+DormantRecord::DormantRecord(const Texts& texts, std::size_t messages, std::size_t expiries,
+                             Tick ends)
     : PresenceEntry(true),
       Absence(ends, true),
       user_size_(static_cast<std::uint8_t>(texts.user.size())),
       client_size_(static_cast<std::uint8_t>(texts.client.size())),
       filter_size_(static_cast<std::uint16_t>(texts.filter.size())),
-      messages_(static_cast<std::uint8_t>(messages.size())) {
+      messages_(static_cast<std::uint8_t>(messages)),
+      expiries_(static_cast<std::uint8_t>(expiries)) {
     sessions = 1;
-    bytes = allocation(texts, 0) & 0x7fff'ffff;
+    bytes = allocation(texts, 0, 0) & 0x7fff'ffff;
 }
 
-DormantRecord* DormantRecord::make(const Texts& texts, std::span<const QueuedHead> messages,
+DormantRecord* DormantRecord::make(const Texts& texts, std::span<const DormantMessage> messages,
                                    Tick ends) {
-    void* const memory = ::operator new(allocation(texts, messages.size()));
-    auto* const made = new (memory) DormantRecord(texts, messages, ends);
-    std::uninitialized_copy(messages.begin(), messages.end(),
-                            const_cast<QueuedHead*>(made->queue()));
+    const bool any_expires =
+        std::ranges::any_of(messages, [](const DormantMessage& each) { return each.expires != 0; });
+    const std::size_t expiries = any_expires ? messages.size() : 0;
+    void* const memory = ::operator new(allocation(texts, messages.size(), expiries));
+    auto* const made = new (memory) DormantRecord(texts, messages.size(), expiries, ends);
+    for (std::size_t i = 0; i < messages.size(); ++i)
+        new (const_cast<QueuedHead*>(made->queue() + i)) QueuedHead(messages[i].head);
+    for (std::size_t i = 0; i < expiries; ++i)
+        new (const_cast<Millis*>(made->expiry_times() + i)) Millis(messages[i].expires);
     char* end = const_cast<char*>(made->text());
     for (const auto text : {texts.user, texts.client, texts.filter})
         end = std::ranges::copy(text, end).out;
@@ -82,6 +90,10 @@ std::size_t DormantRecord::queued_bytes() const {
     return sum;
 }
 
+bool DormantRecord::has_expired_messages(Millis now) const {
+    return std::ranges::any_of(expiries(), [&](Millis each) { return has_expired(each, now); });
+}
+
 bool fits_record(const Session& session) {
     const bool is_at_rest = !session.link && !session.awaits_connack && !session.aliases &&
                             !session.authorization && !session.replay && !session.state.will();
@@ -92,9 +104,10 @@ bool fits_record(const Session& session) {
 
 DormantRecord* pack(const Session& session) {
     const Exchanges& exchanges = session.state.exchanges();
-    std::vector<QueuedHead> messages;
+    std::vector<DormantMessage> messages;
     if (const Outbox* const outbox = exchanges.outbox())
-        messages.assign(outbox->queue().begin(), outbox->queue().end());
+        for (const QueuedMessage& each : outbox->queue())
+            messages.push_back({each, each.expires()});
     const Subscription* const subscription = subscription_of(session);
     const auto filter = subscription ? subscription->filter->text() : std::string_view();
     auto* const record = DormantRecord::make({session.user.name, session.client, filter}, messages,
@@ -119,7 +132,9 @@ void unpack(const DormantRecord& record, Session& session, Outbox::Totals& total
     Exchanges& exchanges = session.state.exchanges();
     exchanges.begin_after(record.last_packet_id);
     Queue messages;
-    for (const QueuedHead& each : record.messages()) messages.emplace_back(each);
+    for (std::size_t i = 0; i < record.messages().size(); ++i)
+        messages.emplace_back(record.messages()[i],
+                              record.expiries().empty() ? 0 : record.expiries()[i]);
     exchanges.enqueue(totals, std::move(messages));
 }
 

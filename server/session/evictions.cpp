@@ -25,7 +25,9 @@ bool Evictions::expire(Millis now) {
     const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
     make_room_in_store(now);
     judge_logins();
-    return make_room(now) || more_due || judged_logins_;
+    const bool more_to_end = make_room(now);
+    expired_before_ = sender_.expired_bytes();
+    return more_to_end || more_due || judged_logins_;
 }
 
 /// A user with more clients than go in one turn is met again in the next, and they have gone then.

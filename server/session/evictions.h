@@ -7,6 +7,7 @@
 #include "server/routing/retained.h"
 #include "server/session/authorizations.h"
 #include "server/session/eviction.h"
+#include "server/session/expired_messages.h"
 #include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
@@ -27,8 +28,8 @@ public:
     Evictions(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
               Presence& presence, Inboxes& inboxes, RoomLogs& room_logs,
               const Authorizations& authorizations, const MemoryLimits& memory,
-              const Retained& retained, const PacketSender& sender, Wills& wills,
-              SessionKeeper& keeper, Counters& counters)
+              const Retained& retained, const PacketSender& sender, ExpiredMessages& expired,
+              Wills& wills, SessionKeeper& keeper, Counters& counters)
         : settings_(settings),
           place_(place),
           sessions_(sessions),
@@ -39,6 +40,7 @@ public:
           memory_(memory),
           retained_(retained),
           sender_(sender),
+          expired_(expired),
           wills_(wills),
           keeper_(keeper),
           counters_(counters) {}
@@ -68,6 +70,9 @@ private:
     void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
     void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
     void judge_logins();
+    /// Since the last turn.
+    std::uint64_t bytes_expired() const { return sender_.expired_bytes() - expired_before_; }
+    bool is_over_budget() const;
     bool make_room(Millis now);
     void make_room_in_store(Millis now);
     void end_largest(User& user, const char* why, Millis now);
@@ -82,10 +87,12 @@ private:
     const MemoryLimits& memory_;
     const Retained& retained_;
     const PacketSender& sender_;
+    ExpiredMessages& expired_;
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;
     Millis next_room_in_store_ = 0;
+    std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last turn
     std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged
 };
 

@@ -27,7 +27,7 @@ struct Holder {
 
 struct BytesInMemory {
     std::size_t operator()(const DormantRecord& record) const {
-        return record.bytes + record.messages().size_bytes();
+        return record.bytes + record.bytes_of_entries();
     }
     std::size_t operator()(const User& user) const {
         std::size_t sum = user.kept;
@@ -79,38 +79,58 @@ bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder, std::size_t f
     return log.bytes > holder.bytes || (log.sum > holder.sum && holder.bytes <= fair);
 }
 
+/// So much has expired since the last turn: is that as much as to halve what is largest? Then the
+/// next measurement may show that it was enough. Less of it must not put off what has to be done.
+bool is_worth_waiting(std::uint64_t expired, const RoomLogs::Largest& log, const Holder& holder) {
+    return expired > 0 && 2 * expired >= std::max(log.bytes, holder.bytes);
+}
+
 }  // namespace
 
 void Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
+    expired_.drop_all(now);
     const auto holder = largest_holder(presence_, BytesWaiting());
     const auto log = room_logs_.largest(&Outbox::queued_bytes);
     const bool in_a_room = rooms_pay(log, holder, worth_ending);
     if (!in_a_room && holder.bytes <= worth_ending) return;
     next_room_in_store_ = now + until_it_shows;
+    if (is_worth_waiting(bytes_expired(), log, holder)) return;
     if (in_a_room)
-        return room_logs_.halve(log.topic, "max-data-bytes is exceeded, and most waits in it");
+        return room_logs_.halve(log.topic, "max-data-bytes is exceeded, and most waits in it", now);
     end_largest(presence_.awake(*holder.user),
                 "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
-/// When memory runs short, the user with the most of it pays, and nobody who takes no more than a
-/// fair share. True if there is more to do.
-bool Evictions::make_room(Millis now) {
+/// Do all queues with the sessions of disconnected clients take more than
+/// persistent-session-bytes?
+bool Evictions::is_over_budget() const {
     const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
-    const auto queued = bodies + sender_.waiting().messages * place_.count * sizeof(QueuedMessage);
+    return sessions_.over_budget(bodies + sender_.waiting().bytes_of_entries() * place_.count);
+}
+
+/// When memory runs short, what has expired goes first. If that is not enough, the user with the
+/// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
+bool Evictions::make_room(Millis now) {
     const bool exceeded = memory_.exceeded();
-    if (!exceeded && !sessions_.over_budget(queued)) return false;
+    if (!exceeded && !is_over_budget()) return false;
+    expired_.drop_all(now);
+    if (!exceeded && !is_over_budget()) return false;
     const auto holder = largest_holder(presence_, BytesInMemory());
     const auto log = room_logs_.largest(&Outbox::bytes_in_memory);
+    if (exceeded && is_worth_waiting(bytes_expired(), log, holder)) {
+        malloc_trim(0);
+        return false;
+    }
     const auto equal_share =
         settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
     const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
     if (rooms_pay(log, holder, fair)) {
         room_logs_.halve(log.topic,
                          exceeded ? "memory-budget is exceeded, and it takes most"
-                                  : "persistent-session-bytes is exceeded, and it takes most");
+                                  : "persistent-session-bytes is exceeded, and it takes most",
+                         now);
         if (exceeded) malloc_trim(0);
         return !exceeded;
     }

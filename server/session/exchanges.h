@@ -47,6 +47,12 @@ public:
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes) {
         return flow_ ? flow_->outbox.take_surplus(sender, bytes) : std::nullopt;
     }
+    Queue take_expired(Millis now) {
+        if (!flow_) return {};
+        Queue expired = flow_->outbox.take_expired(now);
+        if (!expired.empty()) forget_if_idle();
+        return expired;
+    }
     template <class Wanted>
     Queue take_queued_if(Wanted wanted) {
         if (!flow_) return {};

@@ -283,19 +283,26 @@ void FanOut::tell_members_away(const Message& message, const Rooms::Members& mem
     std::optional<RoomLogs::Content> log;
     for (const auto& [name, since] : members) {
         ++visited_;
-        const User* const user = presence_.find(name);
+        User* const user = presence_.find(name);
         if (user && user->online()) continue;
-        if (!log) log = room_logs_.content(message.topic);
+        if (user) drop_expired(*user, now);
+        if (!log) log = room_logs_.content(message.topic, now);
         const std::size_t waiting = room_logs_.waiting(*log, name, user, since);
         if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
     }
 }
 
+/// What has expired does not wait.
+void FanOut::drop_expired(User& user, Millis now) {
+    for (Device& device : user.devices) sender_.drop_expired(static_cast<Session&>(device), now);
+}
+
 /// The user's home does it for all shards.
 void FanOut::tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                           Millis now) {
-    const User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
+    User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->online() || user->devices.empty()) return;
+    drop_expired(*user, now);
     std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
     for (const Device& device : user->devices) {
         ++visited_;

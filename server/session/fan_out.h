@@ -92,6 +92,7 @@ private:
                  DebtSource& debts, Millis now);
     void tell_of_away(const Message& message, const std::optional<std::string>& owner,
                       const Rooms::Audience& audience, DebtSource& debts, Millis now);
+    void drop_expired(User& user, Millis now);
     void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                       Millis now);
     void tell_members_away(const Message& message, const Rooms::Members& members, DebtSource& debts,

@@ -28,7 +28,7 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::u
     if (!may_wait || (user && user->has_device())) return {};
     if (!place_.is_home_of(name)) return {};
     Session* inbox = user ? find(*user) : nullptr;
-    if (!inbox) inbox = create_if_room(name, creator);
+    if (!inbox) inbox = create_if_room(name, creator, now);
     if (!inbox) return {.has_room = false};
     sessions_.stop_expiry(*inbox);
     sessions_.start_expiry(*inbox, now);  // in the store, the message's stamp says so
@@ -52,8 +52,10 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
-Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator) {
-    if (!has_room(creator)) {
+Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator, Millis now) {
+    if (reached_limit(creator)) end_expired(now);
+    if (const auto limit = reached_limit(creator)) {
+        counters_.count(*limit);
         ++counters_.dropped_no_inbox;
         log_limited(spdlog::level::warn,
                     "message to the inbox of user {} dropped: the user has no session, and "
@@ -80,33 +82,41 @@ Session& Inboxes::create(User& user, std::uint64_t creator) {
     return inbox;
 }
 
-void Inboxes::count(const Session& inbox, std::uint64_t creator) {
+void Inboxes::count(Session& inbox, std::uint64_t creator) {
     creators_[&inbox] = creator;
     ++created_[creator];
 }
 
 /// Those of earlier versions have not stored who it was, and count as the gateway's own.
-void Inboxes::restore(const Session& inbox, std::string_view creator) {
+void Inboxes::restore(Session& inbox, std::string_view creator) {
     std::uint64_t sender = 0;
     std::from_chars(creator.data(), creator.data() + creator.size(), sender, 16);
     count(inbox, sender);
 }
 
-bool Inboxes::has_room(std::uint64_t creator) {
-    const auto share = [&](std::size_t of_all) { return of_all / place_.count + 1; };
-    if (creators_.size() >= share(settings_.max_inboxes)) {
-        counters_.count(Limit::max_inboxes);
-        return false;
+/// Ends those in which everything has expired. It looks at all, and therefore once a second.
+void Inboxes::end_expired(Millis now) {
+    if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now)) return;
+    std::vector<Session*> empty;
+    for (const auto& [inbox, creator] : creators_) {
+        sender_.drop_expired(*inbox, now);
+        if (!inbox->state.exchanges().outbox()) empty.push_back(inbox);
     }
+    for (Session* inbox : empty) end_if_done_(inbox->user, now);
+}
+
+/// That forbids another inbox, if any does.
+std::optional<Limit> Inboxes::reached_limit(std::uint64_t creator) const {
+    const auto share = [&](std::size_t of_all) { return of_all / place_.count + 1; };
+    if (creators_.size() >= share(settings_.max_inboxes)) return Limit::max_inboxes;
     const auto created = created_.find(creator);
     const bool gateways_own = creator == 0;
-    if (gateways_own || created == created_.end()) return true;
+    if (gateways_own || created == created_.end()) return std::nullopt;
     // One message to a large room must not take the inboxes of everybody else.
     const std::size_t most =
         creator == by_rooms ? settings_.max_inboxes / 2 : settings_.max_inboxes_per_user;
-    if (created->second < share(most)) return true;
-    counters_.count(Limit::max_inboxes_per_user);
-    return false;
+    if (created->second < share(most)) return std::nullopt;
+    return Limit::max_inboxes_per_user;
 }
 
 /// What is lent keeps its place in the store.

@@ -4,7 +4,10 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "server/base/counters.h"
 #include "server/session/journal.h"
@@ -36,6 +39,10 @@ public:
           receipts_(receipts),
           counters_(counters) {}
 
+    /// Ends the user's inbox if it is needed no more.
+    using EndIfDone = std::function<void(User&, Millis)>;
+    void end_by(EndIfDone end_if_done) { end_if_done_ = std::move(end_if_done); }
+
     /// The creator of inboxes that rooms need.
     static constexpr std::uint64_t by_rooms = 1;
 
@@ -65,16 +72,17 @@ public:
     Session* done(const User& user) const;
 
     /// After a restart; `creator` is the client of its PutOwner.
-    void restore(const Session& inbox, std::string_view creator);
+    void restore(Session& inbox, std::string_view creator);
     /// The inbox ends.
     void forget(Session& inbox);
 
 private:
     Session* find(const User& user) const;
-    Session* create_if_room(std::string_view name, std::uint64_t creator);
+    Session* create_if_room(std::string_view name, std::uint64_t creator, Millis now);
     Session& create(User& user, std::uint64_t creator);
-    bool has_room(std::uint64_t creator);
-    void count(const Session& inbox, std::uint64_t creator);
+    std::optional<Limit> reached_limit(std::uint64_t creator) const;
+    void end_expired(Millis now);
+    void count(Session& inbox, std::uint64_t creator);
     bool awaits_store(const Session& inbox) const;
 
     const BrokerSettings& settings_;
@@ -86,9 +94,11 @@ private:
     const Receipts& receipts_;
     Counters& counters_;
     /// Who has sent the first message: a fingerprint of the user, or 0.
-    boost::unordered_flat_map<const Session*, std::uint64_t> creators_;
+    boost::unordered_flat_map<Session*, std::uint64_t> creators_;
     boost::unordered_flat_map<std::uint64_t, std::size_t> created_;
     boost::unordered_flat_set<Session*> postponed_;  ///< to be lent when all is stored
+    EndIfDone end_if_done_;
+    Tick ended_expired_ = 0;  ///< when it was done last
 };
 
 }  // namespace pulsegate

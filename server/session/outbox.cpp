@@ -8,6 +8,11 @@ namespace pulsegate {
 
 namespace {
 
+/// Must its body, which is in memory, stay there?
+bool is_held(const QueuedMessage& message) {
+    return message.has_body() && !message.can_be_left_to_store();
+}
+
 constexpr std::uint16_t after(std::uint16_t id) {
     return id == 65'535 ? 1 : static_cast<std::uint16_t>(id + 1);
 }
@@ -21,19 +26,21 @@ constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
 
 Outbox::~Outbox() {
     totals_.messages -= queue_.size();
+    totals_.expiring -= expiring();
     totals_.bytes -= queued_bytes_;
-    totals_.bytes_held -= bytes_held_;
+    for (const QueuedMessage& each : queue_)
+        if (is_held(each)) totals_.bytes_held -= each.cost;
 }
 
 Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
     shared_ |= delivery.share != nullptr;
     const auto packet_id = next_packet_id(last);
-    in_flight_bytes_ += delivery.cost();
+    bytes_held_ += delivery.cost();
     return sent_.emplace_back(InFlight{std::move(delivery), packet_id});
 }
 
 void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) {
-    if (delivery.message) in_flight_bytes_ += delivery.cost();
+    if (delivery.message) bytes_held_ += delivery.cost();
     shared_ |= delivery.share != nullptr;
     List& list = released ? sent_ : interrupted_;
     const bool is_noted = delivery.qos == QoS::at_least_once;
@@ -48,13 +55,13 @@ void Outbox::enqueue(const Delivery& delivery, bool perhaps_sent) {
     shared_ |= delivery.share != nullptr;
     queue_.emplace_back(delivery, totals_.bodies);
     queue_.back().perhaps_sent = perhaps_sent;
-    count_queued(queue_.back());
+    count_queued(std::prev(queue_.end()));
 }
 
 void Outbox::enqueue(Queue messages) {
     while (!messages.empty()) {
         queue_.splice(queue_.end(), messages, messages.begin());
-        count_queued(queue_.back());
+        count_queued(std::prev(queue_.end()));
     }
 }
 
@@ -64,7 +71,7 @@ void Outbox::merge(Queue messages) {
         const auto next = messages.begin();
         while (place != queue_.end() && place->stamp < next->stamp) ++place;
         queue_.splice(place, messages, next);
-        count_queued(*next);
+        count_queued(next);
     }
     if (surplus_) surplus_->from = queue_.begin();
 }
@@ -148,6 +155,16 @@ void Outbox::interrupt() {
     }
 }
 
+Queue Outbox::take_expired(Millis now) {
+    Queue expired;
+    while (expiries_) {
+        const auto first = expiries_->first_expired(now);
+        if (!first) break;
+        expired.push_back(dequeue(*first));
+    }
+    return expired;
+}
+
 std::optional<QueuedMessage> Outbox::take_surplus(SenderShares::Sender sender, std::size_t bytes) {
     if (!surplus_) count_shares();
     Surplus& surplus = *surplus_;
@@ -199,7 +216,7 @@ void Outbox::note_done(const Delivery& delivery) {
 }
 
 void Outbox::count_out(const Delivery& delivery) {
-    if (delivery.message) in_flight_bytes_ -= delivery.cost();
+    if (delivery.message) bytes_held_ -= delivery.cost();
 }
 
 /// The next identifier after `last` that no message in flight has. There is always a free one.
@@ -219,12 +236,16 @@ std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
 }
 
 /// It is new in the queue.
-void Outbox::count_queued(QueuedMessage& entry) {
-    queued_bytes_ += entry.cost;
-    totals_.bytes += entry.cost;
+void Outbox::count_queued(Queue::iterator entry) {
+    queued_bytes_ += entry->cost;
+    totals_.bytes += entry->cost;
     ++totals_.messages;
-    if (surplus_) surplus_->shares.add(entry.sender, entry.cost);
-    if (entry.has_body()) count_body(entry);
+    if (surplus_) surplus_->shares.add(entry->sender, entry->cost);
+    if (entry->has_body()) count_body(*entry);
+    if (entry->expires() == 0) return;
+    if (!expiries_) expiries_ = std::make_unique<QueueExpiries>();
+    expiries_->add(entry);
+    ++totals_.expiring;
 }
 
 /// Its body is in memory now.
@@ -234,13 +255,20 @@ void Outbox::count_body(QueuedMessage& entry) {
     totals_.bytes_held += entry.cost;
 }
 
+void Outbox::forget_expiry(Queue::iterator entry) {
+    expiries_->remove(entry);
+    --totals_.expiring;
+    if (expiries_->size() == 0) expiries_.reset();
+}
+
 QueuedMessage Outbox::dequeue(Queue::iterator entry) {
     const std::size_t cost = entry->cost;
     queued_bytes_ -= cost;
     totals_.bytes -= cost;
     --totals_.messages;
     totals_.bodies.remove(*entry);
-    if (entry->has_body() && !entry->can_be_left_to_store()) {
+    if (entry->expires() != 0) forget_expiry(entry);
+    if (is_held(*entry)) {
         bytes_held_ -= cost;
         totals_.bytes_held -= cost;
     }

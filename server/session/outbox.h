@@ -14,6 +14,7 @@
 #include "server/base/recycled.h"
 #include "server/message.h"
 #include "server/session/journal.h"
+#include "server/session/queue_expiries.h"
 #include "server/session/queued_message.h"
 #include "server/session/sender_shares.h"
 
@@ -61,6 +62,7 @@ public:
     /// is done; null: nothing is stored.
     struct Totals {
         std::size_t messages = 0;
+        std::size_t expiring = 0;    ///< of these, those that have an expiry
         std::size_t bytes = 0;       ///< with their bodies
         std::size_t bytes_held = 0;  ///< of those whose bodies must be in memory
         QueuedBodies bodies{};       ///< the others
@@ -73,6 +75,10 @@ public:
         Journal* journal = nullptr;
 
         std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
+        /// Of the queues without any body.
+        std::size_t bytes_of_entries() const {
+            return messages * sizeof(QueuedMessage) + expiring * QueueExpiries::entry_bytes;
+        }
     };
 
     /// The effect of an acknowledgement.
@@ -150,6 +156,9 @@ public:
     /// The connection has ended: messages in flight will be sent again.
     void interrupt();
 
+    /// Removes the queued messages that have expired. It looks at no other.
+    Queue take_expired(Millis now);
+
     /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
     /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
@@ -213,7 +222,8 @@ public:
     /// Of all messages, those in flight included, but the bodies that can be left to the store:
     /// these are bounded for all outboxes together.
     std::size_t bytes_in_memory() const {
-        return queue_.size() * sizeof(QueuedMessage) + bytes_held_ + in_flight_bytes_;
+        return queue_.size() * sizeof(QueuedMessage) + expiring() * QueueExpiries::entry_bytes +
+               bytes_held_;
     }
 
 private:
@@ -229,8 +239,10 @@ private:
     void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
-    void count_queued(QueuedMessage& entry);
+    std::size_t expiring() const { return expiries_ ? expiries_->size() : 0; }
+    void count_queued(Queue::iterator entry);
     void count_body(QueuedMessage& entry);
+    void forget_expiry(Queue::iterator entry);
     QueuedMessage dequeue(Queue::iterator entry);
     void count_shares();
 
@@ -239,8 +251,9 @@ private:
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
     Queue queue_;
     std::size_t queued_bytes_ = 0;
-    std::size_t bytes_held_ = 0;       ///< see Totals
-    std::size_t in_flight_bytes_ = 0;  ///< and of those that were interrupted
+    /// Of queued bodies as in Totals, and of all messages in flight.
+    std::size_t bytes_held_ = 0;
+    std::unique_ptr<QueueExpiries> expiries_;  ///< null: no queued message has one
 
     /// Of a queue that was full, until it is empty.
     struct Surplus {

@@ -246,14 +246,14 @@ bool PacketSender::is_short(OwnerId owner, const Exchanges& queue) const {
 }
 
 Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
+    if (delivery.message->expired(now)) {
+        ++counters_.dropped_expired;
+        drop(delivery);
+        return Fate::dropped;
+    }
     Exchanges& exchanges = session.state.exchanges();
-    const auto sender = SenderShares::sender(*delivery.message);
-    const auto cost = delivery.cost();
-    bool has_room = true;
-    while (has_room && is_full(exchanges, cost)) has_room = make_room(session, sender, cost);
-    if (has_room && is_short(session.state.owner, exchanges))
-        has_room = make_room(session, sender, cost);
-    if (!has_room) {
+    const auto room = [&] { return make_room(session, delivery); };
+    if (!find_room(exchanges, session.state.owner, delivery, now, room)) {
         drop(delivery);
         return Fate::dropped;
     }
@@ -266,12 +266,12 @@ Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
 
 Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                         DebtSource& debts) {
-    const auto sender = SenderShares::sender(*delivery.message);
-    const auto cost = delivery.cost();
-    bool has_room = true;
-    while (has_room && is_full(queue, cost)) has_room = make_room(queue, owner, sender, cost);
-    if (has_room && is_short(owner, queue)) has_room = make_room(queue, owner, sender, cost);
-    if (!has_room) return Fate::dropped;
+    if (delivery.message->expired(now)) {
+        ++counters_.dropped_expired;
+        return Fate::dropped;
+    }
+    const auto room = [&] { return make_room(queue, owner, delivery); };
+    if (!find_room(queue, owner, delivery, now, room)) return Fate::dropped;
     Delivery stored = delivery;
     store_for(owner, stored, debts, now);
     queue.enqueue(waiting_, stored);
@@ -285,26 +285,45 @@ void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count
     for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
 }
 
-std::size_t PacketSender::halve(Exchanges& queue, OwnerId owner) {
-    const Outbox& outbox = *queue.outbox();
-    work_ += outbox.queued();
-    const Queue dropped = take_surplus(queue, outbox.queued_bytes() / 2, Measure::bytes);
+bool PacketSender::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
+    const Queue expired = queue.take_expired(now);
+    for (const QueuedMessage& each : expired) {
+        expired_bytes_ += each.cost;
+        drop(owner, each);
+    }
+    work_ += expired.size();
+    counters_.dropped_expired += expired.size();
+    return !expired.empty();
+}
+
+void PacketSender::expire(OwnerId owner, Stamp stamp) {
+    journal_.done(owner, stamp);
+    ++counters_.dropped_expired;
+}
+
+std::size_t PacketSender::halve(Exchanges& queue, OwnerId owner, Millis now) {
+    const std::size_t most = queue.outbox()->queued_bytes() / 2;
+    drop_expired(queue, owner, now);
+    if (!queue.outbox()) return 0;
+    work_ += queue.outbox()->queued();
+    const Queue dropped = take_surplus(queue, most, Measure::bytes);
     for (const QueuedMessage& each : dropped) drop(owner, each);
     counters_.dropped_queue_full += dropped.size();
     return dropped.size();
 }
 
-void PacketSender::merge(Session& session, Queue messages) {
+void PacketSender::merge(Session& session, Queue messages, Millis now) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     exchanges.merge(waiting_, std::move(messages));
-    drop_surplus(session);
+    drop_surplus(session, now);
     leave_to_store();
 }
 
 /// The last message may be of any size.
-void PacketSender::drop_surplus(Session& session) {
+void PacketSender::drop_surplus(Session& session, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
+    drop_expired(session, now);
     const Outbox* const outbox = exchanges.outbox();
     if (!outbox || outbox->queued() == 0) return;
     work_ += outbox->queued();
@@ -323,21 +342,34 @@ void PacketSender::drop_surplus(Session& session) {
     counters_.dropped_queue_full += dropped.size();
 }
 
+/// Makes room for the delivery, if there is too little: first what has expired goes, then as often
+/// as need be `make_room()`. False if that finds none.
+template <class MakeRoom>
+bool PacketSender::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                             MakeRoom make_room) {
+    const std::size_t cost = delivery.cost();
+    if (!is_full(queue, cost) && !is_short(owner, queue)) return true;
+    const bool has_shrunk = drop_expired(queue, owner, now);
+    bool has_room = true;
+    while (has_room && is_full(queue, cost)) has_room = make_room();
+    if (has_room && !has_shrunk && is_short(owner, queue)) has_room = make_room();
+    return has_room;
+}
+
 /// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
 /// matter most, but nobody may make others' go. False if there is no room but by dropping the new
 /// one.
-bool PacketSender::make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender,
-                             std::size_t bytes) {
-    const auto taken = queue.take_surplus(sender, bytes);
+bool PacketSender::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
+    const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
     if (const Outbox* outbox = queue.outbox()) work_ += outbox->senders_queued();
     if (taken) drop(owner, *taken);
     ++counters_.dropped_queue_full;
     return taken.has_value();
 }
 
-bool PacketSender::make_room(Session& session, SenderShares::Sender sender, std::size_t bytes) {
+bool PacketSender::make_room(Session& session, const Delivery& delivery) {
     Exchanges& exchanges = session.state.exchanges();
-    const bool has_room = make_room(exchanges, session.state.owner, sender, bytes);
+    const bool has_room = make_room(exchanges, session.state.owner, delivery);
     note_lost(session);
     return has_room;
 }

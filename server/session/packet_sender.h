@@ -52,12 +52,20 @@ public:
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
               DebtSource& debts);
     /// Puts messages into the session's queue in the order of stamps, with its bounds.
-    void merge(Session& session, Queue messages);
+    void merge(Session& session, Queue messages, Millis now);
     /// The first so many of a queue that is no session's are needed no more.
     void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
+    /// Drops what has expired in the queue of `owner`; returns whether anything has. To be
+    /// called before anything else is dropped from it, or its messages are counted.
+    bool drop_expired(Exchanges& queue, OwnerId owner, Millis now);
+    bool drop_expired(Session& session, Millis now) {
+        return drop_expired(session.state.exchanges(), session.state.owner, now);
+    }
+    /// A message that waits for the owner in the store has expired.
+    void expire(OwnerId owner, Stamp stamp);
     /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
     /// those who have most in it. Returns the number.
-    std::size_t halve(Exchanges& queue, OwnerId owner);
+    std::size_t halve(Exchanges& queue, OwnerId owner, Millis now);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.
@@ -108,6 +116,9 @@ public:
     /// Entries of full queues examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
 
+    /// Of messages that have expired in queues, since the start.
+    std::uint64_t expired_bytes() const { return expired_bytes_; }
+
     const Outbox::Totals& waiting() const { return waiting_; }
     Outbox::Totals& waiting() { return waiting_; }
 
@@ -128,9 +139,12 @@ private:
     void own(Session& session, Delivery& delivery, Millis now);
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
-    bool make_room(Exchanges& queue, OwnerId owner, SenderShares::Sender sender, std::size_t bytes);
-    bool make_room(Session& session, SenderShares::Sender sender, std::size_t bytes);
-    void drop_surplus(Session& session);
+    template <class MakeRoom>
+    bool find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                   MakeRoom make_room);
+    bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
+    bool make_room(Session& session, const Delivery& delivery);
+    void drop_surplus(Session& session, Millis now);
     void note_lost(Session& session);
     void drop(OwnerId owner, const QueuedMessage& message);
     void leave_to_store();
@@ -149,6 +163,7 @@ private:
     AckDeadlines unstored_;
     Millis next_overdue_call_ = 0;  ///< that the host was asked for; 0: none
     std::uint64_t work_ = 0;
+    std::uint64_t expired_bytes_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -32,7 +32,7 @@ void intrusive_ptr_release(QueuedBody* body) {
 QueuedBodyRef QueuedBodies::share(const MessageRef& message, bool is_stored) {
     QueuedBody*& last = last_shared_[is_stored ? 1 : 0];
     if (last && last->message == message) return last;
-    last = new QueuedBody(message);
+    last = new QueuedBody(message, message->expires);
     last->bodies = this;
     return last;
 }
@@ -83,6 +83,7 @@ QueuedMessage::QueuedMessage(const Delivery& waiting, QueuedBodies& bodies)
         body = bodies.share(waiting.message, is_stored);
         return;
     }
+    body = QueuedBodySlot(waiting.message->expires);
     QueuedDelivery& details = make_details(waiting.owner);
     details.message = waiting.message;
     details.lent = waiting.lent;
@@ -99,8 +100,8 @@ QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver) {
             .is_stored = true};
 }
 
-QueuedMessage::QueuedMessage(const WaitingMessage& stored, const Receiver& receiver)
-    : QueuedHead(head_of(stored, receiver)) {
+QueuedMessage::QueuedMessage(const WaitingMessage& stored, const Receiver& receiver, Millis expires)
+    : QueuedHead(head_of(stored, receiver)), body(expires) {
     if (!receiver.identifiers.empty())
         make_details(receiver.owner).identifiers = receiver.identifiers;
 }
@@ -138,21 +139,23 @@ void QueuedMessage::put_body(MessageRef message) {
     if (has_details())
         body->message = std::move(message);
     else
-        body = new QueuedBody(std::move(message));
+        body = QueuedBodyRef(new QueuedBody(std::move(message), expires()));
 }
 
 void QueuedMessage::drop_body() {
     if (has_details() && (is_lent() || !details().identifiers.empty()))
         body->message = nullptr;
     else
-        body = nullptr;
+        body = QueuedBodySlot(expires());
 }
 
 void QueuedMessage::lend(bool lent, OwnerId inbox) { make_details(inbox).lent = lent; }
 
 /// They are for this message alone, and so is its body from now on.
 QueuedDelivery& QueuedMessage::make_details(OwnerId owner) {
-    if (!has_details()) body = new QueuedDelivery(body ? body->message : MessageRef(), owner);
+    if (!has_details())
+        body = QueuedBodyRef(
+            new QueuedDelivery(body ? body->message : MessageRef(), expires(), owner));
     return static_cast<QueuedDelivery&>(*body);
 }
 

@@ -92,7 +92,8 @@ Session& Restore::unpacked(const StoredSession& stored) {
                                .options = stored.options,
                                .identifier = stored.identifier});
     Queue messages;
-    for (const QueuedHead& each : stored.messages) messages.emplace_back(each);
+    for (const DormantMessage& each : stored.messages)
+        messages.emplace_back(each.head, each.expires);
     session.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
     return session;
 }
@@ -153,10 +154,10 @@ void Restore::will(Session& session, const PutWill& stored) {
 }
 
 bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
-                      SentBefore& sent_before) {
-    if (receiver.share || exchanges_.contains({receiver.owner, stored.stamp})) return false;
+                      Millis expires, SentBefore& sent_before) {
+    if (is_under_way(stored.stamp, receiver)) return false;
     Queue message;
-    message.emplace_back(stored, receiver);
+    message.emplace_back(stored, receiver, expires);
     message.back().perhaps_sent = sent_before.includes(receiver, stored.stamp);
     session.state.exchanges().enqueue(sender_.waiting(), std::move(message));
     return true;

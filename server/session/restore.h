@@ -42,7 +42,7 @@ struct StoredSession {
     DormantRecord::Texts texts{};
     std::uint8_t options = 0;  ///< of the subscription
     std::uint32_t identifier = 0;
-    std::span<const QueuedHead> messages{};
+    std::span<const DormantMessage> messages{};
     PutAbsence absence{};
     SentBefore sent_before{};
 };
@@ -83,8 +83,8 @@ public:
     void has_device(const Session& session) { rooms_.device_came(session.user.name); }
     void room(const PutOwner& stored) { room_logs_.restore(stored); }
     void room_message(std::string_view topic, const WaitingMessage& stored,
-                      const Receiver& receiver) {
-        room_logs_.restore(topic, stored, receiver);
+                      const Receiver& receiver, Millis expires) {
+        room_logs_.restore(topic, stored, receiver, expires);
     }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Restores all of it as a record. False: it can't be one. Behind all members.
@@ -102,10 +102,17 @@ public:
     /// One with a packet identifier.
     void exchange(Session& session, PutExchange stored, bool released);
     void will(Session& session, const PutWill& stored);
-    /// A message that waits; the older ones first. False if it was under way to the client with an
-    /// identifier that is known, or comes by a shared subscription: `message` is to be called.
+    /// Was the message under way to the client with an identifier that is known, or does it come by
+    /// a shared subscription?
+    bool is_under_way(Stamp stamp, const Receiver& receiver) const {
+        return receiver.share || exchanges_.contains({receiver.owner, stamp});
+    }
+    /// A message that waits; the older ones first. False if it is under way: `message` is to be
+    /// called.
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
-                 SentBefore& sent_before);
+                 Millis expires, SentBefore& sent_before);
+    /// A message that waited has expired meanwhile.
+    void expired(OwnerId owner, Stamp stamp) { sender_.expire(owner, stamp); }
     void message(Session& session, const MessageRef& message, const Receiver& receiver,
                  SentBefore& sent_before);
     /// Of a retired owner. Behind all subscriptions.

@@ -69,10 +69,10 @@ RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
 }
 
 void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
-                       const Receiver& receiver) {
+                       const Receiver& receiver, Millis expires) {
     Log& log = logs_.find(topic)->second;
     Queue message;
-    message.emplace_back(stored, receiver);
+    message.emplace_back(stored, receiver, expires);
     log.queue.enqueue(sender_.waiting(), std::move(message));
     log.queue.order_last();
 }
@@ -103,20 +103,24 @@ Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
 
 // -- those who come back --
 
-const Outbox* RoomLogs::queue_of(std::string_view topic) const {
-    const auto log = logs_.find(topic);
-    const Outbox* const outbox = log == logs_.end() ? nullptr : log->second.queue.outbox();
+/// Null: nothing waits in the room.
+const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
+    const auto found = logs_.find(topic);
+    if (found == logs_.end()) return nullptr;
+    Log& log = found->second;
+    sender_.drop_expired(log.queue, log.owner, now);
+    const Outbox* const outbox = log.queue.outbox();
     return outbox && outbox->queued() > 0 ? outbox : nullptr;
 }
 
-bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
+bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
     thread_.assert_here();
     bool found = false;
     if (logs_.empty()) return found;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         if (found) return;
         ++work_;
-        const Outbox* const outbox = queue_of(topic);
+        const Outbox* const outbox = queue_of(topic, now);
         found = outbox && outbox->queue().back().stamp > std::max(place, since);
     });
     return found;
@@ -124,14 +128,14 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place) const {
 
 /// Of each room in turn the newest, for a queue holds only so many: nobody shall fill it from one
 /// room at the cost of the others. It takes an entry for each message, but no body.
-RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place) const {
+RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis now) {
     const std::string& user = session.user.name;
     Backlog backlog;
-    if (!has_missed(user, place)) return backlog;
+    if (!has_missed(user, place, now)) return backlog;
     std::vector<Unread> rooms;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         ++work_;
-        if (const Outbox* const outbox = queue_of(topic))
+        if (const Outbox* const outbox = queue_of(topic, now))
             rooms.push_back({.topic = logs_.find(topic)->first,
                              .next = outbox->queue().rbegin(),
                              .end = outbox->queue().rend(),
@@ -170,29 +174,29 @@ std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) c
     return stamps;
 }
 
-std::size_t RoomLogs::missed(const Session& device) const {
+std::size_t RoomLogs::missed(const Session& device, Millis now) {
     if (device.link) return 0;
-    return missed(device, place_of_device(device)).messages.size();
+    return missed(device, place_of_device(device), now).messages.size();
 }
 
-bool RoomLogs::has_missed(const Session& device) const {
-    return !device.link && has_missed(device.user.name, place_of_device(device));
+bool RoomLogs::has_missed(const Session& device, Millis now) {
+    return !device.link && has_missed(device.user.name, place_of_device(device), now);
 }
 
-void RoomLogs::catch_up(Session& device) {
+void RoomLogs::catch_up(Session& device, Millis now) {
     if (device.link) return;  // its connection is taken over
-    enqueue(device, missed(device, place_of_device(device)));
+    enqueue(device, missed(device, place_of_device(device), now), now);
 }
 
-bool RoomLogs::has_missed(std::string_view user) const {
-    return has_missed(user, place_without_device(user, 0));
+bool RoomLogs::has_missed(std::string_view user, Millis now) {
+    return has_missed(user, place_without_device(user, 0), now);
 }
 
-void RoomLogs::catch_up_inbox(Session& inbox) {
-    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, 0)));
+void RoomLogs::catch_up_inbox(Session& inbox, Millis now) {
+    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, 0), now), now);
 }
 
-void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
+void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
     counters_.dropped_queue_full += backlog.left_out;
     std::map<std::string_view, Terms> terms;
     Queue messages;
@@ -204,7 +208,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog) {
         if (receives.owner != 0)
             journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
     }
-    sender_.merge(session, std::move(messages));
+    sender_.merge(session, std::move(messages), now);
 }
 
 /// What the subscriptions of the session add to what comes from the room.
@@ -238,10 +242,10 @@ void RoomLogs::visit_subscriptions(const Session& session, std::string_view topi
 
 // -- how much waits --
 
-RoomLogs::Content RoomLogs::content(std::string_view topic) const {
+RoomLogs::Content RoomLogs::content(std::string_view topic, Millis now) {
     thread_.assert_here();
     Content content{.topic = topic};
-    const Outbox* const outbox = queue_of(topic);
+    const Outbox* const outbox = queue_of(topic, now);
     if (!outbox) return content;
     work_ += outbox->queued() / 16;  // as when it is swept
     content.stamps.reserve(outbox->queued());
@@ -299,17 +303,22 @@ RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
     return largest;
 }
 
-void RoomLogs::halve(std::string_view topic, const char* why) {
+void RoomLogs::drop_expired(Millis now) {
+    for (auto& [topic, log] : logs_) sender_.drop_expired(log.queue, log.owner, now);
+}
+
+void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
     Log& log = logs_.find(topic)->second;
-    const std::size_t dropped = sender_.halve(log.queue, log.owner);
+    const std::size_t dropped = sender_.halve(log.queue, log.owner, now);
+    if (dropped == 0) return;  // what had expired was enough
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
                 in_quotes(topic), dropped, why);
 }
 
 // -- what nobody is behind of --
 
-void RoomLogs::sweep() {
+void RoomLogs::sweep(Millis now) {
     thread_.assert_here();
     constexpr std::size_t members_a_turn = 1000;
     constexpr std::size_t messages_for_a_member = 16;  // as work
@@ -319,8 +328,9 @@ void RoomLogs::sweep() {
         if (log == logs_.end()) log = logs_.begin();
         const auto& topic = log->first;
         if (topic != sweep_.topic) {
-            const Stamp now = next_stamp();
-            sweep_ = {.topic = topic, .places = {now, now}};
+            const Stamp latest = next_stamp();
+            sweep_ = {.topic = topic, .places = {latest, latest}};
+            sender_.drop_expired(log->second.queue, log->second.owner, now);
         }
         const auto* const members = rooms_.members(topic);
         if (members && !sweep(*members, left)) return;

@@ -50,16 +50,16 @@ public:
 
     /// The device comes back: puts into its queue what it is behind of, as much of the latest as
     /// one queue may hold.
-    void catch_up(Session& device);
+    void catch_up(Session& device, Millis now);
     /// Is there anything for the device that comes back?
-    bool has_missed(const Session& device) const;
+    bool has_missed(const Session& device, Millis now);
     /// Is there anything for the first device of the user?
-    bool has_missed(std::string_view user) const;
+    bool has_missed(std::string_view user, Millis now);
     /// The same as for a device, for the inbox of a user without one.
-    void catch_up_inbox(Session& inbox);
+    void catch_up_inbox(Session& inbox, Millis now);
 
     /// How much the device, which is away, is behind of in all rooms, up to one queue.
-    std::size_t missed(const Session& device) const;
+    std::size_t missed(const Session& device, Millis now);
 
     /// Of a room's log, to be looked at for many members.
     struct Content {
@@ -68,7 +68,7 @@ public:
 
         std::size_t later_than(Stamp place) const;
     };
-    Content content(std::string_view topic) const;
+    Content content(std::string_view topic, Millis now);
     /// How many messages wait for a member who is offline: in the room and in a queue, for the
     /// device that most wait for. `user` is null if there never was one.
     std::size_t waiting(const Content& log, std::string_view name, const User* user,
@@ -84,14 +84,18 @@ public:
     Largest largest(Bytes bytes) const;
     /// Halves a log, because there is too little room: the oldest messages of those who have most
     /// in it go.
-    void halve(std::string_view topic, const char* why);
+    void halve(std::string_view topic, const char* why, Millis now);
+    /// Drops what has expired in all logs.
+    void drop_expired(Millis now);
 
-    /// Once a second: forgets what nobody is behind of, a thousand members at a time.
-    void sweep();
+    /// Once a second: forgets what has expired or nobody is behind of, a thousand members at a
+    /// time.
+    void sweep(Millis now);
 
     /// After a restart.
     void restore(const PutOwner& stored) { logs_[stored.user].owner = stored.owner; }
-    void restore(std::string_view topic, const WaitingMessage& stored, const Receiver& receiver);
+    void restore(std::string_view topic, const WaitingMessage& stored, const Receiver& receiver,
+                 Millis expires);
 
     std::size_t size() const { return logs_.size(); }
     /// Members and messages visited since the start.
@@ -137,11 +141,11 @@ private:
     };
 
     Log& find_or_create(const std::string& topic);
-    const Outbox* queue_of(std::string_view topic) const;
-    bool has_missed(std::string_view user, Stamp place) const;
-    Backlog missed(const Session& session, Stamp place) const;
+    const Outbox* queue_of(std::string_view topic, Millis now);
+    bool has_missed(std::string_view user, Stamp place, Millis now);
+    Backlog missed(const Session& session, Stamp place, Millis now);
     std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
-    void enqueue(Session& session, const Backlog& backlog);
+    void enqueue(Session& session, const Backlog& backlog, Millis now);
     Terms terms_of(const Session& session, std::string_view topic) const;
     static Receiver receiver(const Session& session, const QueuedMessage& message,
                              const Terms& terms);

@@ -36,14 +36,14 @@ void SessionKeeper::resume(Session& session, Millis now) {
 void SessionKeeper::catch_up(Session& session, Millis now) {
     if (!rooms_.has_rooms(session.user.name)) return;
     rooms_.place_changes();
-    if (!room_logs_.has_missed(session)) return;
+    if (!room_logs_.has_missed(session, now)) return;
     while (fan_out_.unfinished()) fan_out_.go_on(now);  // what is older may be among it
-    room_logs_.catch_up(session);
+    room_logs_.catch_up(session, now);
 }
 
 void SessionKeeper::welcome_first_device(User& user, Millis now) {
-    if (room_logs_.has_missed(user.name))
-        room_logs_.catch_up_inbox(inboxes_.open(user, Inboxes::by_rooms, now));
+    if (room_logs_.has_missed(user.name, now))
+        room_logs_.catch_up_inbox(inboxes_.open(user, Inboxes::by_rooms, now), now);
     rooms_.device_came(user.name);
 }
 
@@ -83,8 +83,9 @@ void SessionKeeper::end_with_connection(Session& session) {
 }
 
 void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
+    sender_.drop_expired(session, now);
     const auto queued = session.state.exchanges().waiting();
-    const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session));
+    const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session, now));
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
                 "client {} of user {}: session ended: {}; {} queued messages lost",

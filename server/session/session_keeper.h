@@ -37,7 +37,9 @@ public:
           journal_(journal),
           wills_(wills),
           counters_(counters),
-          ended_(journal) {}
+          ended_(journal) {
+        inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); });
+    }
 
     /// The connection ends and the session continues.
     void interrupt(Session& session, Millis now);

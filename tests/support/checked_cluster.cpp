@@ -182,6 +182,7 @@ void CheckedCluster::check_forwarded() {
 }
 
 void CheckedCluster::check_counts() {
+    std::size_t expired = 0;
     for (unsigned shard = 0; shard < brokers.shards(); ++shard) {
         const Broker& broker = brokers.broker(shard);
         const auto same = [&](const char* what, std::size_t real, std::size_t right) {
@@ -192,13 +193,17 @@ void CheckedCluster::check_counts() {
         same("sessions connected", broker.sessions().connected(), model.connected(shard));
         same("sessions disconnected", broker.sessions().disconnected(), model.disconnected(shard));
         same("subscriptions", broker.subscriptions(), model.subscriptions(shard));
-        if (exact_) same("messages waiting", broker.waiting(), model.waiting(shard));
+        const auto waiting = model.waiting(shard, brokers.now);
+        if (exact_ && (broker.waiting() < waiting.least || broker.waiting() > waiting.most))
+            throw Broken(fmt::format("shard {} has {} messages waiting, {} to {} are right", shard,
+                                     broker.waiting(), waiting.least, waiting.most));
+        expired += waiting.expired;
         if (brokers.longest_queue(shard) > longest_queue_)
             throw Broken("a queue is longer than max-queued-messages");
     }
     if (!exact_) return;
     check_losses(model.lost_to_full_queues, &Counters::dropped_queue_full, "a full queue");
-    check_losses(model.lost_to_expiry, &Counters::dropped_expired, "expiry");
+    check_expired(expired);
     check_losses(model.lost_to_size, &Counters::dropped_too_large, "its size");
 }
 
@@ -209,6 +214,20 @@ void CheckedCluster::check_losses(std::uint64_t& right, std::uint64_t Counters::
     if (model.ended_together > 1) right = real;
     if (real != right)
         throw Broken(fmt::format("{} messages were lost to {}, {} are right", real, cause, right));
+}
+
+/// `waiting`: so many have expired whose turn has not come, and may be counted already.
+void CheckedCluster::check_expired(std::size_t waiting) {
+    const auto real = brokers.sum(&Counters::dropped_expired);
+    std::uint64_t& least = model.lost_to_expiry;
+    if (model.ended_together > 1) {  // as above
+        least = std::min(least, real - std::min<std::uint64_t>(real, waiting));
+        model.may_be_lost_to_expiry = std::max(model.may_be_lost_to_expiry, real - least);
+    }
+    const auto most = least + model.may_be_lost_to_expiry + waiting;
+    if (real < least || real > most)
+        throw Broken(
+            fmt::format("{} messages were lost to expiry, {} to {} are right", real, least, most));
 }
 
 void CheckedCluster::expect(PlayedClient& client, const std::vector<PlayedClient::Answer>& right) {

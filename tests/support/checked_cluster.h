@@ -103,6 +103,7 @@ private:
     void check_forwarded();
     void check_counts();
     void check_losses(std::uint64_t& right, std::uint64_t Counters::*counter, const char* cause);
+    void check_expired(std::size_t waiting);
 
     const bool exact_;
     const std::size_t longest_queue_;

@@ -68,7 +68,9 @@ bool SessionModel::connect(const std::string& client, unsigned shard, const std:
         if (resumed && session->will && session->will->delay > 0) session->will.reset();
         if (!resumed) {
             begin_end(*session);
+            may_be_lost_to_expiry += session->waiting.size();
             session->waiting.clear();
+            session->gone = 0;
         }
         publish_will(*session, now);
         if (!resumed) destroy(client);
@@ -151,6 +153,7 @@ void SessionModel::destroy(const std::string& client) {
         taken.holder.clear();
         taken.died = message.second->qos == QoS::exactly_once;
     }
+    may_be_lost_to_expiry += find(client)->waiting.size();
     sessions_.erase(client);
 }
 
@@ -188,7 +191,7 @@ void SessionModel::publish(Note note, unsigned shard, Millis now) {
     arrive(kept, shard, now);
 }
 
-void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
+void SessionModel::arrive(const Note& note, unsigned shard, Millis now) {
     if (note.retain) {
         auto& place = retained_[shard][note.topic];
         if (!place || place->number < note.number) place = &note;
@@ -205,7 +208,7 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis) {
         else if (session.connected)
             session.due.push_back(std::move(*copy));
         // A connected client may have room for it in this turn.
-        if (!session.connected) lose_surplus(session);
+        if (!session.connected) lose_surplus(session, now);
     }
 }
 
@@ -224,8 +227,14 @@ std::size_t SessionModel::cost(const Copy& copy) const {
            copy.identifiers.size() * sizeof(std::uint32_t);
 }
 
-void SessionModel::lose_surplus(ModelSession& session) {
+void SessionModel::lose_surplus(ModelSession& session, Millis now) {
     auto& waiting = session.waiting;
+    if (waiting.size() > settings_.max_queued_messages) {
+        const auto expired =
+            std::erase_if(waiting, [&](const Copy& copy) { return copy.note->expired(now); });
+        session.gone += expired;
+        may_be_lost_to_expiry += expired;
+    }
     for (; waiting.size() > settings_.max_queued_messages; ++lost_to_full_queues) {
         std::map<std::uint32_t, std::size_t> bytes;
         for (const Copy& copy : waiting) bytes[sender(copy)] += cost(copy);
@@ -363,10 +372,14 @@ std::size_t SessionModel::subscriptions(unsigned shard) const {
     return sum;
 }
 
-std::size_t SessionModel::waiting(unsigned shard) const {
-    std::size_t sum = 0;
-    for (const auto& [client, session] : sessions_)
-        if (session.shard == shard) sum += session.waiting.size();
+SessionModel::Waiting SessionModel::waiting(unsigned shard, Millis now) const {
+    Waiting sum;
+    for (const auto& [client, session] : sessions_) {
+        if (session.shard != shard) continue;
+        sum.most += session.waiting.size() + session.gone;
+        for (const Copy& copy : session.waiting)
+            ++(copy.note->expired(now) ? sum.expired : sum.least);
+    }
     return sum;
 }
 

@@ -100,6 +100,7 @@ struct ModelSession {
     std::map<std::string, ModelSubscription> subscriptions;
     std::list<Copy> due;             ///< QoS 0, in this turn
     std::list<Copy> waiting;         ///< QoS 1 and 2, never sent
+    std::size_t gone = 0;            ///< of these, expired ones that a full queue has lost
     std::list<Copy> unacknowledged;  ///< sent on this connection, in the order of their first time
     std::list<Copy> to_resend;       ///< sent on an earlier one
     std::list<Copy> may_resend;      ///< shared, QoS 1: they may go to another member
@@ -164,11 +165,18 @@ public:
     std::size_t connected(unsigned shard) const;
     std::size_t disconnected(unsigned shard) const;
     std::size_t subscriptions(unsigned shard) const;
-    std::size_t waiting(unsigned shard) const;
+    /// Messages in queues: those that have not expired must be there, all others may be.
+    struct Waiting {
+        std::size_t least = 0;
+        std::size_t most = 0;
+        std::size_t expired = 0;  ///< and may be counted as lost already
+    };
+    Waiting waiting(unsigned shard, Millis now) const;
     std::size_t retained(unsigned shard, Millis now) const;
 
     std::uint64_t lost_to_full_queues = 0;
-    std::uint64_t lost_to_expiry = 0;
+    std::uint64_t lost_to_expiry = 0;         ///< when their turn came
+    std::uint64_t may_be_lost_to_expiry = 0;  ///< before it: in queues that were full, or ended
     std::uint64_t lost_to_size = 0;
     std::uint64_t received = 0;  ///< messages that clients got rightly
     std::uint64_t resent = 0;    ///< again
@@ -207,7 +215,7 @@ private:
     void acknowledge_shared(const ModelSession& session, const Copy& copy);
     void interrupt(ModelSession& session);
     void begin_end(ModelSession& session);
-    void lose_surplus(ModelSession& session);
+    void lose_surplus(ModelSession& session, Millis now);
     void destroy(const std::string& client);
     void end_disconnected(const std::string& client, Millis now);
     void publish_will(ModelSession& session, Millis now);

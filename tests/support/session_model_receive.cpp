@@ -280,7 +280,7 @@ void SessionModel::check_turn(ModelSession& session, Millis now) {
             }
         }
     }
-    lose_surplus(session);
+    lose_surplus(session, now);
 }
 
 void SessionModel::check_quiet(Millis now) {
