@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/base/unique_fd.h"
+
+namespace pulsegate {
+
+inline constexpr std::size_t database_page_size = 4096;
+
+/// A page as it was written to a write-ahead log.
+struct WalFrame {
+    /// A bit that was wrong, by its byte of the frame.
+    struct Flip {
+        std::uint16_t place;
+        std::uint8_t mask;
+    };
+    std::uint32_t page = 0;         ///< 0: unknown
+    std::uint32_t pages_after = 0;  ///< 0: its transaction goes on with the next frame
+    bool is_good = false;           ///< its checksum is right, if need be after a repair
+    std::optional<Flip> repair{};
+};
+
+/// A write-ahead log (sqlite.org/fileformat.html, 4), read without SQLite, which takes the first
+/// frame that is wrong for the end. A frame's checksum begins with that of the frame before, so the
+/// frames behind a damaged one can be told from those that an earlier log has left in the file.
+/// Most single flipped bits are found and repaired: they change the checksum in their own way.
+class WalFile {
+public:
+    explicit WalFile(const std::string& path);
+
+    bool is_there() const { return static_cast<bool>(file_); }
+    std::size_t size() const { return size_; }
+    /// Is it too short for a frame?
+    bool is_empty() const;
+
+    /// Up to the last commit that is good.
+    const std::vector<WalFrame>& frames() const { return frames_; }
+    /// So many of them SQLite would find.
+    std::size_t found_by_sqlite() const { return found_by_sqlite_; }
+    bool is_damaged() const { return found_by_sqlite_ < frames_.size(); }
+    /// Is all that SQLite would not find one transaction? Then a power cut may have left it so,
+    /// before it was synced.
+    bool may_be_torn() const;
+    std::size_t repaired() const;
+    /// Those whose last frame is bad; 0: of a bad frame nobody knows which page it is.
+    std::set<std::uint32_t> missing_pages() const;
+
+    /// Reads the page of a frame.
+    bool read(std::size_t frame, char* page) const;
+
+    /// Writes and syncs a log of all good frames but those of the pages `without`. Returns what is
+    /// wrong, or nothing.
+    std::string write_good(const std::string& path, const std::set<std::uint32_t>& without) const;
+
+private:
+    struct Sums {
+        std::uint32_t first = 0;
+        std::uint32_t second = 0;
+        bool operator==(const Sums&) const = default;
+    };
+
+    void read_header();
+    void read_frames();
+    Sums take_beginning(const char* bytes);
+    WalFrame judge(char* bytes, bool is_ours, Sums& before) const;
+    std::optional<WalFrame::Flip> find_flip(const char* bytes, Sums before) const;
+    bool explains(Sums off, Sums factor, const char* bytes, unsigned bit) const;
+    WalFrame::Flip flip_at(std::size_t place, unsigned bit) const;
+    std::uint32_t word(const char* bytes) const;
+    Sums add(Sums sums, const char* bytes, std::size_t size) const;
+    Sums sums_of_frame(Sums before, const char* bytes) const;
+    static Sums sums_at(const char* bytes);
+    static void put_sums(char* bytes, Sums sums);
+    static bool differ_in_one_bit(Sums a, Sums b);
+
+    UniqueFd file_;
+    std::size_t size_ = 0;
+    std::string header_;
+    bool is_header_good_ = false;
+    bool is_big_endian_ = false;  ///< its checksums are of such words
+    Sums begin_;                  ///< that the first frame's checksum begins with
+    std::string salt_;
+    std::vector<WalFrame> frames_;
+    std::size_t found_by_sqlite_ = 0;
+};
+
+}  // namespace pulsegate
