@@ -80,6 +80,7 @@ std::size_t DataStore::bytes() const { return ledger_->bytes(); }
 std::uint64_t DataStore::left_out() const { return ledger_->left_out(); }
 
 std::uint64_t DataStore::damaged() const { return ledger_->damaged(); }
+const std::optional<StoreDamage>& DataStore::damage() const { return ledger_->damage(); }
 
 Ledger& DataStore::ledger() { return *ledger_; }
 

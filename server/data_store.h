@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "server/store/backup_order.h"
 #include "server/store/fsync.h"
 #include "server/store/ledger.h"
+#include "server/store/store_folder.h"
 
 namespace pulsegate {
 
@@ -58,6 +60,8 @@ public:
 
     /// Pages and rows that were found damaged since the start. From any thread.
     std::uint64_t damaged() const;
+    /// What starts have found damaged or missing, until the operator has seen to it.
+    const std::optional<StoreDamage>& damage() const;
 
     OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -124,6 +124,9 @@ ShardStatus Shard::status() const {
                        .store_refuses = broker_.journal().would_be_refused(),
                        .left_out = index_ == 0 ? peers_.store().left_out() : 0,
                        .damaged = index_ == 0 ? peers_.store().damaged() : 0,
+                       .damage_found = index_ == 0 && peers_.store().damage()
+                                           ? peers_.store().damage()->found / 1000
+                                           : 0,
                        .data_bytes = index_ == 0 ? peers_.store().bytes() : 0,
                        .max_data_bytes = index_ == 0 ? peers_.store().max_bytes() : 0,
                        .logins_waiting = logins_.waiting(),

@@ -26,9 +26,10 @@ struct ShardStatus {
     std::uint64_t spared;  ///< that were acknowledged before they had to be stored
     DelayedTotal delayed;  ///< of all shards, named by the first
     bool store_refuses;
-    std::uint64_t left_out;  ///< by the store, of all shards, named by the first
-    std::uint64_t damaged;   ///< in the store: pages and rows, named by the first
-    std::size_t data_bytes;  ///< of all shards, named by the first
+    std::uint64_t left_out;     ///< by the store, of all shards, named by the first
+    std::uint64_t damaged;      ///< in the store: pages and rows, named by the first
+    std::int64_t damage_found;  ///< Unix time of what a start has found, named by the first
+    std::size_t data_bytes;     ///< of all shards, named by the first
     std::size_t max_data_bytes;
     std::size_t logins_waiting;
     std::size_t backlog;

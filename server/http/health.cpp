@@ -1,8 +1,11 @@
 #include "server/http/health.h"
 
 #include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <string>
+#include <utility>
 
+#include "server/base/clock.h"
 #include "server/data_store.h"
 #include "server/http/shard_questions.h"
 
@@ -35,9 +38,13 @@ awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
         if (!refuses) why = "an event loop is stalled";
         if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
     }
-    if (why.empty()) co_return api_reply({{"status", "ready"}});
-    auto reply = api_reply({{"status", "not ready"}, {"why", why}});
-    reply.status = status::service_unavailable;
+    json::object state{{"status", why.empty() ? "ready" : "not ready"}};
+    if (!why.empty()) state["why"] = why;
+    // What is lost does not come back by sending clients elsewhere: it is still ready.
+    if (const auto& damage = api.store.damage())
+        state["damage"] = {{"found", rfc3339(damage->found)}, {"what", damage->what}};
+    auto reply = api_reply(std::move(state));
+    if (!why.empty()) reply.status = status::service_unavailable;
     co_return reply;
 }
 

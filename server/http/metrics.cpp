@@ -287,6 +287,11 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
         "Pages and rows of the store that were found damaged since the start, also those that were "
         "mended; the log names them.",
         [](const ShardStatus& shard) { return shard.damaged; });
+    families.gauge(
+        "pulsegate_store_damage_timestamp_seconds",
+        "When a start has found files of the store damaged or missing, so that something "
+        "acknowledged may be lost; 0: never, or the file damage was deleted since.",
+        [](const ShardStatus& shard) { return shard.damage_found; });
     families.gauge("pulsegate_store_bytes", "What is stored takes so much of the disk.",
                    state(&ShardStatus::data_bytes));
     families.gauge("pulsegate_store_max_bytes", "What it may take, see max-data-bytes.",

@@ -134,6 +134,7 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     }
     writer_.finish();
     keep_floor();
+    if (next_wal_) writer_.put_meta("wal", *next_wal_);
     commit_.run();
     return done;
 }
@@ -192,6 +193,7 @@ void GroupCommit::keep_floor() {
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
     must_write_floor_ = false;
+    next_wal_.reset();
     file_size_.measure();
     writer_.committed();
     index_.forget_dead(removed_);

@@ -33,6 +33,9 @@ public:
     /// The next commit writes something, if there are no requests too.
     void write_floor() { must_write_floor_ = true; }
 
+    /// The next commit begins a log, and says which one.
+    void begin_wal(std::uint64_t number) { next_wal_ = number; }
+
     /// Is there something to write without requests?
     bool has_work() const {
         return !index_.dead().empty() || file_size_.is_to_shrink() || events_.is_to_trim() ||
@@ -72,6 +75,7 @@ private:
     Stamp next_floor_;  ///< after the transaction
     Stamp highest_ = 0;
     bool must_write_floor_ = false;
+    std::optional<std::uint64_t> next_wal_;
     std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
     Request* mistaken_ = nullptr;  ///< has caused the error, not the disk
     std::size_t last_tried_ = 0;   ///< of the operations of a unit

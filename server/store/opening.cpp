@@ -1,19 +1,21 @@
 #include "server/store/opening.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
-#include "server/base/unique_fd.h"
-#include "server/store/salvage.h"
+#include "server/store/recovery.h"
 #include "server/store/schema.h"
+#include "server/store/schema_copy.h"
+#include "server/store/store_folder.h"
 
 namespace pulsegate {
 
@@ -49,8 +51,10 @@ void configure(Database& database, bool in_memory) {
     // Exclusive locking comes first: so there is no shared memory, and no second connection.
     database.run("PRAGMA locking_mode = EXCLUSIVE");
     // What is in memory gives back at once what it does not need any more.
-    database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
-                           : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
+    // Nothing is written to a file that is there before it was looked at.
+    if (number(database, "PRAGMA page_count") == 0)
+        database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
+                               : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
     database.run("PRAGMA journal_mode = WAL");
     database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
 }
@@ -77,42 +81,31 @@ void check(Database& database, const std::string& path) {
     if (std::ifstream mark(damage_mark(path)); mark) {
         std::string why;
         std::getline(mark, why);
-        spdlog::error("the last process found the data damaged: {}", why);
-        return database.note(SQLITE_CORRUPT);
+        return database.fail(SQLITE_CORRUPT, "the last process has found: " + why);
     }
     if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
     std::string found;
     Statement(database, "PRAGMA quick_check(1)").each([&](const Row& row) { found = row.text(0); });
-    if (database.ok() && found != "ok") {
-        spdlog::error("the database is damaged: {}", found);
-        database.note(SQLITE_CORRUPT);
-    }
-}
-
-/// A file or a folder.
-void sync(const std::string& path) {
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file || ::fsync(file.get()) != 0) refuse(path, "it can't be synced");
+    if (database.ok() && found != "ok") database.fail(SQLITE_CORRUPT, std::move(found));
 }
 
 /// Makes another file of a database whose pages have no checksums, with all that is in it: they
 /// need room in each page. The new one takes the place of the old one at once, or not at all.
-void add_checksums(std::unique_ptr<Database>& database, const std::string& path) {
-    const std::string made = path + ".sealed";
-    std::filesystem::remove(made);
+void add_checksums(std::unique_ptr<Database>& database, const StoreFolder& folder) {
     database->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);  // the WAL would be taken for the new one's
     database->reserve_checksums();
-    Statement(*database, "VACUUM INTO ?").run(made);
+    Statement(*database, "VACUUM INTO ?").run(folder.unfinished());
     if (!database->ok()) return;
-    sync(made);
     database.reset();
-    std::filesystem::rename(made, path);
-    database = std::make_unique<Database>(path);
+    folder.give_name(folder.database());
+    database = std::make_unique<Database>(folder.database());
     configure(*database, false);
 }
 
-/// The database with its tables; its error may be that it is damaged.
-std::unique_ptr<Database> open_database(const std::string& path, const char* vfs) {
+/// The database with its tables; its error may be that it is damaged. `folder` is null if it is in
+/// memory or on another VFS.
+std::unique_ptr<Database> open_database(const std::string& path, const char* vfs,
+                                        const StoreFolder* folder) {
     auto database = std::make_unique<Database>(path, vfs);
     const bool in_memory = path == in_memory_path;
     configure(*database, in_memory);
@@ -121,9 +114,25 @@ std::unique_ptr<Database> open_database(const std::string& path, const char* vfs
     const bool lacks_checksums = !in_memory && version > 0 && !database->has_checksums();
     if (lacks_checksums && version >= first_with_checksums)
         database->fail(SQLITE_CORRUPT, "its pages should have checksums");
-    if (database->ok() && lacks_checksums && !vfs) add_checksums(database, path);
+    const bool is_old = version > 0 && version < newest_schema();
+    if (database->ok() && is_old && folder) keep_old_version(*database, version, *folder);
+    if (database->ok() && lacks_checksums && folder) add_checksums(database, *folder);
     migrate(*database, version);
     return database;
+}
+
+/// Whatever is wrong with its files is told, and mended as far as possible.
+std::unique_ptr<Database> open_files(const StoreFolder& folder) {
+    Recovery recovery(folder);
+    recovery.run();
+    auto database = open_database(folder.database(), nullptr, &folder);
+    if (!database->damaged()) return database;
+    const std::string why = database->error_text();
+    database.reset();
+    recovery.salvage(why);
+    std::error_code none;
+    std::filesystem::remove(damage_mark(folder.database()), none);
+    return open_database(folder.database(), nullptr, &folder);
 }
 
 /// Draws it if there is none.
@@ -138,21 +147,21 @@ HashKey stored_key(Database& database) {
             half("SELECT value FROM meta WHERE key = 'key_high'")};
 }
 
+/// Whose files these are.
+std::uint64_t stored_id(Database& database) {
+    Statement(database, "INSERT OR IGNORE INTO meta VALUES('store', ?)").run(random_key().low >> 1);
+    return static_cast<std::uint64_t>(
+        number(database, "SELECT value FROM meta WHERE key = 'store'"));
+}
+
 }  // namespace
 
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     const bool in_memory = folder.empty();
     const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
-    OpenStore store{.database = open_database(path, vfs)};
-    if (store.database->damaged()) {
-        store.database.reset();
-        const std::string damaged = set_aside(path);
-        store.database = open_database(path, vfs);
-        throw_if_failed(*store.database, path);
-        salvage(damaged, *store.database, vfs);
-        throw_if_failed(*store.database, path);
-        std::filesystem::remove(damage_mark(path));
-    }
+    std::optional<StoreFolder> files;
+    if (!in_memory && !vfs) files.emplace(folder);
+    OpenStore store{.database = files ? open_files(*files) : open_database(path, vfs, nullptr)};
     Database& database = *store.database;
     store.floor =
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
@@ -160,12 +169,17 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     Statement(database, "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?)")
         .run(store.new_floor);
     store.key = stored_key(database);
+    const std::uint64_t id = stored_id(database);
+    const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");
+    throw_if_failed(database, path);
+    store.mark = StoreMark(files ? files->mark() : "", id, static_cast<std::uint64_t>(wal));
     // A process that was killed may have left frames of the WAL in the page cache only. Now they
     // are in the file and synced, before anybody is told of what is in them.
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
     database.run(synchronous(fsync));
     throw_if_failed(database, path);
-    if (!vfs && !in_memory) sync(folder);
+    if (files) files->sync();
+    if (files) store.damage = files->damage();
     return store;
 }
 

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/base/hash.h"
 #include "server/store/database.h"
 #include "server/store/fsync.h"
+#include "server/store/store_folder.h"
+#include "server/store/store_mark.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
@@ -17,12 +20,14 @@ struct OpenStore {
     Stamp floor = 0;      ///< no stamp so far was larger
     Stamp new_floor = 0;  ///< that the next start will find
     HashKey key{};        ///< a secret that was drawn when the database was made
+    StoreMark mark{};
+    std::optional<StoreDamage> damage{};  ///< that this start or an earlier one has found
 };
 
 /// Opens `folder`/pulsegate.db or makes it ("": a database in memory), checks it if it was not
-/// closed in order, and migrates it. All that is visible in it afterwards is on disk. A damaged one
-/// is set aside, and what is readable is copied to a new one. Throws std::runtime_error with one
-/// line that says what to do.
+/// closed in order, and migrates it. All that is visible in it afterwards is on disk. Of a damaged
+/// one a new one is made with what can be read; what is lost is told. Throws std::runtime_error
+/// with one line that says what to do.
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 
 /// Has the next start salvage the database in any case: what a write has met, a check may not see.

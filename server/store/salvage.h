@@ -2,15 +2,14 @@
 
 #include <string>
 
-#include "server/store/database.h"
+#include "server/store/page_image.h"
 
 namespace pulsegate {
 
-/// Renames a damaged database and its WAL, and returns the new name: `path`.bad-TIME.
-std::string set_aside(const std::string& path);
-
-/// Copies what is readable in the damaged database to a new one, table by table, and logs what it
-/// has found.
-void salvage(const std::string& damaged, Database& database, const char* vfs);
+/// Makes a new database at `path`, which is not there yet, of all rows that the image still has,
+/// and logs what it has found. It is of the version of the damaged one, or the newest if nobody can
+/// tell. `is_mixed`: some pages are older than others. Memory does not grow with the database.
+/// Returns what is wrong, or nothing.
+std::string salvage(const PageImage& image, bool is_mixed, const std::string& path);
 
 }  // namespace pulsegate

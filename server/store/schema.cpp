@@ -68,16 +68,15 @@ constexpr const char* steps[] = {
 
 int newest_schema() { return static_cast<int>(std::size(steps)); }
 
-void migrate(Database& database, int version) {
-    for (; version < newest_schema(); ++version) {
-        database.run("BEGIN IMMEDIATE");
-        database.run(steps[version]);
-        database.run(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
-                                 application_id, version + 1)
-                         .c_str());
-        database.run("COMMIT");
-        if (!database.ok()) return database.roll_back();
-    }
+void migrate(Database& database, int version, int to) {
+    if (version == to) return;
+    database.run("BEGIN IMMEDIATE");
+    for (; version < to; ++version) database.run(steps[version]);
+    database.run(
+        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, version)
+            .c_str());
+    database.run("COMMIT");
+    if (!database.ok()) database.roll_back();
 }
 
 }  // namespace pulsegate

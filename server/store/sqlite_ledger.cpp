@@ -40,7 +40,9 @@ SqliteLedger::SqliteLedger(Options options)
       backup_(database_, options_.folder, [this] {
           submit(
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
-      }) {}
+      }) {
+    commits_.begin_wal(store_.mark.next_wal());
+}
 
 SqliteLedger::~SqliteLedger() { close(); }
 
@@ -181,6 +183,7 @@ void SqliteLedger::commit_some() {
         return refuse_all();
     sync_failures_ = 0;
     has_refused_ = false;
+    store_.mark.committed(static_cast<std::size_t>(database_.wal_pages()));
     if (refusing_.exchange(false)) spdlog::warn("the disk takes data again");
     unsynced_ = true;
     answer(*count);
@@ -362,7 +365,12 @@ bool SqliteLedger::renew_wal() {
 
 /// It may make files shorter.
 void SqliteLedger::checkpoint(int mode) {
+    if (mode == SQLITE_CHECKPOINT_TRUNCATE) store_.mark.expect_nothing();
     database_.checkpoint(mode);
+    if (database_.ok()) {
+        store_.mark.restarted();
+        commits_.begin_wal(store_.mark.next_wal());
+    }
     files_.measure();
 }
 

@@ -87,6 +87,8 @@ public:
     std::uint64_t left_out() const { return commits_.left_out(); }
     /// Pages and rows that were found damaged since the start.
     std::uint64_t damaged() const { return database_.damage(); }
+    /// What starts have found damaged or missing.
+    const std::optional<StoreDamage>& damage() const { return store_.damage; }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
     /// Why nothing is stored; "" if all is well. From any thread.
     std::string trouble() const;

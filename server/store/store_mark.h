@@ -1,0 +1,58 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/base/unique_fd.h"
+
+namespace pulsegate {
+
+/// How far a store has got. Its write-ahead logs are numbered; `frames` of this one are committed,
+/// 0 if it was copied into the database.
+struct StorePoint {
+    std::uint64_t wal = 0;
+    std::uint64_t frames = 0;
+
+    auto operator<=>(const StorePoint&) const = default;
+};
+
+/// The file pulsegate.db-mark: whose database this is, and how far it has got. It is written after
+/// each commit and never synced, so it may be behind the other files, but never ahead: if they are
+/// behind it, what was committed is lost.
+class StoreMark {
+public:
+    StoreMark() = default;
+    /// `wal`: the last log that was begun. A store whose `path` is "" has no such file.
+    StoreMark(const std::string& path, std::uint64_t store, std::uint64_t wal);
+
+    /// The number of the log that the next commit is written to.
+    std::uint64_t next_wal() const { return at_.wal + (is_begun_ ? 0 : 1); }
+
+    /// After a commit.
+    void committed(std::size_t frames);
+    /// Before the log gets shorter.
+    void expect_nothing();
+    /// When the log was copied into the database: the next commit begins another one.
+    void restarted();
+
+private:
+    void write() const;
+
+    UniqueFd file_;
+    std::uint64_t store_ = 0;
+    StorePoint at_;
+    bool is_begun_ = false;
+};
+
+struct MarkedPoint {
+    std::uint64_t store = 0;
+    StorePoint at;
+};
+
+/// What the last process has written; nothing if there is no such file.
+std::optional<MarkedPoint> read_store_mark(const std::string& path);
+
+}  // namespace pulsegate
