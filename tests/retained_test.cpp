@@ -43,7 +43,7 @@ std::map<std::string, std::string> all(const Retained& retained, std::string_vie
 /// As the publisher's shard does. False if there is no room for it.
 bool keep(Retained& retained, const MessageRef& message, Millis now) {
     auto kept = std::make_shared<Message>(*message);
-    kept->not_kept = !retained.fits(*message);
+    kept->not_kept = !retained.fits(*message, now);
     retained.keep(kept, now);
     return !kept->not_kept;
 }
@@ -93,6 +93,24 @@ TEST_CASE("expired messages are not found, and soon not kept") {
     CHECK(all(retained, "a", 5001).empty());
     for (int i = 0; i < 3; ++i) retained.forget_some(5001);
     CHECK(retained.messages() == 1);
+}
+
+TEST_CASE("expired messages make room for new ones, at all limits") {
+    const auto size = message("a", "1", 1)->cost();
+    Retained by_number({2, 1 << 20});
+    Retained by_bytes({1000, 2 * size + size / 2});
+    Retained by_user({1000, 1 << 20, 2});
+    for (Retained* retained : {&by_number, &by_bytes, &by_user}) {
+        int told = 0;
+        retained->tell_expired([&](const Message& expired) { told += expired.topic == "b"; });
+        CHECK(keep(*retained, message("a", "1", 1), 0));
+        CHECK(keep(*retained, message("b", "1", 2, 5000), 0));
+        CHECK_FALSE(keep(*retained, message("c", "1", 3), 5000));
+        CHECK(told == 0);
+        CHECK(keep(*retained, message("d", "1", 4), 5001));
+        CHECK(told == 1);
+        CHECK(all(*retained, "#", 5001) == Found{{"a", "1"}, {"d", "1"}});
+    }
 }
 
 TEST_CASE("over its limits nothing new is retained, but what is there may be replaced") {

@@ -1,7 +1,6 @@
 #include "server/routing/retained.h"
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 namespace pulsegate {
@@ -13,8 +12,19 @@ constexpr Millis deletion_counts = 10'000;
 
 }  // namespace
 
-bool Retained::fits(const Message& message) const {
+bool Retained::fits(const Message& message, Millis now) {
     thread_.assert_here();
+    // One that has expired may be of another user, and not help; more than these go in a tick.
+    constexpr int most_forgotten = 1000;
+    for (int left = most_forgotten; left > 0; --left) {
+        if (has_room_for(message)) return true;
+        if (expiries_.empty() || !has_expired(expiries_.begin()->expires, now)) return false;
+        forget_expired(now, 1);
+    }
+    return has_room_for(message);
+}
+
+bool Retained::has_room_for(const Message& message) const {
     if (message.payload.empty()) return true;
     const auto present = topics_.find(message.topic);
     if (present != topics_.end() && present->second->stamp > message.stamp) return true;
@@ -49,8 +59,13 @@ void Retained::keep(const MessageRef& message, Millis now) {
     if (known) forget(found);
     // A message that does not fit deletes the topic's old one, because that is outdated.
     if (message->payload.empty() || message->not_kept) return mark_deletion(*message, now);
+    add(message);
+}
+
+void Retained::add(const MessageRef& message) {
     count(*message, 1);
-    topics_.emplace(message->topic, message);
+    const auto entry = topics_.emplace(message->topic, message).first;
+    if (message->expires != 0) expiries_.insert({message->expires, entry});
 }
 
 void Retained::mark_deletion(const Message& message, Millis now) {
@@ -63,8 +78,7 @@ void Retained::mark_deletion(const Message& message, Millis now) {
     if (topics_.size() >= 2 * limits_.messages ||
         deletion_bytes_ + mark->cost() > limits_.bytes / 4)
         return;
-    count(*mark, 1);
-    topics_.emplace(mark->topic, mark);
+    add(mark);
 }
 
 void Retained::count(const Message& message, int sign) {
@@ -108,10 +122,11 @@ std::optional<std::string> Retained::candidate_after(std::string_view topic,
     }
 }
 
-Retained::Topics::iterator Retained::forget(Topics::iterator entry) {
+void Retained::forget(Topics::iterator entry) {
     const MessageRef message = entry->second;  // the key is its topic
     count(*message, -1);
-    return topics_.erase(entry);
+    if (message->expires != 0) expiries_.erase({message->expires, entry});
+    topics_.erase(entry);
 }
 
 void Retained::erase(Erasure& erasure, Millis now,
@@ -136,16 +151,19 @@ void Retained::erase(Erasure& erasure, Millis now,
     }
 }
 
-void Retained::forget_some(Millis now, const std::function<void(const Message&)>& expired) {
+void Retained::forget_some(Millis now) {
     thread_.assert_here();
-    auto next = topics_.lower_bound(sweep_);
-    for (auto left = topics_.size() / 60 + 1; left > 0 && next != topics_.end(); --left) {
-        const Message& message = *next->second;
-        const bool ends = message.expired(now);
-        if (ends && expired && !message.payload.empty()) expired(message);
-        next = ends ? forget(next) : std::next(next);
+    forget_expired(now, topics_.size() / 60 + 1000);
+}
+
+void Retained::forget_expired(Millis now, std::size_t most) {
+    for (; most > 0 && !expiries_.empty(); --most) {
+        const auto [expires, entry] = *expiries_.begin();
+        if (!has_expired(expires, now)) return;
+        const MessageRef message = entry->second;
+        forget(entry);
+        if (expired_ && !message->payload.empty()) expired_(*message);
     }
-    sweep_ = next == topics_.end() ? std::string_view() : next->first;
 }
 
 }  // namespace pulsegate

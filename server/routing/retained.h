@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/container/set.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/topic.h"
 #include "server/base/clock.h"
@@ -32,8 +34,13 @@ public:
 
     explicit Retained(Limits limits) : limits_(limits) {}
 
-    /// Do the limits leave room for this message, in place of the topic's present one?
-    [[nodiscard]] bool fits(const Message& message) const;
+    /// `expired` is called with each message that is forgotten because it has expired.
+    using Expired = std::function<void(const Message&)>;
+    void tell_expired(Expired expired) { expired_ = std::move(expired); }
+
+    /// Do the limits leave room for this message, in place of the topic's present one? If not,
+    /// messages that have expired are forgotten first.
+    [[nodiscard]] bool fits(const Message& message, Millis now);
 
     [[nodiscard]] bool has(std::string_view topic) const { return topics_.contains(topic); }
 
@@ -70,8 +77,8 @@ public:
     void erase(Erasure& erasure, Millis now,
                const std::function<void(std::string_view)>& erased = {});
 
-    /// Deletes expired messages among the next sixtieth of all, and calls `expired` with each.
-    void forget_some(Millis now, const std::function<void(const Message&)>& expired = {});
+    /// Once a second: forgets messages that have expired, at most some more than a sixtieth of all.
+    void forget_some(Millis now);
 
     std::size_t messages() const { return messages_; }
     std::size_t bytes() const { return bytes_; }
@@ -89,19 +96,34 @@ private:
     static bool live(const Message& message, Millis now) {
         return !message.payload.empty() && !message.expired(now);
     }
+    bool has_room_for(const Message& message) const;
+    void forget_expired(Millis now, std::size_t most);
+    void add(const MessageRef& message);
     void mark_deletion(const Message& message, Millis now);
     void count(const Message& message, int sign);
-    Topics::iterator forget(Topics::iterator entry);
+    void forget(Topics::iterator entry);
     static std::optional<std::string> candidate_after(std::string_view topic,
                                                       std::string_view filter);
 
     const Limits limits_;
+    /// What will expire, in that order.
+    struct Expiry {
+        Millis expires;
+        Topics::iterator entry;
+
+        bool operator<(const Expiry& other) const {
+            if (expires != other.expires) return expires < other.expires;
+            return std::less<>()(&*entry, &*other.entry);
+        }
+    };
+
     Topics topics_;
+    boost::container::set<Expiry> expiries_;
+    Expired expired_;
     boost::unordered_flat_map<std::uint64_t, Share> shares_;  ///< by Message::sender
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
     std::size_t deletion_bytes_ = 0;  ///< of the deletion marks; not in `bytes_`
-    std::string sweep_;               ///< the topic where `forget_some` continues
     [[no_unique_address]] OwnerThread thread_;
 };
 

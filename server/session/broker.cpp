@@ -47,7 +47,11 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       evictions_(settings, place_, sessions_, presence_, inboxes_, room_logs_, authorizations_,
                  memory_, retained_, sender_, expired_, wills_, keeper_, counters),
       restore_(sessions_, dormant_, presence_, inboxes_, rooms_, room_logs_, retained_,
-               subscriptions_, shared_, sender_, journal_, events_) {}
+               subscriptions_, shared_, sender_, journal_, events_) {
+    retained_.tell_expired([this](const Message& message) {
+        if (stores_retained()) journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
+    });
+}
 
 Broker::~Broker() {
     receipts_.close();
@@ -161,10 +165,7 @@ bool Broker::tick(Millis now) {
         delayed_.tick(now);
         shared_.tick(now);
         replay_.tick(now);
-        retained_.forget_some(now, [&](const Message& message) {
-            if (stores_retained())
-                journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
-        });
+        retained_.forget_some(now);
         expired_.sweep(now);
         room_logs_.sweep(now);
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());

@@ -51,7 +51,7 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
     // Else it is in nobody's account: it is retained nowhere, and waits in no queue.
     if (publisher && (retained || is_acknowledged))
         message.sender = fingerprint(publisher->user.name);
-    if (retained) judge_retained(message);
+    if (retained) judge_retained(message, now);
     const auto shared = share(std::move(message));
     const bool must_come_once =
         shared->qos == QoS::exactly_once && publisher && publisher->state.owner != 0;
@@ -80,10 +80,10 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
 }
 
 /// Whether there is room to retain the message.
-void FanOut::judge_retained(Message& message) {
+void FanOut::judge_retained(Message& message, Millis now) {
     const bool grows = !message.payload.empty() && !retained_.has(message.topic);
     const bool scarce = grows && host_.memory() != MemoryState::plenty;
-    message.not_kept = scarce || !retained_.fits(message);
+    message.not_kept = scarce || !retained_.fits(message, now);
     if (!message.not_kept) return;
     ++counters_.dropped_not_retained;
     log_limited(spdlog::level::warn, "message to {} delivered, but not retained: {} is reached",

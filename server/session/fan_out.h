@@ -63,7 +63,7 @@ public:
     std::uint64_t work() const { return visited_; }
 
 private:
-    void judge_retained(Message& message);
+    void judge_retained(Message& message, Millis now);
     void store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now);
     void receive(const MessageRef& message, DebtSource debts, Millis now);
     bool is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const;
