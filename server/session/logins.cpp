@@ -74,9 +74,11 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
                       {Reason::server_unavailable,
                        "the disk is in trouble, and its session could not be stored"});
 
+    const Session* const known = sessions_.find(user, client);
+    const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
     if (connect.will) {
         const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
-        if (const auto refusal = memory_.objection_to_will(user, cost))
+        if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
             return refuse(link, connect, *refusal);
     }
 
@@ -84,7 +86,6 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
     if (takes_over) detach(session);
-    const bool resumed = !connect.clean_start && session.state.expiry() > 0;
     begin(session, resumed, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);

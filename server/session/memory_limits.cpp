@@ -26,11 +26,15 @@ std::optional<Refusal> MemoryLimits::objection_if_scarce(const Session& session,
     return objection(session, more);
 }
 
-std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, std::size_t more) const {
-    if (more > settings_.max_client_memory)
-        return Refusal{Reason::quota_exceeded, "its will is larger than max-client-memory",
+std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const Session* known,
+                                                       bool resumes, std::size_t more) const {
+    const std::size_t stays = known && resumes ? known->kept_by_state() : 0;
+    if (stays + more > settings_.max_client_memory)
+        return Refusal{Reason::quota_exceeded,
+                       "its will, with the subscriptions that it has, exceeds max-client-memory",
                        Limit::max_client_memory};
-    if (user.kept + more > settings_.max_user_memory)
+    const std::size_t of_others = user.kept - (known ? known->kept() : 0);
+    if (of_others + stays + more > settings_.max_user_memory)
         return Refusal{Reason::quota_exceeded, "with its will, its user exceeds max-user-memory",
                        Limit::max_user_memory};
     return std::nullopt;

@@ -25,12 +25,14 @@ public:
     /// The same for what can wait until there is memory again.
     std::optional<Refusal> objection_if_scarce(const Session& session, std::size_t more) const;
 
-    /// The same for a client that is not logged in yet, and its will.
-    std::optional<Refusal> objection_to_will(const User& user, std::size_t more) const;
+    /// The same for a client that is not logged in yet, and its will; `known` is the session that
+    /// it has, or null, and `resumes` it, or starts clean.
+    std::optional<Refusal> objection_to_will(const User& user, const Session* known, bool resumes,
+                                             std::size_t more) const;
 
-    /// Is memory-budget exceeded?
     /// Does what is stored take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
+    /// Is memory-budget exceeded?
     bool exceeded() const { return host_.memory() == MemoryState::exceeded; }
 
 private:

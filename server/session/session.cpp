@@ -16,6 +16,12 @@ void Session::release(std::size_t bytes) {
     user.kept -= static_cast<std::uint32_t>(units(bytes) * kept_unit);
 }
 
+std::size_t Session::kept_by_state() const {
+    std::size_t others = state.will() ? units(state.will()->message.cost()) : 0;
+    if (aliases) aliases->for_each([&](std::string_view topic) { others += units(topic.size()); });
+    return kept() - others * kept_unit;
+}
+
 void Session::set_will(std::unique_ptr<StoredWill> will) {
     take_will();
     if (will) keep(will->message.cost());

@@ -73,6 +73,8 @@ public:
     void keep(std::size_t bytes);
     void release(std::size_t bytes);
     std::size_t kept() const { return kept_ * kept_unit; }
+    /// The same without its will and topic aliases, which a new connection replaces.
+    std::size_t kept_by_state() const;
 
     void set_will(std::unique_ptr<StoredWill> will);
     std::unique_ptr<StoredWill> take_will();

@@ -138,14 +138,17 @@ public:
     /// Over another connection than before.
     void connect(bool clean) { connect(clean, clean ? 0 : 86'400); }
     /// `expiry`: of the session, in seconds, with 5.0.
-    void connect(bool clean, unsigned expiry) {
-        const std::string flags = clean ? " 02" : " 00";
+    void connect(bool clean, unsigned expiry) { connect(clean, expiry, ""); }
+    /// With a will of QoS 0 to the topic `will`, which says 'gone'; "": without.
+    void connect(bool clean, unsigned expiry, const std::string& will) {
+        const std::string flags = will.empty() ? clean ? " 02" : " 00" : clean ? " 06" : " 04";
         std::string properties = expiry == 0 ? "" : " 11 w" + std::to_string(expiry);
         if (receive_maximum != 0) properties += " 21 k" + std::to_string(receive_maximum);
         const std::string lasting = " [" + properties + " ]";
         const bool is_new = version_ == Version::v5_0;
         connect("10 r s'MQTT' " + std::string(is_new ? "05" : "04") + flags + " k60" +
-                (is_new ? lasting : "") + " s'" + name_ + "'");
+                (is_new ? lasting : "") + " s'" + name_ + "'" +
+                (will.empty() ? "" : payload_of_will(will)));
     }
     /// With this CONNECT.
     void connect(std::string_view notation) {
@@ -195,6 +198,9 @@ public:
     unsigned receive_maximum = 0;  ///< of the next CONNECT, with 5.0; 0: it states none
 
 private:
+    std::string payload_of_will(const std::string& topic) const {
+        return (version_ == Version::v5_0 ? " [ ] s'" : " s'") + topic + "' s'gone'";
+    }
     static Message message(const Publish& publish) {
         Message message{std::string(publish.payload), publish.qos, publish.packet_id, publish.dup};
         publish.properties.for_each([&](const PropertyValue& each) {
