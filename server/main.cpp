@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "loadgen/torture/command.h"
 #include "server/auth/passwd_command.h"
 #include "server/backup_command.h"
+#include "server/base/clock.h"
 #include "server/base/line_writer.h"
 #include "server/base/log.h"
 #include "server/config.h"
@@ -140,7 +142,18 @@ private:
     std::size_t most_connections_ = 0;
 };
 
+/// What is stored is in order by the clock, and would be out of order for good.
+void check_clock() {
+    const WallMillis now = system_clock_now();
+    if (now >= earliest_wall_time && now < latest_wall_time) return;
+    throw std::runtime_error(
+        fmt::format("the system's clock can't be right: it says {}; set it, by date, timedatectl "
+                    "or NTP, and start again",
+                    rfc3339(now)));
+}
+
 int serve(const Config& config) {
+    check_clock();
     std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
     Watch watch;                    // before any thread starts
     const Log log(config.log_level);

@@ -75,11 +75,15 @@ Message make_message(std::string_view topic, std::string_view payload, const Pro
 /// clock, unless that was put back. From any thread.
 std::uint64_t next_stamp();
 
+inline constexpr int stamp_clock_shift = 20;  ///< a million stamps a millisecond
+
 /// The least stamp of a time.
 constexpr std::uint64_t stamp_at(WallMillis time) {
-    constexpr int clock_shift = 20;  // a million stamps a millisecond
-    return static_cast<std::uint64_t>(time) << clock_shift;
+    return static_cast<std::uint64_t>(time) << stamp_clock_shift;
 }
+
+/// The milliseconds of a stamp's time.
+constexpr std::uint64_t time_of(std::uint64_t stamp) { return stamp >> stamp_clock_shift; }
 
 /// Stamps are larger than this one from now on.
 void set_stamp_floor(std::uint64_t floor);

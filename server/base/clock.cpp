@@ -18,12 +18,7 @@ Millis steady_now() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-WallMillis system_now() {
-    using namespace std::chrono;
-    return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
-const WallMillis wall_at_start = system_now();
+const WallMillis wall_at_start = wall_now();
 std::atomic<Millis> began_at{steady_now() - wall_at_start % 1000};
 std::atomic<Millis> stopped_at{0};  // 0: the clock runs
 std::atomic<WallMillis> moved_by{0};
@@ -49,7 +44,16 @@ StoppedClock::~StoppedClock() {
 
 void StoppedClock::advance(Millis time) { stopped_at += time; }
 
-WallMillis wall_now() { return system_now() + moved_by.load(std::memory_order_relaxed); }
+WallMillis system_clock_now() {
+    timespec time{};  // the nanoseconds of std::chrono end in 2262
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return WallMillis{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 +
+           moved_by.load(std::memory_order_relaxed);
+}
+
+WallMillis wall_now() {
+    return std::clamp(system_clock_now(), earliest_wall_time, latest_wall_time);
+}
 
 MovedWallClock::~MovedWallClock() { moved_by = 0; }
 
@@ -58,12 +62,12 @@ void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 WallMillis calendar_time(Millis now) { return wall_at_start - wall_at_start % 1000 + now; }
 
 std::string rfc3339(WallMillis when) {
-    const std::time_t seconds = when / 1000;
+    const WallMillis millis = (when % 1000 + 1000) % 1000;  // before 1970, too
+    const std::time_t seconds = (when - millis) / 1000;
     std::tm utc{};
     gmtime_r(&seconds, &utc);
     return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
-                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                       when % 1000);
+                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
 }
 
 }  // namespace pulsegate

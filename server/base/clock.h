@@ -32,6 +32,16 @@ public:
     void advance(Millis time);
 };
 
+/// What the system's clock says, which may be anything.
+WallMillis system_clock_now();
+
+/// A clock outside of 2020 to 2199 can't be right. Stamps of messages and versions of presence have
+/// room for these years, and none for those before 1970 or after 2248.
+inline constexpr WallMillis earliest_wall_time = 1'577'836'800'000;
+inline constexpr WallMillis latest_wall_time = 7'258'118'400'000;
+
+/// The system's clock; outside of these years, the nearest time within them. The gateway does not
+/// start by a clock that is not (see `main`), but it may be set while it runs.
 WallMillis wall_now();
 
 /// The wall clock as it was at the start, moved on by the monotonic one: what is due at a date

@@ -17,10 +17,6 @@ std::uint16_t some_packet_id() {
     return static_cast<std::uint16_t>(random() | 1);
 }
 
-/// When a message was published, or later: the clock may have been put back since, and the numbers
-/// of a new process begin ahead.
-WallMillis time_of(Stamp stamp) { return static_cast<WallMillis>(stamp / stamp_at(1)); }
-
 /// In the place of a packet identifier, which is never 0.
 constexpr std::uint16_t restored = 0;
 
@@ -219,12 +215,14 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// The latest message says when it came. What else begins an inbox's time anew is stored.
+/// The latest message says when it came, or later if the clock was put back since. What else begins
+/// an inbox's time anew is stored.
 void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
     const auto longest = Millis{inbox.state.expiry()} * 1000;
     const Outbox* const outbox = inbox.state.exchanges().outbox();
     if (outbox && outbox->queued() > 0)
-        stored.ends = std::max(stored.ends, time_of(outbox->queue().back().stamp) + longest);
+        stored.ends = std::max(
+            stored.ends, static_cast<WallMillis>(time_of(outbox->queue().back().stamp)) + longest);
     if (inbox.user.has_device()) stored.ends = 0;  // it ends after that
     sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
 }

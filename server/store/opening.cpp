@@ -154,6 +154,17 @@ std::uint64_t stored_id(Database& database) {
         number(database, "SELECT value FROM meta WHERE key = 'store'"));
 }
 
+/// The clock has been ahead, once: the floor does not go back.
+void say_if_ahead(Stamp floor) {
+    constexpr WallMillis a_day = 86'400'000;
+    const auto highest = static_cast<WallMillis>(time_of(floor));
+    if (highest > wall_now() + a_day)
+        spdlog::warn(
+            "the store has seen a clock that said {}: new messages and presence changes are "
+            "numbered on from there, and stay in order",
+            rfc3339(highest));
+}
+
 }  // namespace
 
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
@@ -165,6 +176,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     Database& database = *store.database;
     store.floor =
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
+    say_if_ahead(store.floor);
     store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
     Statement(database, "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?)")
         .run(store.new_floor);

@@ -99,7 +99,7 @@ public:
     }
 
     void receivers() {
-        each("SELECT stamp, receivers FROM receiver ORDER BY stamp", [&](const Row& row) {
+        each_stamp("SELECT stamp, receivers FROM receiver", [&](const Row& row) {
             const auto receivers = decode_receivers(row.bits(0), row.view(1));
             if (!receivers) return note_damaged(database_, "receiver", row.number(0));
             for (const Receiver& receiver : *receivers) added_.push_back({row.bits(0), receiver});
@@ -107,9 +107,9 @@ public:
     }
 
     void messages() {
-        each(
+        each_stamp(
             "SELECT stamp, expires, flags, receivers, length(properties) + length(payload)"
-            " FROM message ORDER BY stamp",
+            " FROM message",
             [&](const Row& row) { message(row); });
         take_added(std::numeric_limits<Stamp>::max());
     }
@@ -168,6 +168,14 @@ private:
     template <class Visit, class... Values>
     void each(const char* sql, Visit visit, const Values&... values) {
         Statement(database_, sql).each(visit, values...);
+    }
+
+    /// In the order of stamps. A clock before 1970, or after 2248, has made such that SQLite takes
+    /// for negative numbers.
+    template <class Visit>
+    void each_stamp(const std::string& sql, Visit visit) {
+        each((sql + " WHERE stamp >= 0 ORDER BY stamp").c_str(), visit);
+        each((sql + " WHERE stamp < 0 ORDER BY stamp").c_str(), visit);
     }
 
     std::size_t count(const char* sql) {

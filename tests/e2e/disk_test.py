@@ -156,6 +156,33 @@ class DiskTest(unittest.TestCase):
             wait_until(lambda: gateway.get_json("/api/v1/users/away")[1]["state"] == "offline")
             self.assertGreater(gateway.get_json("/api/v1/users/away")[1]["version"], version)
 
+    def test_a_clock_that_cannot_be_right_ends_the_start_and_leaves_the_order_alone(self):
+        year = 365 * 24 * 3600
+        with self.start() as gateway:
+            self.subscribe(gateway, "-i", "away", "-t", "chat/away")
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "one").wait_for_publish(5)
+        for wrong in (-60 * year, -30 * year, 200 * year, 300 * year):
+            self.faults.set(clock_ahead=wrong)
+            done = subprocess.run(gateway.command, capture_output=True, text=True, timeout=10)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"\Apulsegate: the system's clock can't be right: it says \d{4}-\S+Z; set it.*\n\Z")
+        self.faults.set()
+        with self.start() as gateway:
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "two").wait_for_publish(5)
+                for i, wrong in enumerate((-60 * year, 300 * year, 0)):  # while it runs
+                    self.faults.set(clock_ahead=wrong)
+                    publisher.publish("chat/away", f"wrong {i}").wait_for_publish(5)
+        with self.start() as gateway:
+            gateway.wait_for_log("the store has seen a clock that said 2200-01-01")
+            with Publisher(gateway.port) as publisher:
+                publisher.publish("chat/away", "three").wait_for_publish(5)
+            self.assertEqual(self.subscribe(gateway, "-i", "away", "-t", "chat/away"),
+                             ["one", "two", "wrong 0", "wrong 1", "wrong 2", "three"])
+            version = gateway.get_json("/api/v1/users/away")[1]["version"]
+            self.assertLess(version, 2 ** 43)
+
 
 if __name__ == "__main__":
     unittest.main()

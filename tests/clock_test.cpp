@@ -1,0 +1,23 @@
+#include "server/base/clock.h"
+
+#include <doctest/doctest.h>
+
+#include "server/message.h"
+
+using namespace pulsegate;
+
+TEST_CASE("times are written with milliseconds, also those before 1970") {
+    CHECK(rfc3339(0) == "1970-01-01T00:00:00.000Z");
+    CHECK(rfc3339(-1) == "1969-12-31T23:59:59.999Z");
+    CHECK(rfc3339(-1000) == "1969-12-31T23:59:59.000Z");
+    CHECK(rfc3339(earliest_wall_time) == "2020-01-01T00:00:00.000Z");
+    CHECK(rfc3339(latest_wall_time) == "2200-01-01T00:00:00.000Z");
+}
+
+TEST_CASE("stamps of all times that the clock may say are in order, and fit what SQLite can hold") {
+    constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
+    CHECK(stamp_at(earliest_wall_time) < stamp_at(latest_wall_time));
+    // And those of a clock that went on from a floor there for 40 years.
+    CHECK(stamp_at(latest_wall_time + WallMillis{40} * 365 * 86'400'000) < largest);
+    CHECK(time_of(stamp_at(latest_wall_time)) == latest_wall_time);
+}
