@@ -154,6 +154,7 @@ public:
         for (Owner& owner : owners_)  // how long they last depends on the others
             if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
+        for (Broker* broker : brokers_) broker->restore().begin_versions_at(start.version_floor);
         for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);

@@ -178,6 +178,46 @@ TEST_CASE("a user who was forgotten comes back with a greater version, whatever 
     }
 }
 
+TEST_CASE("after a crash versions begin at one that is above all that were told") {
+    Presence presence;
+    presence.begin_versions_at(9000);
+    const auto restored = [&](const char* name, std::uint64_t version, Cause cause) {
+        presence.restore({.name = name,
+                          .version = version,
+                          .since = 1000,
+                          .last_seen = 1000,
+                          .cause = static_cast<std::uint8_t>(cause)},
+                         100);
+        return presence.find(name)->version;
+    };
+    CHECK(restored("behind", 5000, Cause::logout) == 9000);
+    CHECK(restored("ahead", 9500, Cause::logout) == 9500);
+    CHECK(restored("was online", 5000, Cause::login) == 9001);
+    const auto by_a_clock_before_1970 = static_cast<std::uint64_t>(-5000);
+    CHECK(restored("broken", by_a_clock_before_1970, Cause::logout) == 9000);
+    presence.finish_restoring();
+    User& unknown = presence.find_or_create("unknown");
+    Phone phone;
+    presence.arrive(unknown, phone, 100);
+    CHECK(unknown.version > 9000);
+}
+
+TEST_CASE(
+    "who changes is visited behind those who have not, also if these are ahead of the clock") {
+    Presence presence;
+    presence.restore({.name = "ahead",
+                      .version = 9500,
+                      .since = 1000,
+                      .last_seen = 1000,
+                      .cause = static_cast<std::uint8_t>(Cause::logout)},
+                     100);
+    presence.finish_restoring();
+    User& user = presence.find_or_create("alice");
+    Phone phone;
+    presence.arrive(user, phone, 100);
+    CHECK(user.version >= 9500);
+}
+
 TEST_CASE("only users who have been offline for long are forgotten") {
     Presence presence;
     Phone phone;

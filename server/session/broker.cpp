@@ -47,7 +47,7 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       evictions_(settings, place_, sessions_, presence_, inboxes_, room_logs_, authorizations_,
                  memory_, retained_, sender_, expired_, wills_, keeper_, counters),
       restore_(sessions_, dormant_, presence_, inboxes_, rooms_, room_logs_, retained_,
-               subscriptions_, shared_, sender_, journal_, events_) {
+               subscriptions_, shared_, sender_, journal_, events_, host) {
     retained_.tell_expired([this](const Message& message) {
         if (stores_retained()) journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
     });
@@ -129,7 +129,10 @@ void Broker::receive(ShardMessage& message, Millis now) {
                        shared_.end_turn();
                        journal_.flush();
                    },
-                   [&](UnitDone& done) { journal_.receive(done); },
+                   [&](UnitDone& done) {
+                       journal_.receive(done);
+                       announcer_.tell_of_new_users(now);
+                   },
                    [&](MessagesRead& read) { receive(read, now); },
                    [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },
                    [&](DelayedDue& due) { delayed_.receive(due, now); },

@@ -84,8 +84,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool was_near_end = is_near_end(session, now);
-    const bool takes_over = session.link;
-    if (takes_over) detach(session);
+    if (session.link) detach(session);
     begin(session, resumed, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
@@ -99,7 +98,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
           was_near_end || (resumed && !takes_over && is_sent_something_old(session)));
     if (resumed) keeper_.resume(session, now);
     events_.login(session, resumed);
-    announcer_.arrived(session, takes_over, now);
+    announcer_.arrived(session, now);
     inboxes_.lend(user, now);
 }
 

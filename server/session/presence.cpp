@@ -26,6 +26,9 @@ constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr Millis a_minute = 60'000;
 
+/// A clock before 1970 has made greater versions, which few readers of JSON take for numbers.
+constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
+
 /// Finds users by a position.
 struct ByPosition {
     bool operator()(PresencePosition position, const PresenceEntry& user) const {
@@ -77,6 +80,7 @@ void PresenceEntry::copy_presence(const PresenceEntry& other) {
     since = other.since;
     seen_after = other.seen_after;
     cause = other.cause;
+    is_untold = other.is_untold;
     stayed = other.stayed;
 }
 
@@ -110,7 +114,6 @@ User& Presence::find_or_create(std::string_view name) {
     thread_.assert_here();
     if (User* known = find(name)) return *known;
     auto created = std::make_unique<User>(name);
-    created->version = forgotten_version_;
     by_name_.insert(created.get());
     name_bytes_ += name.size();
     by_change_.insert(by_change_.end(), *created);
@@ -124,7 +127,8 @@ bool Presence::restore(const PutUser& stored, WallMillis now) {
     const bool was_online = cause == Cause::login || cause == Cause::taken_over;
     user.stayed = true;
     user.set_since(was_online ? now : stored.since, stored.last_seen);
-    user.version = std::max(user.version, stored.version);
+    const auto version = stored.version <= greatest_version ? stored.version : 0;
+    user.version = std::max({user.version, version, version_floor_});
     if (was_online) user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
     user.cause = was_online ? Cause::shutdown : cause;
     return was_online;
@@ -144,16 +148,18 @@ void Presence::restore(PresenceEntry& entry) {
 }
 
 /// To sort them once takes a fifth of the time of moving each of a million to its place. What they
-/// are sorted by is copied, for they lie all over the memory.
+/// are sorted by is copied, for they lie all over the memory, and after a crash most have the same
+/// version.
 void Presence::finish_restoring() {
-    std::vector<std::pair<std::uint64_t, PresenceEntry*>> users;
+    std::vector<std::pair<PresencePosition, PresenceEntry*>> users;
     users.reserve(by_change_.size());
-    for (PresenceEntry& user : by_change_) users.emplace_back(user.version, &user);
+    for (PresenceEntry& user : by_change_) users.emplace_back(user.position(), &user);
     by_change_.clear();
     std::ranges::sort(users, [](const auto& a, const auto& b) {
-        return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+        if (a.first < b.first) return true;
+        return !(b.first < a.first) && *a.second < *b.second;
     });
-    for (const auto& [version, user] : users) by_change_.push_back(*user);
+    for (const auto& [position, user] : users) by_change_.push_back(*user);
 }
 
 bool Presence::arrive(User& user, Device& device, WallMillis now) {
@@ -201,7 +207,9 @@ void Presence::to_front(User& user, Device& device) {
 
 void Presence::change(User& user, Cause cause, WallMillis now) {
     by_change_.erase(by_change_.iterator_to(user));
-    user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
+    // Others may be ahead of the clock: who goes through the users must meet this one again.
+    user.version = std::max(
+        {user.version + 1, version_floor_ + 1, latest().version, static_cast<std::uint64_t>(now)});
     by_change_.insert(by_change_.end(), user);
     user.cause = cause;
 }
@@ -254,7 +262,7 @@ void Presence::forget_some(WallMillis now, Millis kept,
 }
 
 void Presence::forget(User& user) {
-    forgotten_version_ = std::max(forgotten_version_, user.version);
+    version_floor_ = std::max(version_floor_, user.version);
     by_name_.erase(&user);
     name_bytes_ -= user.name.size();
     by_change_.erase_and_dispose(by_change_.iterator_to(user), dispose);
@@ -308,7 +316,7 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
 }
 
 MessageRef presence_message(const User& user, Millis now, WallMillis wall) {
-    if (!user.is_known()) return nullptr;
+    if (!user.is_known() || user.is_untold) return nullptr;
     auto topic = presence_topic(user.name);
     constexpr std::size_t longest_topic = 65'535;
     if (topic.size() > longest_topic) return nullptr;

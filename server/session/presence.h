@@ -72,8 +72,9 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     WallMillis since = 0;             ///< when the present state began
     std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
     std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
-    Cause cause : 6 = Cause::login;
-    bool stayed : 1 = false;  ///< has been online for a minute, some time
+    Cause cause : 5 = Cause::login;
+    bool is_untold : 1 = false;  ///< subscribers are to know nothing of it yet
+    bool stayed : 1 = false;     ///< has been online for a minute, some time
     const bool is_dormant : 1;
 };
 
@@ -115,7 +116,8 @@ std::string to_json(const PresenceChange& change);
 /// whoever asks for it by its name finds it awake.
 ///
 /// A user's version grows with every change and is never below the wall clock's milliseconds, so
-/// that it keeps growing after the user was forgotten and after a restart.
+/// that it keeps growing after the user was forgotten and after a restart. After a crash all
+/// versions begin at one that nobody was told of.
 class Presence {
 public:
     /// `most_known`: above that many users, some are forgotten early.
@@ -142,6 +144,8 @@ public:
     User& find_or_create(std::string_view name);
     bool has(std::string_view name) const { return by_name_.contains(name); }
 
+    /// Before the restart no version was larger than this one, except in users' rows.
+    void begin_versions_at(std::uint64_t floor) { version_floor_ = floor; }
     /// A user of before the restart: whoever was online then is offline since; then it returns
     /// true. The users' order is that of their changes again when all are restored.
     bool restore(const PutUser& stored, WallMillis now);
@@ -220,7 +224,7 @@ private:
     std::size_t online_ = 0;
     std::size_t name_bytes_ = 0;
     PresencePosition sweep_;
-    std::uint64_t forgotten_version_ = 0;  ///< the greatest of all forgotten users
+    std::uint64_t version_floor_ = 0;  ///< no forgotten user had a greater one
     [[no_unique_address]] OwnerThread thread_;
 };
 
@@ -230,8 +234,8 @@ PutUser stored_presence(const User& user);
 /// A user's presence as JSON, for the HTTP API and for `presence/{user}`.
 std::string to_json(const User& user, Millis now, WallMillis wall);
 
-/// The user's presence as the retained message to `presence/{user}`; null if the name is too long
-/// for a topic.
+/// The user's presence as the retained message to `presence/{user}`; null if nobody is to know of
+/// it yet, or the name is too long for a topic.
 MessageRef presence_message(const User& user, Millis now, WallMillis wall);
 
 }  // namespace pulsegate

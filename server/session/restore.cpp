@@ -42,16 +42,17 @@ void Restore::expect(const StoredCounts& counts) {
 /// Backends are told of those who were online when the process died, and only once.
 void Restore::user(const PutUser& stored) {
     const WallMillis now = wall_now();
-    const bool went_offline = presence_.restore(stored, now);
-    if (!went_offline || !events_.wants(EventKind::presence)) return;
+    if (!presence_.restore(stored, now)) return;
     presence_.show(stored.name, [&](const User& user) {
-        events_.presence({.time = now,
-                          .user = user.name,
-                          .online = false,
-                          .cause = user.cause,
-                          .version = user.version,
-                          .client = {},
-                          .silent = now - stored.last_seen});
+        const PresenceChange change{.time = now,
+                                    .user = user.name,
+                                    .online = false,
+                                    .cause = user.cause,
+                                    .version = user.version,
+                                    .client = {},
+                                    .silent = now - stored.last_seen};
+        host_.record(change);
+        events_.presence(change);
         journal_.add_lazily(stored_presence(user));
     });
 }

@@ -54,7 +54,7 @@ public:
     Restore(SessionTable& sessions, DormantSessions& dormant, Presence& presence, Inboxes& inboxes,
             Rooms& rooms, RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
             SharedSubscriptions& shared, PacketSender& sender, Journal& journal,
-            EventRecorder& events)
+            EventRecorder& events, BrokerHost& host)
         : sessions_(sessions),
           dormant_(dormant),
           presence_(presence),
@@ -66,9 +66,11 @@ public:
           shared_(shared),
           sender_(sender),
           journal_(journal),
-          events_(events) {}
+          events_(events),
+          host_(host) {}
 
     void expect(const StoredCounts& counts);
+    void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
     /// Behind all sessions.
     void user(const PutUser& stored);
     void member(const PutMember& stored) { rooms_.restore(stored); }
@@ -141,6 +143,7 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     EventRecorder& events_;
+    BrokerHost& host_;
     /// How a message was under way to its client.
     struct Sent {
         std::uint16_t packet_id = 0;

@@ -76,10 +76,11 @@ public:
 
     /// Where this process begins to count.
     struct Start {
-        Stamp floor = 0;                 ///< no stamp so far was larger
-        OwnerId next_owner = 1;          ///< the least number that no owner has had
-        std::uint32_t next_delayed = 1;  ///< for the next `delayed_id`
-        HashKey key{};                   ///< of the store's own, see `fingerprint`
+        Stamp floor = 0;                  ///< no stamp so far was larger
+        std::uint64_t version_floor = 0;  ///< nor a version of a user's presence, but in its row
+        OwnerId next_owner = 1;           ///< the least number that no owner has had
+        std::uint32_t next_delayed = 1;   ///< for the next `delayed_id`
+        HashKey key{};                    ///< of the store's own, see `fingerprint`
     };
 
     virtual ~Ledger() = default;

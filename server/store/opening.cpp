@@ -154,6 +154,15 @@ std::uint64_t stored_id(Database& database) {
         number(database, "SELECT value FROM meta WHERE key = 'store'"));
 }
 
+/// Rows of users are stored lazily: before a crash, others may have been told of later versions.
+/// They were not above the floor, or not above the clock if that was not kept, as in a copy.
+std::uint64_t version_floor(Database& database, Stamp floor) {
+    const auto last = static_cast<std::uint64_t>(
+        number(database, "SELECT value FROM meta WHERE key = 'version_floor'"));
+    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return last;
+    return std::max({last, time_of(floor), static_cast<std::uint64_t>(wall_now())});
+}
+
 /// The clock has been ahead, once: the floor does not go back.
 void say_if_ahead(Stamp floor) {
     constexpr WallMillis a_day = 86'400'000;
@@ -178,8 +187,10 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
     say_if_ahead(store.floor);
     store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
-    Statement(database, "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?)")
-        .run(store.new_floor);
+    store.version_floor = version_floor(database, store.floor);
+    Statement(database,
+              "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?), ('version_floor', ?)")
+        .run(store.new_floor, store.version_floor);
     store.key = stored_key(database);
     const std::uint64_t id = stored_id(database);
     const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");

@@ -17,9 +17,10 @@ namespace pulsegate {
 /// A database that is ready for use, and what its `meta` table said.
 struct OpenStore {
     std::unique_ptr<Database> database;
-    Stamp floor = 0;      ///< no stamp so far was larger
-    Stamp new_floor = 0;  ///< that the next start will find
-    HashKey key{};        ///< a secret that was drawn when the database was made
+    Stamp floor = 0;                  ///< no stamp so far was larger
+    Stamp new_floor = 0;              ///< that the next start will find
+    std::uint64_t version_floor = 0;  ///< no version of a user's presence so far was larger
+    HashKey key{};                    ///< a secret that was drawn when the database was made
     StoreMark mark{};
     std::optional<StoreDamage> damage{};  ///< that this start or an earlier one has found
 };

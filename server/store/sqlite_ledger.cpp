@@ -74,6 +74,7 @@ Ledger::Start SqliteLedger::load(Visitor& visitor) {
                         options_.folder, database_.error_text()));
     thread_ = std::thread([this] { run(); });
     return {.floor = store_.floor,
+            .version_floor = store_.version_floor,
             .next_owner = next_owner,
             .next_delayed = delayed_.first_number(),
             .key = store_.key};

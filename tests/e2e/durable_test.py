@@ -12,7 +12,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Client, Gateway, binary, wait_until
+from gateway import Client, Gateway, binary, subscribe_packet, wait_until
 
 
 class RestartTest(unittest.TestCase):
@@ -191,6 +191,48 @@ class RestartTest(unittest.TestCase):
                                    what="the retained will")
                         self.assertEqual(self.subscribe(gateway, "-i", "watcher" + topic, "-c", "-q", "2", "-t", topic),
                                          [f"{topic} online"] + [f"{topic} offline"] * (1 if qos == 0 else 2))
+
+    def test_a_kill_leaves_nobody_online_of_whom_a_watcher_was_told_a_moment_before(self):
+        def hear(watcher, *users):
+            """What the watcher knows when it has heard of all these users."""
+            known = {}
+            while not known.keys() >= set(users):
+                state = json.loads(watcher.receive_publish()[1])
+                known[state["user"]] = state
+            return known
+
+        cursor = None
+        for attempt in range(3):
+            newcomer = f"newcomer-{attempt}"
+            with self.killed() as gateway:
+                watcher = gateway.connect("watcher", clean=False)
+                watcher.send(subscribe_packet("presence/ann", f"presence/{newcomer}", qos=1))
+                if cursor is None:
+                    cursor = gateway.get_json("/api/v1/presence/changes")[1]["cursor"]
+                    gateway.connect("ann").disconnect()
+                    while hear(watcher, "ann")["ann"]["state"] != "offline":
+                        pass
+                    time.sleep(1.5)  # ann is on disk as somebody who is offline
+                gateway.connect("ann")
+                gateway.connect(newcomer)
+                told = hear(watcher, newcomer)
+                while told.get("ann", {}).get("state") != "online":
+                    told |= hear(watcher, "ann")
+                shown = gateway.get_json("/api/v1/users/ann")[1]
+                self.assertEqual(shown["version"], told["ann"]["version"])
+            with self.start() as gateway:
+                watcher = gateway.connect("watcher", clean=False)
+                after = hear(watcher, "ann", newcomer)
+                changes = gateway.get_json(f"/api/v1/presence/changes?after={cursor}&limit=1000")[1]["changes"]
+                for user in ("ann", newcomer):
+                    self.assertEqual(after[user]["state"], "offline")
+                    self.assertGreater(after[user]["version"], told[user]["version"])
+                    self.assertEqual(gateway.get_json(f"/api/v1/users/{user}")[1]["version"], after[user]["version"])
+                    of_user = [change for change in changes if change["user"] == user]
+                    self.assertEqual(of_user[-1]["state"], "offline")
+                    versions = [change["version"] for change in of_user]
+                    self.assertEqual(versions, sorted(versions))
+                    self.assertLessEqual(versions[-1], after[user]["version"])
 
     def test_the_will_of_a_killed_gateways_client_is_published(self):
         with self.killed() as gateway:

@@ -100,6 +100,7 @@ public:
     /// As a shard's timer does: stores what clients have not acknowledged in time.
     void store_overdue();
 
+    std::vector<PresenceChange> recorded;  ///< as for `--events`
     Millis now;
     MemoryState memory = MemoryState::plenty;
     bool is_store_full = false;
@@ -121,7 +122,9 @@ private:
             cluster.in_transit_[{index, shard}].push_back(std::move(message));
         }
         Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
-        void record(PresenceChange) override {}
+        void record(PresenceChange change) override {
+            cluster.recorded.push_back(std::move(change));
+        }
         MemoryState memory() const override { return cluster.memory; }
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }

@@ -117,6 +117,9 @@ void CrashPlay::begin_anew() {
     for (DurableClient& client : clients_) client.crash();
     model_.crash();
     if (ledger_) committed_ = std::max(committed_, ledger_->committed());
+    if (cluster_)
+        for (const PresenceChange& change : cluster_->recorded)
+            told_[change.user] = {change.version, change.online};
     cluster_.reset();
     ledger_.reset();
     for (DurableClient& client : clients_) client.forget_links();
@@ -169,6 +172,11 @@ void CrashPlay::check_start() {
         if (!known) throw Broken(fmt::format("nobody knows {} any more", user));
         if (known->version < before.number + (before.online ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back", user));
+    }
+    for (const auto& [user, before] : told_) {
+        const User* known = cluster_->broker(home_shard(user, scene_.shards)).presence().find(user);
+        if (known && known->is_known() && known->version < before.number + (before.online ? 1 : 0))
+            throw Broken(fmt::format("the presence of {} goes back behind what was told", user));
     }
 }
 

@@ -126,6 +126,7 @@ private:
     Millis now_;
     Stamp committed_ = 0;                      ///< the highest stamp in any life
     std::map<std::string, Version> versions_;  ///< of presence, by user, on the disk
+    std::map<std::string, Version> told_;      ///< the same, stored or not
     std::vector<std::pair<DeliveryModel::Number, Who>> delayed_;
     std::deque<std::string> journal_;
     int step_ = 0;

@@ -1,0 +1,285 @@
+// What those who watch presence know after a crash, whenever it comes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/topics.h"
+#include "tests/support/durable_cluster.h"
+#include "tests/support/durable_steps.h"
+
+using namespace pulsegate;
+
+namespace {
+
+struct State {
+    bool online;
+    std::uint64_t version;
+};
+
+/// Somebody who keeps what is said of presence, and only the latest.
+class Watcher {
+public:
+    Watcher(DurableCluster& brokers, const std::string& name, std::string filter)
+        : client_(brokers, name), filter_(std::move(filter)) {}
+
+    void subscribe() {
+        client_.connect(false);
+        client_.send("82 r k1 s'" + filter_ + "' 01");
+    }
+    void come_back() { client_.connect(false); }
+
+    /// Reads what was sent; no version may be lower than one before.
+    void read() {
+        for (const PlainClient::Message& message : client_.take_messages()) {
+            const auto presence = boost::json::parse(message.text).as_object();
+            if (message.qos == QoS::at_least_once)
+                client_.send("40 r2 k" + std::to_string(message.packet_id));
+            note(std::string(presence.at("user").as_string()),
+                 {presence.at("state") == "online",
+                  presence.at("version").to_number<std::uint64_t>()});
+        }
+    }
+    const std::map<std::string, State>& known() const { return known_; }
+
+private:
+    void note(const std::string& user, State state) {
+        const auto [known, is_new] = known_.emplace(user, state);
+        CAPTURE(user);
+        CHECK(state.version >= known->second.version);
+        if (state.version == known->second.version) CHECK(state.online == known->second.online);
+        known->second = state;
+    }
+
+    PlainClient client_;
+    const std::string filter_;
+    std::map<std::string, State> known_;
+};
+
+const User* known(DurableCluster& brokers, const std::string& user) {
+    return brokers->broker(home_shard(user, brokers->shards())).presence().find(user);
+}
+
+/// Users who come and go before the crash, as far as the disk gets: one who was here before, one
+/// who is new, one whose session is stored.
+class People {
+public:
+    explicit People(DurableCluster& brokers)
+        : brokers_(brokers),
+          old_(brokers, "old"),
+          fresh_(brokers, "fresh"),
+          kept_(brokers, "kept") {}
+
+    void begin() {
+        old_.connect(true);
+        brokers_.settle();
+        old_.send("e0 00");
+        brokers_->end_turn();
+        brokers_.settle();
+    }
+    void play(const std::function<void()>& step) {
+        old_.connect(true);
+        step();
+        fresh_.connect(true);
+        step();
+        kept_.connect(false);
+        step();
+        old_.lose_connection();
+        step();
+        old_.connect(true);
+        step();
+        fresh_.lose_connection();
+        step();
+    }
+
+private:
+    DurableCluster& brokers_;
+    PlainClient old_;
+    PlainClient fresh_;
+    PlainClient kept_;
+};
+
+/// Those who watch, with a stored session: everybody, or one user each.
+std::vector<std::string> filters() {
+    return {"presence/+", "presence/old", "presence/fresh", "presence/kept"};
+}
+
+/// Plays until the disk dies at that step; true if it does not.
+bool survives(unsigned shards, std::uint64_t step) {
+    DurableCluster brokers(shards);
+    std::vector<Watcher> watchers;
+    for (const std::string& filter : filters())
+        watchers.emplace_back(brokers, "watcher-of-" + filter.substr(9), filter);
+    const auto read_all = [&] {
+        for (Watcher& watcher : watchers) watcher.read();
+    };
+    for (Watcher& watcher : watchers) watcher.subscribe();
+    brokers.settle();
+    People people(brokers);
+    people.begin();
+    read_all();
+    bool lives = true;
+    brokers.disk().fail_at(brokers.disk().steps() + step, FaultyDisk::Fault::kill);
+    try {
+        people.play([&] {
+            brokers.deliver();
+            read_all();
+            brokers.commit();
+            brokers.deliver();
+            read_all();
+        });
+    } catch (const DiskIsDead&) {
+        lives = false;
+    }
+    read_all();
+    brokers.crash();
+    for (Watcher& watcher : watchers) watcher.come_back();
+    brokers.settle();
+    for (int pages = 0; pages < 20; ++pages) {
+        read_all();
+        brokers.settle();
+    }
+    for (const Watcher& watcher : watchers)
+        for (const auto& [user, state] : watcher.known()) {
+            if (user.starts_with("watcher")) continue;
+            CAPTURE(user);
+            CHECK_FALSE(state.online);
+            const User* const there = known(brokers, user);
+            REQUIRE(there);
+            CHECK(there->version == state.version);
+        }
+    return lives;
+}
+
+}  // namespace
+
+TEST_CASE("after a crash at any moment all who watch learn that everybody is offline") {
+    for (const unsigned shards : {1, 2})
+        for (std::uint64_t step = 1;; ++step) {
+            CAPTURE(shards);
+            CAPTURE(step);
+            if (survives(shards, step)) break;
+            REQUIRE(step < 1000);
+        }
+}
+
+TEST_CASE("a version that was not stored does not come again after a crash") {
+    DurableCluster brokers;
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    brokers.settle();
+    ann.send("e0 00");
+    brokers->end_turn();
+    brokers.settle();
+    ann.connect(true);
+    ann.lose_connection();
+    ann.connect(true);  // nothing of it is on disk
+    const std::uint64_t told = known(brokers, "ann")->version;
+    brokers.crash();
+    CHECK_FALSE(known(brokers, "ann")->online());
+    const std::uint64_t after = known(brokers, "ann")->version;
+    CHECK(after > told);
+    // And it does not fall at the start after the next one, although its row says less.
+    brokers.crash();
+    CHECK(known(brokers, "ann")->version >= after);
+    ann.connect(true);
+    CHECK(known(brokers, "ann")->version > after);
+}
+
+TEST_CASE("somebody whom a crash made unknown comes back with a higher version") {
+    DurableCluster brokers;
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    const std::uint64_t told = known(brokers, "ann")->version;
+    brokers.crash();
+    CHECK_FALSE(known(brokers, "ann"));
+    ann.connect(true);
+    CHECK(known(brokers, "ann")->version > told);
+}
+
+TEST_CASE("those who watch hear of a new user when the disk knows it") {
+    DurableCluster brokers(2);
+    Watcher watcher(brokers, "watcher", "presence/+");
+    watcher.subscribe();
+    brokers.settle();
+    watcher.read();
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    brokers.deliver();
+    watcher.read();
+    CHECK(watcher.known().count("ann") == 0);
+    // Nor does somebody who subscribes now.
+    Watcher newcomer(brokers, "newcomer", "presence/ann");
+    newcomer.subscribe();
+    brokers.deliver();
+    newcomer.read();
+    CHECK(newcomer.known().empty());
+    brokers.commit();
+    brokers.deliver();
+    watcher.read();
+    newcomer.read();
+    REQUIRE(watcher.known().count("ann") == 1);
+    CHECK(watcher.known().at("ann").online);
+    CHECK(newcomer.known().count("ann") == 1);
+    // From now on at once.
+    ann.lose_connection();
+    brokers.deliver();
+    watcher.read();
+    CHECK_FALSE(watcher.known().at("ann").online);
+}
+
+TEST_CASE("a new user who has gone before the disk knew it is told as online, then as offline") {
+    DurableCluster brokers;
+    PlainClient watcher(brokers, "watcher");
+    watcher.connect(true);
+    watcher.send("82 r k1 s'presence/ann' 00");
+    brokers.settle();
+    watcher.take();
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    ann.lose_connection();
+    brokers.deliver();
+    CHECK(watcher.take_messages().empty());
+    brokers.settle();
+    const auto messages = watcher.take_messages();
+    REQUIRE(messages.size() == 2);
+    CHECK(messages[0].text.find("online") != std::string::npos);
+    CHECK(messages[1].text.find("offline") != std::string::npos);
+}
+
+TEST_CASE("a new user is told of when a disk that has failed takes it") {
+    DurableCluster brokers;
+    Watcher watcher(brokers, "watcher", "presence/+");
+    watcher.subscribe();
+    brokers.settle();
+    brokers.disk().fail_at(brokers.disk().steps() + 1, FaultyDisk::Fault::full, 3);
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    brokers.settle();
+    watcher.read();
+    CHECK(watcher.known().count("ann") == 0);
+    CHECK_FALSE(brokers->broker(0).tick(brokers->now + 1000));
+    brokers.settle();
+    watcher.read();
+    CHECK(watcher.known().count("ann") == 1);
+}
+
+TEST_CASE("the record of presence ends with offline for who was online when the process died") {
+    DurableCluster brokers;
+    PlainClient ann(brokers, "ann");
+    ann.connect(true);
+    brokers.settle();
+    const std::uint64_t told = brokers->recorded.back().version;
+    brokers.crash();
+    REQUIRE(brokers->recorded.size() == 1);
+    CHECK(brokers->recorded[0].user == "ann");
+    CHECK_FALSE(brokers->recorded[0].online);
+    CHECK(brokers->recorded[0].version > told);
+    brokers.settle();
+    brokers.crash();
+    CHECK(brokers->recorded.empty());  // it was told once
+}
