@@ -176,6 +176,10 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
     broker_.end(*session, ending, now);
 }
 
+bool Shard::is_accepted(const Connection& connection) const {
+    return connection.session && !connection.session->awaits_connack;
+}
+
 bool Shard::awaits_answers(const Connection& connection) const {
     return connection.session && broker_.awaits_answers(*connection.session);
 }

@@ -92,6 +92,7 @@ private:
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    bool is_accepted(const Connection& connection) const override;
     bool awaits_answers(const Connection& connection) const override;
     std::uint64_t work() const override { return broker_.work(); }
     bool congested() override {

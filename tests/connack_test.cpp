@@ -136,3 +136,230 @@ TEST_CASE("if the disk does not take the end of a session, a clean start is refu
     phone.connect(true);
     CHECK(phone.take() == new_session);
 }
+
+namespace {
+
+/// The phone's earlier session ends on a disk that fails, after a login with a will; others look
+/// on.
+struct RefusedLogin {
+    DurableCluster brokers;
+    PlainClient phone{brokers, "phone"};
+    PlainClient watcher{brokers, "watcher"};
+
+    RefusedLogin() {
+        watcher.connect(true);
+        watcher.send("82 r k1 s'wills/#' 00");
+        watcher.send("82 r k1 s'presence/phone' 00");
+        phone.connect(false);
+        brokers.settle();
+    }
+    void see_nothing() {
+        brokers.settle();
+        CHECK(watcher.take_messages().empty());
+    }
+    /// The user has gone, and its watcher knows it.
+    void go() {
+        phone.lose_connection();
+        brokers.settle();
+        watcher.take();
+        brokers->recorded.clear();
+    }
+    void fail() { brokers.disk().fail_at(brokers.disk().steps() + 1, FaultyDisk::Fault::full, 3); }
+    void refuse() {
+        brokers.deliver();
+        brokers.commit();
+        brokers.deliver();
+        CHECK(phone.take() == hex(wire("20 r2 00 03")));
+    }
+    /// Whatever the client has at its home.
+    const Session* session() { return brokers->broker(0).find("phone", "phone"); }
+};
+
+}  // namespace
+
+TEST_CASE("a login that the store refuses has not happened: no will, no presence, no session") {
+    RefusedLogin of;
+    of.go();
+    of.fail();
+    of.phone.connect(true, 0, "wills/phone");
+    of.refuse();
+    of.see_nothing();
+    CHECK(of.brokers->recorded.empty());
+    CHECK_FALSE(of.session());
+}
+
+TEST_CASE("a login that waits for the store is told to nobody before it is accepted") {
+    RefusedLogin of;
+    of.go();
+    of.phone.connect(true, 0, "wills/phone");
+    of.brokers.deliver();
+    CHECK(of.watcher.take_messages().empty());
+    CHECK(of.brokers->recorded.empty());
+    of.brokers.settle();
+    CHECK(of.phone.take() == new_session);
+    REQUIRE(of.brokers->recorded.size() == 1);
+    CHECK(of.brokers->recorded[0].online);
+    CHECK(of.watcher.take_messages().size() == 1);
+    of.phone.lose_connection();  // it was accepted: its will counts
+    of.brokers.settle();
+    CHECK(of.watcher.take_messages().size() == 2);
+}
+
+TEST_CASE("who takes a connection over and is refused leaves nobody online") {
+    RefusedLogin of;
+    of.brokers.settle();
+    of.watcher.take();
+    of.brokers->recorded.clear();
+    of.fail();
+    of.phone.connect(true, 0, "wills/phone");
+    CHECK(of.brokers->recorded.empty());
+    of.refuse();
+    of.brokers->end_turn();
+    REQUIRE(of.brokers->recorded.size() == 1);
+    CHECK_FALSE(of.brokers->recorded[0].online);
+    of.brokers.settle();
+    for (const auto& message : of.watcher.take_messages()) CHECK(message.text != "gone");
+}
+
+TEST_CASE("nobody is told of a login whose connection ends before its CONNACK, however it ends") {
+    const Ending endings[] = {{Cause::connection_lost, Reason::success, "lost"},
+                              {Cause::kicked, Reason::administrative_action, "banned"},
+                              {Cause::kicked, Reason::not_authorized, "revoked"},
+                              {Cause::timeout, Reason::keep_alive_timeout, "silent"},
+                              {Cause::shutdown, Reason::server_shutting_down, "shutdown"}};
+    for (const Ending& ending : endings)
+        for (const unsigned expiry : {0U, 1000U}) {
+            CAPTURE(ending.why);
+            CAPTURE(expiry);
+            RefusedLogin of;
+            of.go();
+            PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
+            again.connect(true, expiry, "wills/phone");
+            of.brokers.deliver();
+            again.link().end(ending);
+            of.brokers->end_turn();
+            of.see_nothing();
+            CHECK(of.brokers->recorded.empty());
+            CHECK((of.session() != nullptr) == (expiry > 0));
+            // And it may come back.
+            again.connect(true);
+            of.brokers.settle();
+            REQUIRE(of.brokers->recorded.size() == 1);
+            CHECK(of.brokers->recorded[0].online);
+            CHECK(of.watcher.take_messages().size() == 1);
+        }
+}
+
+TEST_CASE("who comes back to a session that ends soon, and is refused, keeps session and will") {
+    RefusedLogin of;
+    PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
+    // Will Delay 100 s
+    again.connect(std::string_view(
+        "10 r s'MQTT' 05 04 k60 [ 11 w300 ] s'phone' [ 18 w100 ] s'wills/phone' s'gone'"));
+    of.brokers.settle();
+    again.lose_connection();
+    of.brokers.settle();
+    of.watcher.take();
+    of.brokers->recorded.clear();
+    of.fail();
+    again.connect(false, 300);
+    of.brokers.deliver();
+    of.brokers.commit();
+    of.brokers.deliver();
+    CHECK(again.take().starts_with(hex(wire("20"))));
+    REQUIRE(again.link().ending);
+    of.brokers->end_turn();
+    of.see_nothing();
+    CHECK(of.brokers->recorded.empty());
+    REQUIRE(of.session());
+    CHECK(of.session()->state.will());
+    CHECK_FALSE(of.brokers->broker(0).tick(of.brokers->now + 1000));
+    of.brokers.settle();
+    again.connect(false, 300);
+    of.brokers.settle();
+    CHECK(again.take().starts_with(hex(wire("20"))));
+    REQUIRE(of.session());
+    CHECK(of.session()->is_greeted());
+    CHECK_FALSE(of.session()->state.will());  // the new CONNECT has none
+    REQUIRE(of.brokers->recorded.size() == 1);
+    CHECK(of.brokers->recorded[0].online);
+}
+
+TEST_CASE("logins that wait for the store count for max-connections-per-user") {
+    BrokerSettings settings;
+    settings.max_connections_per_user = 1;
+    DurableCluster brokers(1, settings);
+    PlainClient phone(brokers, "phone", "ann");
+    PlainClient desk(brokers, "desk", "ann");
+    for (PlainClient* const each : {&phone, &desk}) {
+        each->connect(false);
+        brokers.settle();
+        CHECK(each->take() == new_session);
+        each->lose_connection();
+    }
+    phone.connect(true);
+    desk.connect(true);
+    CHECK(desk.take() == hex(wire("20 r2 00 03")));
+    brokers.settle();
+    CHECK(phone.take() == new_session);
+}
+
+TEST_CASE("a user who has nothing but a login that waits can be thrown out") {
+    RefusedLogin of;
+    of.go();
+    of.phone.connect(true, 0, "wills/phone");
+    of.brokers.deliver();
+    const Evicted evicted = of.brokers->broker(0).evict(
+        {.user = "phone", .arrived_by = wall_now() + 1000, .why = "banned"}, of.brokers->now);
+    CHECK(evicted.disconnected == 1);
+    of.brokers->end_turn();
+    of.see_nothing();
+}
+
+TEST_CASE("the will of a login that is taken over before its CONNACK is not published") {
+    RefusedLogin of;
+    of.go();
+    of.phone.connect(true, 0, "wills/phone");
+    of.brokers.deliver();
+    of.phone.connect(true, 0);
+    of.brokers.settle();
+    CHECK(of.phone.take() == new_session);
+    for (const auto& message : of.watcher.take_messages()) CHECK(message.text != "gone");
+    REQUIRE(of.brokers->recorded.size() == 1);
+    CHECK(of.brokers->recorded[0].cause == Cause::login);
+}
+
+TEST_CASE("what waits in the inbox is lent to a device when its login is accepted") {
+    RefusedLogin of;
+    of.phone.connect(true);
+    of.brokers.settle();
+    of.phone.lose_connection();  // it has no session
+    of.brokers.settle();
+    of.watcher.send("32 r s'inbox/phone' k9 'waits'");
+    of.brokers.settle();
+    of.phone.connect(false);
+    of.phone.connect(true);
+    of.brokers.deliver();
+    of.phone.take();
+    CHECK(of.brokers->recorded.back().online);
+    of.brokers.settle();
+    const auto messages = of.phone.take_messages();
+    REQUIRE(messages.size() == 1);
+    CHECK(messages[0].text == "waits");
+}
+
+TEST_CASE("while the store refuses, a clean start leaves the session and connection it is after") {
+    RefusedLogin of;
+    of.fail();
+    PlainClient other(of.brokers, "other");
+    other.connect(false);
+    of.brokers.settle();
+    REQUIRE(of.brokers->broker(0).journal().is_refused());
+    of.phone.take();
+    PlainClient thief(of.brokers, "phone");
+    thief.connect(true);
+    CHECK(thief.take() == hex(wire("20 r2 00 03")));
+    CHECK_FALSE(of.phone.link().ending);
+    REQUIRE(of.session());
+    CHECK(of.session()->link == &of.phone.link());
+}

@@ -9,9 +9,9 @@ void EndedSessions::add(const Session& session) {
     latest_[end.client] = end.unit;
 }
 
-bool EndedSessions::contains(const Session& session) {
+bool EndedSessions::contains(std::uint64_t client) {
     forget_committed();
-    return !ends_.empty() && latest_.contains(session.fingerprint());
+    return !ends_.empty() && latest_.contains(client);
 }
 
 void EndedSessions::forget_committed() {

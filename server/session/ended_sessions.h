@@ -18,8 +18,8 @@ public:
 
     /// Its EndOwner was added to the journal.
     void add(const Session& session);
-    /// Has one of the same client ended, and is that not committed?
-    bool contains(const Session& session);
+    /// Has one of the client with this fingerprint ended, and is that not committed?
+    bool contains(std::uint64_t client);
 
 private:
     void forget_committed();

@@ -1,9 +1,11 @@
 #include "server/session/logins.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "server/base/client_id.h"
+#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/session/sender.h"
 
@@ -25,6 +27,9 @@ bool is_sent_something_old(const Session& session) {
     const Outbox* const outbox = session.state.exchanges().outbox();
     return (outbox && outbox->queued() > 0) || session.state.shared_count() > 0;
 }
+
+constexpr const char* not_stored =
+    "the disk is in trouble, and does not take what becomes of the earlier session";
 
 }  // namespace
 
@@ -69,13 +74,10 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
                       {Reason::quota_exceeded, "its user has max-connections-per-user already",
                        Limit::max_connections_per_user});
 
-    if (journal_.would_be_refused() && agreement.session_expiry > 0)
-        return refuse(link, connect,
-                      {Reason::server_unavailable,
-                       "the disk is in trouble, and its session could not be stored"});
-
     const Session* const known = sessions_.find(user, client);
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
+    if (const auto refusal = objection_of_store(user, resumed ? nullptr : known, client, agreement))
+        return refuse(link, connect, *refusal);
     if (connect.will) {
         const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
         if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
@@ -84,7 +86,8 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool was_near_end = is_near_end(session, now);
-    if (session.link) detach(session);
+    const bool takes_over = session.link;
+    if (takes_over) detach(session);
     begin(session, resumed, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
@@ -93,13 +96,43 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     details = {.session_present = resumed,
                .assigned_client_id = assigned ? session.client : std::string_view(),
                .user = user.name};
-    attach(session, link, connect, agreement);
-    greet(session, connect, accepting_connack(settings_, connect, agreement, details),
-          was_near_end || (resumed && !takes_over && is_sent_something_old(session)));
+    attach(session, link, agreement);
+    const bool must_be_noted =
+        was_near_end || (resumed && !takes_over && is_sent_something_old(session));
+    auto will = stored_will(settings_, connect, user.name, session.authorization.get());
+    Buffer connack = accepting_connack(settings_, connect, agreement, details);
+    const bool waits = keeper_.is_end_uncommitted(session.fingerprint()) ||
+                       (must_be_noted && session.state.owner != 0);
+    if (waits)
+        greet_when_stored(session, connect, std::move(connack), resumed, std::move(will));
+    else
+        answers_.greet(session, std::move(connack), 0, {});
     if (resumed) keeper_.resume(session, now);
+    if (!waits) accepted(session, resumed, std::move(will), now);
+}
+
+/// What the store refuses already is refused before anything happens: what the client has stays.
+std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* ended,
+                                                  std::string_view client,
+                                                  const ConnectAgreement& agreement) {
+    if (!journal_.would_be_refused()) return std::nullopt;
+    if (agreement.session_expiry > 0)
+        return Refusal{Reason::server_unavailable,
+                       "the disk is in trouble, and its session could not be stored"};
+    if ((ended && ended->state.owner != 0) ||
+        keeper_.is_end_uncommitted(fingerprint(user.name, client)))
+        return Refusal{Reason::server_unavailable, not_stored};
+    return std::nullopt;
+}
+
+/// From now on its user is online, and everybody is told so. Its will, or that it has none, takes
+/// the place of a delayed one (MQTT 5.0, 3.1.3.2.2).
+void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will,
+                      Millis now) {
+    wills_.keep(session, std::move(will));
     events_.login(session, resumed);
     announcer_.arrived(session, now);
-    inboxes_.lend(user, now);
+    inboxes_.lend(session.user, now);
 }
 
 void Logins::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
@@ -136,7 +169,11 @@ std::string Logins::assign_client_id(const Connect& connect, const AuthResult& r
 /// Has the user max-connections-per-user already, without one that this client would replace?
 bool Logins::is_full(const User& user, std::string_view client) const {
     const auto most = settings_.max_connections_per_user;
-    if (most == 0 || user.here < most) return false;
+    if (most == 0 || user.here + waiting_ < most) return false;
+    const auto connected = std::ranges::count_if(user.devices, [](const Device& device) {
+        return static_cast<const Session&>(device).link != nullptr;
+    });
+    if (static_cast<std::size_t>(connected) < most) return false;
     const Session* known = sessions_.find(user, client);
     return !known || !known->link;
 }
@@ -153,25 +190,24 @@ void Logins::detach(Session& session) {
     session.link = nullptr;
 }
 
-/// Resumes or clears the session that was kept, and cancels or publishes its will.
+/// Resumes or clears the session that was kept, and publishes its will.
 void Logins::begin(Session& session, bool resumed, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
-    // the session of the will ends here.
+    // the session of the will ends here. It does so when it is accepted.
     const StoredWill* const will = session.state.will();
-    if (resumed && will && will->delay > 0) wills_.keep(session, nullptr);
+    const bool will_waits = resumed && will && will->delay > 0;
     if (resumed)
         keeper_.interrupt(session, now);
     else
         keeper_.discard(session, now);
-    wills_.publish(session, now);
+    if (!will_waits) wills_.publish(session, now);
     if (resumed) keeper_.catch_up(session, now);
     sessions_.stop_expiry(session);
     session.since = wall_now();
 }
 
 /// Connects the session with its client, on the terms of the CONNECT.
-void Logins::attach(Session& session, Link& link, const Connect& connect,
-                    const ConnectAgreement& agreement) {
+void Logins::attach(Session& session, Link& link, const ConnectAgreement& agreement) {
     ++counters_.logins;
     session.link = &link;
     link.session = &session;
@@ -180,8 +216,6 @@ void Logins::attach(Session& session, Link& link, const Connect& connect,
     if (agreement.topic_alias_maximum != 0)
         session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
     set_expiry(session, agreement.session_expiry);
-    wills_.keep(session,
-                stored_will(settings_, connect, session.user.name, session.authorization.get()));
     link.set_largest_packet(agreement.terms.max_packet_size);
     link.set_limit(agreement.silence);
 }
@@ -189,19 +223,30 @@ void Logins::attach(Session& session, Link& link, const Connect& connect,
 /// The CONNACK waits while a crash would bring back a session that had ended before. It would take
 /// a message of QoS 2 for an earlier one with the same identifier, and swallow it. And it waits
 /// while the disk says that the client of a session that it has resumed is away, if the next start
-/// might end it because of that, or take a queue for unsent that was sent.
-void Logins::greet(Session& session, const Connect& connect, Buffer connack, bool must_be_noted) {
+/// might end it because of that, or take a queue for unsent that was sent. Until
+/// then the login is not accepted, and nobody is told of it.
+void Logins::greet_when_stored(Session& session, const Connect& connect, Buffer connack,
+                               bool resumed, std::unique_ptr<StoredWill> will) {
     PendingReceipt receipt(receipts_);
-    Buffer refused;
-    if (keeper_.is_end_uncommitted(session) || (must_be_noted && session.state.owner != 0)) {
-        journal_.await(receipt.debt());
-        refused =
-            refusing_connack(connect.version, Reason::server_unavailable,
-                             "the disk is in trouble, and does not take what becomes of the earlier"
-                             " session",
-                             session.terms.max_packet_size);
-    }
-    answers_.greet(session, std::move(connack), receipt.close(), std::move(refused));
+    journal_.await(receipt.debt());
+    const ReceiptId id = receipt.close();
+    ++waiting_;
+    const auto kept = std::make_shared<std::unique_ptr<StoredWill>>(std::move(will));
+    receipts_.watch(id, [this, id, resumed, kept](const Published& stored) {
+        --waiting_;
+        Session* const waiting = receipts_.session_of(id);
+        if (!waiting) return;
+        if (!stored.refused)
+            accepted(*waiting, resumed, std::move(*kept), monotonic_now());
+        else if (!resumed)
+            waiting->state.set_expiry(0);  // nothing remains of it
+    });
+    // It can be thrown out meanwhile, and is sent what comes now behind its CONNACK.
+    session.unlink();
+    session.user.devices.push_front(session);
+    answers_.greet(session, std::move(connack), id,
+                   refusing_connack(connect.version, Reason::server_unavailable, not_stored,
+                                    session.terms.max_packet_size));
 }
 
 /// A session that outlives its connection outlives the process, too.

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -59,11 +62,15 @@ private:
     void refuse(Link& link, const Connect& connect, const Refusal& refusal);
     std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
     bool is_full(const User& user, std::string_view client) const;
+    std::optional<Refusal> objection_of_store(const User& user, const Session* ended,
+                                              std::string_view client,
+                                              const ConnectAgreement& agreement);
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
-    void attach(Session& session, Link& link, const Connect& connect,
-                const ConnectAgreement& agreement);
-    void greet(Session& session, const Connect& connect, Buffer connack, bool must_be_noted);
+    void attach(Session& session, Link& link, const ConnectAgreement& agreement);
+    void greet_when_stored(Session& session, const Connect& connect, Buffer connack, bool resumed,
+                           std::unique_ptr<StoredWill> will);
+    void accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will, Millis now);
     void set_expiry(Session& session, std::uint32_t expiry);
 
     const BrokerSettings& settings_;
@@ -83,6 +90,7 @@ private:
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;
+    std::size_t waiting_ = 0;  ///< logins that wait for the store
 };
 
 /// The user of a client; `client` is its client id.

@@ -184,10 +184,10 @@ void Presence::taken_over(User& user, Device& device, WallMillis now) {
 bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
                       WallMillis last_seen) {
     thread_.assert_here();
-    if (!std::exchange(device.here, false)) return false;  // it is disconnected already
-    --user.here;
     device.unlink();
     user.devices.push_back(device);
+    if (!std::exchange(device.here, false)) return false;  // it never was, or is no more
+    --user.here;
     const auto seen = std::max(user.last_seen(), last_seen);
     if (user.online()) {
         user.set_since(user.since, seen);
@@ -291,9 +291,11 @@ PutUser stored_presence(const User& user) {
 std::string to_json(const User& user, Millis now, WallMillis wall) {
     json::array devices;
     std::size_t room = names_listed;
+    std::size_t waiting = 0;  // connected devices come first, but for logins that wait
     WallMillis last_seen = user.last_seen();
     for (const Device& device : user.devices) {
-        if (!device.here) break;  // connected devices come first
+        if (!device.here && ++waiting > devices_listed) break;
+        if (!device.here) continue;
         const WallMillis seen = wall - (now - device.last_packet());
         last_seen = std::max(last_seen, seen);
         if (devices.size() == devices_listed || device.client.size() > room) break;

@@ -90,7 +90,7 @@ struct User : PresenceEntry {
     bool is_known() const { return since != 0; }
 
     const std::string name;
-    Devices devices;         ///< connected ones come first
+    Devices devices;         ///< logins that wait for the store and connected ones come first
     std::uint32_t here = 0;  ///< connected devices
     std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
 };

@@ -89,7 +89,7 @@ void Receipts::send_ready(Session& session) {
 void Receipts::send(const Receipt& answer, Session& session) {
     constexpr const char* why = "the store does not take it";
     const bool is_connack = session.awaits_connack;
-    session.awaits_connack = false;
+    session.awaits_connack = is_connack && answer.is_refused;  // it will never have it
     const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
     if (!packet.empty()) session.link->send(packet);
     if (is_connack && answer.is_refused)

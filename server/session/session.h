@@ -82,7 +82,7 @@ public:
 
     // One byte for both: it lies in what would be padding.
     bool served : 1 = false;          ///< has got the message to its inbox that is being fanned out
-    bool awaits_connack : 1 = false;  ///< it waits for the store; nothing is sent before it
+    bool awaits_connack : 1 = false;  ///< its login waits for the store: it is not accepted yet
 
 private:
     static constexpr std::size_t kept_unit = 256;

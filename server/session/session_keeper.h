@@ -55,9 +55,9 @@ public:
 
     /// The client starts clean, or the session ends: drops all of its state but the will.
     void discard(Session& session, Millis now);
-    /// Could a crash bring back an earlier session of this client, because the store does not know
-    /// that it was discarded?
-    bool is_end_uncommitted(const Session& session) { return ended_.contains(session); }
+    /// Could a crash bring back an earlier session of the client with this fingerprint, because the
+    /// store does not know that it was discarded?
+    bool is_end_uncommitted(std::uint64_t client) { return ended_.contains(client); }
 
     /// The session ends with its connection.
     void end_with_connection(Session& session);

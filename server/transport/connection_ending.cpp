@@ -26,8 +26,8 @@ CloseCode close_code(Cause cause) {
 
 void Connection::end(const Ending& ending) {
     if (!reads()) return;
-    // A connection that has not logged in has no version to send a DISCONNECT in.
-    const bool told = state_ == State::open || session;
+    // No DISCONNECT comes before the CONNACK (MQTT 5.0, 3.14).
+    const bool told = state_ == State::open || context_.owner.is_accepted(*this);
     ending_ = ending;
     if (!told) ending_.reason = Reason::success;
     if (ending.cause == Cause::connection_lost) {

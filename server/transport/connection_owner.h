@@ -30,6 +30,9 @@ public:
     virtual void on_slowed(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
+    /// Has its client logged in, and was told so?
+    virtual bool is_accepted(const Connection& connection) const = 0;
+
     /// Should its client publish no more until some of its messages are answered?
     virtual bool awaits_answers(const Connection& connection) const = 0;
 
