@@ -41,7 +41,7 @@ std::size_t Answers::charge_for(std::size_t message_bytes) {
 }
 
 void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
-                   std::size_t charge) {
+                   std::size_t charge, Held kind) {
     thread_.assert_here();
     if (accepted.empty()) {
         if (receipt != 0) receipts_.settle(receipt);
@@ -52,7 +52,7 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
     Exchanges& exchanges = session.state.exchanges();
     if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
     receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
-                     std::move(refused), charge);
+                     std::move(refused), charge, kind);
 }
 
 }  // namespace pulsegate

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "protocol/encode.h"
 #include "server/base/counters.h"
@@ -43,7 +44,7 @@ public:
     /// The same for bytes. An empty `accepted` disconnects the client: they exceed its Maximum
     /// Packet Size. `charge`: bytes that the client makes the gateway keep until then.
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
-              std::size_t charge = 0);
+              std::size_t charge = 0, Held kind = Held::answer);
 
     /// Does the client make the gateway keep so much until its messages are answered that it should
     /// publish no more?
@@ -80,9 +81,11 @@ Buffer Answers::encoded(const Session& session, AnyPacket packet) {
 template <class AnyPacket>
 void Answers::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
                      const AnyPacket* refused, std::size_t message_bytes) {
+    constexpr bool is_suback = std::is_same_v<AnyPacket, Suback>;
     const bool may_be_refused = refused && receipt != 0;
     hold(session, receipt, encoded(session, packet),
-         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes));
+         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes),
+         is_suback ? Held::suback : Held::answer);
 }
 
 }  // namespace pulsegate

@@ -20,7 +20,7 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       sessions_(settings, place_),
       memory_(settings, host),
       sender_(settings, place_, host, journal_, receipts_, counters),
-      inboxes_(settings, place_, sessions_, presence_, sender_, journal_, receipts_, counters),
+      inboxes_(settings, place_, sessions_, presence_, sender_, journal_, counters),
       rooms_(settings, place_, interest, presence_, journal_),
       room_logs_(settings, place_, rooms_, presence_, sender_, journal_, counters),
       dormant_(settings, interest, presence_, sessions_, router_, rooms_, sender_, journal_,
@@ -123,7 +123,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](MessageStored& stored) {
                        journal_.stored(stored);
                        shared_.stored(stored.stamp, now);
-                       inboxes_.stored(now);
+                       sender_.stored(now);
                    },
                    [&](JournalTurn&) {
                        shared_.end_turn();

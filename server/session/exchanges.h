@@ -88,6 +88,9 @@ public:
     }
     bool unsent() const { return flow_ && flow_->outbox.unsent(); }
     bool awaits_body() const { return flow_ && flow_->outbox.awaits_body(); }
+    const QueuedMessage* next_queued() const {
+        return flow_ ? flow_->outbox.next_queued() : nullptr;
+    }
     std::size_t in_flight() const { return flow_ ? flow_->outbox.in_flight() : 0; }
 
     // QoS 2 messages from the client, by packet identifier, up to their PUBREL.
@@ -108,6 +111,9 @@ public:
     /// Null if none waits.
     HeldAnswers* held() { return flow_ && !flow_->held.empty() ? &flow_->held : nullptr; }
     std::size_t held_charge() const { return flow_ ? flow_->held.charge : 0; }
+    /// Of PUBLISH packets that wait, behind which all others to the client have to.
+    std::size_t held_message_bytes() const { return flow_ ? flow_->held.message_bytes : 0; }
+    bool holds_suback() const { return flow_ && flow_->held.has_suback(); }
     HeldAnswers& held(Outbox::Totals& totals) { return flowing(totals).held; }
     void forget_held_if_empty() { forget_if_idle(); }
 

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "server/base/log.h"
 
@@ -123,27 +122,12 @@ std::optional<Limit> Inboxes::reached_limit(std::uint64_t creator) const {
 void Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || !user.online()) return;
-    if (awaits_store(*inbox)) {
-        postponed_.insert(inbox);
-        return;
-    }
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
     if (!messages.empty()) begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
-    device.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
+    device.state.exchanges().merge(sender_.waiting(), std::move(messages));
     sender_.send_waiting(device, now);
-}
-
-/// A message whose receivers are still collected may be sent again by its publisher after a crash,
-/// as another one. A device that had it before would get it twice.
-bool Inboxes::awaits_store(const Session& inbox) const {
-    const Outbox* outbox = inbox.state.exchanges().outbox();
-    return outbox && outbox->has_queued([&](Stamp stamp) { return receipts_.is_collected(stamp); });
-}
-
-void Inboxes::stored(Millis now) {
-    for (Session* inbox : std::exchange(postponed_, {})) lend(inbox->user, now);
 }
 
 void Inboxes::take_back(Session& session, Millis now) {
@@ -153,8 +137,7 @@ void Inboxes::take_back(Session& session, Millis now) {
     Exchanges& kept = inbox->state.exchanges();
     Queue messages = session.state.exchanges().take_lent();
     for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);
-    messages.splice(messages.end(), kept.take_queue());  // younger ones
-    kept.enqueue(sender_.waiting(), std::move(messages));
+    kept.merge(sender_.waiting(), std::move(messages));
 }
 
 Session* Inboxes::done(const User& user) const {
@@ -168,7 +151,6 @@ Session* Inboxes::done(const User& user) const {
 }
 
 void Inboxes::forget(Session& inbox) {
-    postponed_.erase(&inbox);
     const auto found = creators_.find(&inbox);
     if (found == creators_.end()) return;
     const auto created = created_.find(found->second);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,15 +27,13 @@ namespace pulsegate {
 class Inboxes {
 public:
     Inboxes(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-            Presence& presence, PacketSender& sender, Journal& journal, const Receipts& receipts,
-            Counters& counters)
+            Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
         : settings_(settings),
           place_(place),
           sessions_(sessions),
           presence_(presence),
           sender_(sender),
           journal_(journal),
-          receipts_(receipts),
           counters_(counters) {}
 
     /// Ends the user's inbox if it is needed no more.
@@ -59,10 +56,8 @@ public:
     /// already. No limit refuses it, for it has come with a login, and is of no use without.
     Session& open(User& user, std::uint64_t creator, Millis now);
 
-    /// A device has logged in. It gets what waits when all of it is stored.
+    /// A device has logged in: it gets what waits, before all that comes meanwhile.
     void lend(User& user, Millis now);
-    /// A message that was collected is stored.
-    void stored(Millis now);
     /// The session of a device ends.
     void take_back(Session& session, Millis now);
     /// The inbox has as much time as if a message had come now.
@@ -83,7 +78,6 @@ private:
     std::optional<Limit> reached_limit(std::uint64_t creator) const;
     void end_expired(Millis now);
     void count(Session& inbox, std::uint64_t creator);
-    bool awaits_store(const Session& inbox) const;
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
@@ -91,12 +85,10 @@ private:
     Presence& presence_;
     PacketSender& sender_;
     Journal& journal_;
-    const Receipts& receipts_;
     Counters& counters_;
     /// Who has sent the first message: a fingerprint of the user, or 0.
     boost::unordered_flat_map<Session*, std::uint64_t> creators_;
     boost::unordered_flat_map<std::uint64_t, std::size_t> created_;
-    boost::unordered_flat_set<Session*> postponed_;  ///< to be lent when all is stored
     EndIfDone end_if_done_;
     Tick ended_expired_ = 0;  ///< when it was done last
 };

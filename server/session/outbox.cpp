@@ -87,14 +87,16 @@ void Outbox::order_last() {
 
 Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last, OwnerId owner) {
     if (in_flight() >= window) return nullptr;
-    if (!interrupted_.empty()) {
+    const QueuedMessage* const queued = next_queued();
+    if (!queued && interrupted_.empty()) return nullptr;
+    if (!queued) {
         sent_.splice(sent_.end(), interrupted_, interrupted_.begin());
         sent_.back().again = true;
         sent_.back().sent_at = 0;
         return &sent_.back();
     }
-    if (queue_.empty() || !queue_.front().has_body()) return nullptr;
-    const bool perhaps_again = queue_.front().perhaps_sent;
+    if (!queued->has_body()) return nullptr;
+    const bool perhaps_again = queued->perhaps_sent;
     InFlight& next = send(dequeue(queue_.begin()).delivery(owner), last);
     next.perhaps_again = perhaps_again;
     return &next;
@@ -311,6 +313,17 @@ bool Outbox::has_lent() const {
     };
     return std::ranges::any_of(interrupted_, in_flight) || std::ranges::any_of(sent_, in_flight) ||
            std::ranges::any_of(queue_, &QueuedMessage::is_lent);
+}
+
+std::vector<Stamp> Outbox::stamps() const {
+    std::vector<Stamp> stamps;
+    stamps.reserve(queue_.size() + sent_.size() + interrupted_.size());
+    for (const QueuedMessage& each : queue_) stamps.push_back(each.stamp);
+    for (const List* list : {&sent_, &interrupted_})
+        for (const InFlight& each : *list)
+            if (each.delivery.message) stamps.push_back(each.delivery.message->stamp);
+    std::ranges::sort(stamps);
+    return stamps;
 }
 
 // -- bodies --

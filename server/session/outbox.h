@@ -108,13 +108,25 @@ public:
     void merge(Queue messages);
 
     /// The message to send next: first those to be sent again, then the queue, which is that of
-    /// `owner`, oldest first. Null if there is none, the window is full, or its body is to be read
-    /// first.
+    /// `owner`, oldest first; but see `next_queued`. Null if there is none, the window is full, or
+    /// its body is to be read first.
     InFlight* send_next(std::uint16_t window, std::uint16_t last, OwnerId owner);
 
+    /// The next one to send if it is in the queue, or null. After a crash the store does not tell
+    /// of all that were sent at QoS 1: they are in the queue, and may be older than those that are
+    /// sent again. Then both are in the order of stamps.
+    const QueuedMessage* next_queued() const {
+        if (queue_.empty()) return nullptr;
+        const QueuedMessage& first = queue_.front();
+        if (interrupted_.empty()) return &first;
+        const bool is_older =
+            first.perhaps_sent && first.stamp < interrupted_.front().delivery.message->stamp;
+        return is_older ? &first : nullptr;
+    }
     /// Is the next one to be read from the store?
     bool awaits_body() const {
-        return interrupted_.empty() && !queue_.empty() && !queue_.front().has_body();
+        const QueuedMessage* const next = next_queued();
+        return next && !next->has_body();
     }
     /// The stamps of the first messages in the queue that are to be read: so many, and of so many
     /// bytes, but at least one.
@@ -176,6 +188,8 @@ public:
     /// Removes what was lent, sent or not, in the order of sending.
     Queue take_lent();
     bool has_lent() const;
+    /// Of all messages, sent or not, ascending: one for each copy.
+    std::vector<Stamp> stamps() const;
 
     const Queue& queue() const { return queue_; }
     /// Moves the last in the queue to its place in the order of stamps, if all others are in it.

@@ -29,13 +29,15 @@ constexpr int notes_a_tick = 4096;
 Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
                            Millis now, DebtSource& debts) {
     thread_.assert_here();
+    Exchanges& exchanges = session.state.exchanges();
     if (delivery.qos == QoS::at_most_once) {
-        const bool is_sent = session.is_greeted() &&
+        const bool has_room = exchanges.held_message_bytes() < settings_.output_budget;
+        const bool is_sent = session.is_greeted() && has_room &&
                              send_publish(session, delivery, 0, SentBefore::no, encoder, now);
         return is_sent ? Fate::sent : Fate::dropped;
     }
-    Exchanges& exchanges = session.state.exchanges();
-    if (!session.is_greeted() || exchanges.must_wait(session.terms.receive_maximum))
+    const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
+    if (!session.is_greeted() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
         return wait(session, delivery, now, debts);
     auto& sent = exchanges.send(waiting_, delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
@@ -65,12 +67,6 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
                            .identifiers = delivery.identifiers,
                            .alias = alias.alias,
                            .alias_known = alias.known};
-    const bool is_noted_first = delivery.qos == QoS::exactly_once && session.state.owner != 0 &&
-                                delivery.owner == session.state.owner;
-    if (is_noted_first) {  // an alias might be introduced too late for what is sent meanwhile
-        options.alias = 0;
-        options.alias_known = false;
-    }
     auto packet = encoder.packet(options);
     if (!session.terms.takes(packet.size()) && options.alias != 0) {
         // An alias may take more bytes than a short topic.
@@ -91,22 +87,33 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     if (options.alias != 0 && !options.alias_known)
         session.aliases->introduced(message.topic, options.alias);
     ++counters_.messages_out;
+    const bool is_noted_first = delivery.qos == QoS::exactly_once && session.state.owner != 0 &&
+                                delivery.owner == session.state.owner;
     if (is_noted_first) {
-        // Or the client would get it again after a crash, with another packet identifier. If it is
-        // sent again, the client may have come back before that is stored.
-        PendingReceipt receipt(receipts_);
-        if (sent_before == SentBefore::yes)
-            journal_.await(receipt.debt());
-        else
-            journal_.add(PutExchange{session.state.owner, packet_id, message.stamp},
-                         receipt.debt());
-        receipts_.add_part_if_collected(message.stamp, receipt);
-        answers_.hold(session, receipt.close(), Buffer(packet), {});
-        return true;
+        send_when_noted(session, delivery, packet_id, sent_before, packet);
+    } else if (session.state.exchanges().held_message_bytes() > 0) {
+        // It must not overtake those that wait.
+        answers_.hold(session, 0, Buffer(packet), {}, 0, Held::message);
+    } else {
+        counters_.count_out(PacketType::publish);
+        session.link->send(packet);
     }
-    counters_.count_out(PacketType::publish);
-    session.link->send(packet);
     return true;
+}
+
+/// Or the client would get it again after a crash, with another packet identifier. If it is sent
+/// again, the client may have come back before that is stored.
+void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
+                                   std::uint16_t packet_id, SentBefore sent_before,
+                                   std::string_view packet) {
+    const Stamp stamp = delivery.message->stamp;
+    PendingReceipt receipt(receipts_);
+    if (sent_before == SentBefore::yes)
+        journal_.await(receipt.debt());
+    else
+        journal_.add(PutExchange{session.state.owner, packet_id, stamp}, receipt.debt());
+    receipts_.add_part_if_collected(stamp, receipt);
+    answers_.hold(session, receipt.close(), Buffer(packet), {}, 0, Held::message);
 }
 
 // -- store --
@@ -160,6 +167,8 @@ void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts
     Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
     const DebtRef debt = debts.debt();
     if (debt && debt->collects()) {
+        // Another shard must not store it before what was sent to the owner earlier.
+        if (debt->is_for_another_shard()) journal_.flush();
         debt->collect(std::move(receiver));
         // Another shard stores it, and must not do so before the owner is stored, nor before the
         // store knows that its client is back: see Logins::greet.
@@ -397,15 +406,28 @@ void PacketSender::report_lost(Session& session) {
 
 bool PacketSender::keeps_up(const Session& session) const {
     if (!session.is_greeted()) return false;
-    const bool window_full = session.state.exchanges().in_flight() >= session.terms.receive_maximum;
-    return !window_full && session.link->backlog() < settings_.output_budget / 4;
+    const Exchanges& exchanges = session.state.exchanges();
+    const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
+    const std::size_t backlog = session.link->backlog() + exchanges.held_message_bytes();
+    return !window_full && backlog < settings_.output_budget / 4;
+}
+
+/// A message whose receivers are still collected may be sent again by its publisher after a crash,
+/// as another one. A device that had it from the inbox before would get it twice.
+bool PacketSender::awaits_store(const Session& session) const {
+    const QueuedMessage* const next = session.state.exchanges().next_queued();
+    return next && next->is_lent() && receipts_.is_collected(next->stamp);
+}
+
+void PacketSender::stored(Millis now) {
+    for (Session* session : std::exchange(await_store_, {})) send_waiting(*session, now);
 }
 
 void PacketSender::send_waiting(Session& session, Millis now) {
     thread_.assert_here();
     if (session.awaits_connack) return;  // the link calls when it has sent that
     Exchanges& exchanges = session.state.exchanges();
-    while (keeps_up(session)) {
+    while (keeps_up(session) && !awaits_store(session)) {
         auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
         if (!next) break;
         if (next->delivery.lent) own(session, next->delivery, now);
@@ -422,12 +444,14 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     }
     // The messages of one window may exceed the output budget, and a client that resumes would be
     // disconnected each time; so wait until the backlog is sent. With a full window, the next
-    // acknowledgement continues.
+    // acknowledgement continues; behind messages that are held, their end does.
     const bool more = exchanges.unsent() || (session.replay && session.replay->waiting);
     const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
-    if (exchanges.awaits_body() && keeps_up(session))
+    if (awaits_store(session))
+        await_store_.insert(&session);
+    else if (exchanges.awaits_body() && keeps_up(session))
         reader_.read(session);
-    else if (more && !window_full)
+    else if (more && !window_full && exchanges.held_message_bytes() == 0)
         session.link->notify_when_drained();
     const Outbox* outbox = exchanges.outbox();
     if (!outbox || outbox->queued() == 0) report_lost(session);

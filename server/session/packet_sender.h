@@ -1,7 +1,9 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "protocol/encode.h"
@@ -80,6 +82,8 @@ public:
     /// Sends unacknowledged and queued messages, as far as the client's window and backlog have
     /// room.
     void send_waiting(Session& session, Millis now);
+    /// A message that was collected is stored: sends what has waited for that.
+    void stored(Millis now);
 
     /// Stores a delivery for a session that may be on another shard; 0: it is not in the store.
     void store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now);
@@ -99,7 +103,10 @@ public:
     /// that; or null.
     Session* receive(const MessagesRead& read);
     /// The session's connection has ended.
-    void stop_reading(const Session& session) { reader_.forget(session); }
+    void stop(Session& session) {
+        reader_.forget(session);
+        await_store_.erase(&session);
+    }
     /// Once a second.
     void tick();
 
@@ -128,6 +135,8 @@ private:
 
     bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
                       SentBefore sent_before, PublishEncoder& encoder, Millis now);
+    void send_when_noted(Session& session, const Delivery& delivery, std::uint16_t packet_id,
+                         SentBefore sent_before, std::string_view packet);
     void send_pubrel(Session& session, std::uint16_t packet_id);
     void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
     void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
@@ -137,6 +146,7 @@ private:
     void call_store_overdue(Millis due);
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
+    bool awaits_store(const Session& session) const;
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     template <class MakeRoom>
@@ -161,7 +171,8 @@ private:
     Answers answers_;
     BodyReader reader_;
     AckDeadlines unstored_;
-    Millis next_overdue_call_ = 0;  ///< that the host was asked for; 0: none
+    boost::unordered_flat_set<Session*> await_store_;  ///< before the next message is sent
+    Millis next_overdue_call_ = 0;                     ///< that the host was asked for; 0: none
     std::uint64_t work_ = 0;
     std::uint64_t expired_bytes_ = 0;
     [[no_unique_address]] OwnerThread thread_;

@@ -21,15 +21,16 @@ ReceiptId Receipts::add_part(ReceiptId receipt) {
 }
 
 void Receipts::answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
-                      Buffer refused, std::size_t charge) {
+                      Buffer refused, std::size_t charge, Held kind) {
     thread_.assert_here();
     if (receipt == 0) receipt = open();
     Receipt& opened = *receipts_.at(receipt);
     opened.session = &session;
     opened.accepted = std::move(accepted);
     opened.refused = std::move(refused);
-    opened.charge = charge;
-    answers.charge += charge;
+    opened.charge = static_cast<std::uint32_t>(charge);
+    opened.kind = kind;
+    answers.count(opened);
     answers.push_back(opened);
     close_part(opened);
 }
@@ -75,14 +76,16 @@ void Receipts::close_part(Receipt& receipt) {
     receipts_.erase(receipt.id);
 }
 
-/// Sends the answers up to the first that has to wait.
+/// Sends the answers up to the first that has to wait, and has what waited for them go on.
 void Receipts::send_ready(Session& session) {
     HeldAnswers& held = *session.state.exchanges().held();
+    if (held.empty() || held.front().open > 0) return;
     while (!held.empty() && held.front().open == 0) {
-        held.charge -= held.front().charge;
+        held.count_out(held.front());
         send(held.front(), session);
         receipts_.erase(held.front().id);
     }
+    if (session.state.exchanges().unsent() || session.replay) session.link->notify_when_drained();
     session.state.exchanges().forget_held_if_empty();
 }
 
@@ -104,9 +107,9 @@ void Receipts::forget(Session& session) {
     thread_.assert_here();
     HeldAnswers* const held = session.state.exchanges().held();
     if (!held) return;
-    held->charge = 0;
     while (!held->empty()) {
         Receipt& first = held->front();
+        held->count_out(first);
         held->pop_front();
         first.session = nullptr;
         if (first.open == 0) receipts_.erase(first.id);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
@@ -44,6 +45,9 @@ struct Published {
 };
 using OnPublished = std::function<void(const Published&)>;
 
+/// What a packet that waits is, as far as others wait for it.
+enum class Held : std::uint8_t { answer, message, suback };
+
 /// An answer to a client that waits until all parts of its receipt are settled.
 struct Receipt
     : Recycled<Receipt>,
@@ -54,7 +58,8 @@ struct Receipt
     Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
     bool is_refused = false;     ///< a part was: the store does not take it
-    std::size_t charge = 0;      ///< to the client
+    Held kind = Held::answer;
+    std::uint32_t charge = 0;  ///< to the client
     LastStep last_step{};
     OnPublished report{};   ///< is told before the client is answered, if one is to be
     Published published{};  ///< by the parts that are settled
@@ -63,9 +68,29 @@ struct Receipt
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
 
-/// The answers to one client that wait.
+/// The packets to one client that wait.
 struct HeldAnswers : boost::intrusive::list<Receipt, boost::intrusive::constant_time_size<false>> {
-    std::size_t charge = 0;  ///< of all: bytes that its messages make the gateway keep meanwhile
+    // Both are bounded by what a client may have waiting, and one message more.
+    std::uint32_t charge = 0;         ///< bytes that its messages make the gateway keep meanwhile
+    std::uint32_t message_bytes = 0;  ///< of the PUBLISH packets among them
+
+    void count(const Receipt& added) {
+        charge += added.charge;
+        message_bytes += message_bytes_of(added);
+    }
+    void count_out(const Receipt& removed) {
+        charge -= removed.charge;
+        message_bytes -= message_bytes_of(removed);
+    }
+    bool has_suback() const {
+        return std::ranges::any_of(*this,
+                                   [](const Receipt& each) { return each.kind == Held::suback; });
+    }
+
+private:
+    static std::uint32_t message_bytes_of(const Receipt& each) {
+        return each.kind == Held::message ? static_cast<std::uint32_t>(each.accepted.size()) : 0;
+    }
 };
 
 /// The answers of one shard that wait for a store or for other clients: a PUBACK says that the
@@ -85,7 +110,7 @@ public:
     /// and so does any if it awaits its CONNACK, for this is it. `charge`: bytes that the client
     /// makes the gateway keep until then.
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
-                Buffer refused, std::size_t charge);
+                Buffer refused, std::size_t charge, Held kind);
 
     /// Null: nobody waits for the answer any more, or not yet.
     Session* session_of(ReceiptId receipt) const { return receipts_.at(receipt)->session; }
@@ -175,6 +200,8 @@ public:
     void count(Fate fate) { reach_.count(fate); }
 
     bool collects() const { return collected_ != 0; }
+    /// Does another shard store what is collected?
+    bool is_for_another_shard() const { return shard_ != here_.shard(); }
     void collect(Receiver receiver) { receivers_.push_back(std::move(receiver)); }
 
 private:

@@ -19,7 +19,7 @@ void SessionKeeper::stop(Session& session, Millis now) {
 }
 
 void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
-    sender_.stop_reading(session);
+    sender_.stop(session);
     sender_.store_unstored(session, now);
     sender_.note_identifiers(session);
     replay_.note_sent(session);
@@ -58,7 +58,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
     replay_.pause(session);
     session.replay.reset();
-    sender_.stop_reading(session);
+    sender_.stop(session);
     inboxes_.take_back(session, now);
     if (session.is_inbox()) inboxes_.forget(session);
     end_owner(session, given_back, now);
