@@ -133,9 +133,11 @@ void Replay::go_on(Session& session, Millis now) {
     }
 }
 
-/// Behind what waits, a page would only make the queue longer.
+/// Retained messages follow the SUBACK, which may wait for the store. And behind what waits, a page
+/// would only make the queue longer.
 bool Replay::has_room(const Session& session) const {
-    return sender_.keeps_up(session) && !session.state.exchanges().unsent();
+    const Exchanges& exchanges = session.state.exchanges();
+    return sender_.keeps_up(session) && !exchanges.unsent() && !exchanges.holds_suback();
 }
 
 /// At once, for until then a crash has all of it sent again.
