@@ -37,6 +37,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     ++counters_.messages_in;
     const auto delayed = delayed_topic(*topic);
     const auto refusal = objection(session, publish, *topic, delayed, now);
+    const bool waits = waits_behind_others(session, publish.qos);
     if (refusal) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
@@ -54,6 +55,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     } else {
         const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
         if (!is_answered) receipt.only_count();
+        if (waits) receipt.collect_all();
         Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
                                        publish.retain, now);
         state_sender(settings_, message, session.user.name);
@@ -61,6 +63,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     }
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
         note_received({session.state.owner, publish.packet_id}, receipt, now);
+    if (!refusal && waits) note_received({session.state.owner, 0}, receipt, now);
     const ReceiptId id = receipt.close();
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
@@ -126,6 +129,13 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
 
+/// Is it of QoS 1, behind one of QoS 2 that is not in the store yet? After a crash both are sent
+/// again, and the second one must not be there already.
+bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
+    return qos == QoS::at_least_once && session.state.owner != 0 &&
+           received_.contains(session.state.owner);
+}
+
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
 /// message and its identifier are one unit, for the receivers of all shards.
 void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
@@ -148,7 +158,7 @@ void Publishing::store_received(OwnerId owner, Millis now) {
     for (; !received.empty() && received.front().debt; received.pop_front()) {
         Received& first = received.front();
         journal_.put(first.message, std::move(first.collected), first.debt, now);
-        journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
+        if (first.packet_id != 0) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
         for (const DebtRef& each : first.sent_again) journal_.await(each);
     }
     if (received.empty()) received_.erase(found);

@@ -54,6 +54,7 @@ private:
                                      const std::optional<DelayedTopic>& delayed, Millis now) const;
     std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
     void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
+    bool waits_behind_others(const Session& session, QoS qos) const;
     void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
     void store_received(OwnerId owner, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
@@ -74,9 +75,9 @@ private:
     Receipts& receipts_;
     Counters& counters_;
 
-    /// A message of QoS 2 that is not in the store yet.
+    /// A message of QoS 2 that is not in the store yet, or one of QoS 1 behind it.
     struct Received {
-        std::uint16_t packet_id;
+        std::uint16_t packet_id;  ///< 0: of QoS 1
         MessageRef message;
         DebtRef debt{};  ///< null: not all shards have named its receivers
         Collected collected{};
