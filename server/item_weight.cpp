@@ -19,6 +19,12 @@ struct ShardMessageWeight {
     std::size_t operator()(const GroupMembership& membership) const {
         return bookkeeping_weight + membership.share.size();
     }
+    std::size_t operator()(const GroupStored& stored) const {
+        return bookkeeping_weight + stored.messages.size() * sizeof stored.messages[0];
+    }
+    std::size_t operator()(const GroupRecall& recall) const {
+        return bookkeeping_weight + recall.share.size();
+    }
     std::size_t operator()(const MessagesRead& read) const {
         std::size_t sum = bookkeeping_weight;
         for (const MessageRef& message : read.found) sum += weight_of(message);

@@ -123,6 +123,78 @@ TEST_CASE("a member of a shared subscription is told of it when its group knows 
     CHECK(worker.take() == hex(wire("90 r k1 01")));
 }
 
+TEST_CASE("a member without a session is told of it when its group knows it, too") {
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    worker.connect(true);
+    brokers.settle();
+    worker.take();
+    worker.send("82 r k1 s'" + std::string(group) + "' 01");
+    CHECK(worker.take().empty());
+    brokers.settle();
+    CHECK(worker.take() == hex(wire("90 r k1 01")));
+}
+
+TEST_CASE("a message to a member does not overtake one that is being stored for it") {
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    arrive(worker, group);
+    desk.connect(false);
+    brokers.settle();
+    worker.take();
+    desk.send("34 r s'x' k1 'm1'");
+    desk.send("32 r s'x' k2 'm2'");
+    desk.send("30 r s'x' 'm3'");
+    deliver_all(brokers, home, other);
+    CHECK(worker.take().empty());
+    brokers.settle();
+    const auto got = worker.take_messages();
+    REQUIRE(got.size() == 3);
+    CHECK(got[0].text == "m1");
+    CHECK(got[1].text == "m2");
+    CHECK(got[2].text == "m3");
+}
+
+TEST_CASE("who is away keeps what it has of its group, if nobody else of it is connected") {
+    DurableCluster brokers(shards);
+    PlainClient worker(brokers, client_at(other, shards, "worker"));
+    PlainClient desk(brokers, client_at(home, shards, "desk"));
+    arrive(worker, group);
+    desk.connect(true);
+    brokers.settle();
+    worker.take();
+    desk.send("32 r s'x' k1 'm1'");  // on its way when the worker goes
+    worker.lose_connection();
+    desk.send("32 r s'x' k2 'm2'");
+    deliver_all(brokers, home, other);
+    worker.connect(false);
+    brokers.settle();
+    const auto got = worker.take_messages();
+    REQUIRE(got.size() == 2);
+    CHECK(got[0].text == "m1");
+    CHECK(got[1].text == "m2");
+}
+
+TEST_CASE("what goes to another member takes nothing of what its first one has by itself") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    helper.connect(false);
+    helper.send("82 r k1 s'x' 02 s'" + std::string(group) + "' 02");
+    brokers.settle();
+    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
+    CHECK(helper.take_messages().size() == 2);  // separate copies (MQTT 5.0, 4.8.2)
+    arrive(worker, group);
+    brokers.settle();
+    helper.lose_connection();
+    brokers.settle();
+    brokers.crash();
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take().ends_with(hex("hello")));
+}
+
 TEST_CASE("a group's message is stored before its member's shard says anything of it") {
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));

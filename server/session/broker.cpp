@@ -139,6 +139,8 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](DelayedTurn&) { delayed_.publish_next(now); },
                    [&](GroupMembership& membership) { shared_.receive(membership); },
                    [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
+                   [&](GroupStored& stored) { shared_.receive(stored, now); },
+                   [&](GroupRecall& recall) { shared_.receive(recall, now); },
                    [&](GroupReturn& returned) { shared_.receive(returned, now); },
                },
                message);

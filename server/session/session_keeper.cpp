@@ -8,9 +8,7 @@ namespace pulsegate {
 
 void SessionKeeper::interrupt(Session& session, Millis now) {
     interrupt_exchanges(session, now);
-    if (session.expiry_timer) return;
-    shared_.notify_groups(session, GroupMembership::Change::goes_away);
-    shared_.give_back(session, false, now);
+    if (!session.expiry_timer) shared_.notify_groups(session, GroupMembership::Change::gives_back);
 }
 
 void SessionKeeper::stop(Session& session, Millis now) {
@@ -49,7 +47,7 @@ void SessionKeeper::welcome_first_device(User& user, Millis now) {
 
 void SessionKeeper::discard(Session& session, Millis now) {
     shared_.notify_groups(session, GroupMembership::Change::leaves);
-    const auto given_back = shared_.give_back(session, true, now);
+    const auto given_back = shared_.give_back(session, now);
     shared_.forget(session);
     subscriptions_.end_all(session);
     fan_out_.forget(session);

@@ -109,7 +109,13 @@ struct DelayedTurn {};
 
 /// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
 struct GroupMembership {
-    enum class Change : std::uint8_t { joins, leaves, goes_away, comes_back };
+    enum class Change : std::uint8_t {
+        joins,
+        leaves,
+        goes_away,
+        gives_back,  ///< goes away, and leaves what it has to others, if any are connected
+        comes_back
+    };
     Change change;
     std::string share;  ///< `$share/group/filter`
     SessionId member;
@@ -128,15 +134,33 @@ struct GroupDelivery {
     bool even_if_disconnected;  ///< no member of the group is connected
 };
 
+/// To the shard itself: these messages are stored for the members to which they are to be sent.
+struct GroupStored {
+    struct Waiting {
+        SessionId member;
+        Stamp stamp;
+    };
+    std::vector<Waiting> messages;
+};
+
+/// To the home shard of a session that is away: others of the group are connected, and are to get
+/// what it has of the group.
+struct GroupRecall {
+    SessionId member;
+    std::string share;
+};
+
 /// Back to the home shard of a shared subscription: another member must receive this message.
 struct GroupReturn {
     Delivery delivery;
+    SessionId from = 0;  ///< was to receive it; 0: a session that has ended, or before a restart
 };
 
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
     std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
                  MessageStored, JournalTurn, UnitDone, MessagesRead, DelayedCancelled, DelayedDue,
-                 DelayedTurn, GroupMembership, GroupDelivery, GroupReturn>;
+                 DelayedTurn, GroupMembership, GroupDelivery, GroupStored, GroupRecall,
+                 GroupReturn>;
 
 }  // namespace pulsegate

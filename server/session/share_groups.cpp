@@ -63,6 +63,11 @@ std::optional<ShareGroups::Choice> ShareGroups::choose(std::string_view share) {
     return choose(*found->second);
 }
 
+bool ShareGroups::has_connected(std::string_view share) const {
+    const auto found = groups_.find(share);
+    return found != groups_.end() && found->second->connected > 0;
+}
+
 ShareGroups::Choice ShareGroups::choose(Group& group) {
     const bool any_connected = group.connected > 0;
     const auto chosen = group.next % (any_connected ? group.connected : group.members.size());

@@ -38,6 +38,8 @@ public:
     /// The member to receive the next message: connected members take turns; if there is none,
     /// disconnected ones do. Nothing if the group has no members.
     std::optional<Choice> choose(std::string_view share);
+    /// Is any member connected?
+    bool has_connected(std::string_view share) const;
 
     /// Calls `visit(const Choice&)` once for each group whose filter selects the topic.
     template <class Visitor>

@@ -69,14 +69,12 @@ void SharedSubscriptions::notify_groups(const Session& session, GroupMembership:
     }
 }
 
-std::vector<Stamp> SharedSubscriptions::give_back(Session& session, bool ends, Millis now) {
+std::vector<Stamp> SharedSubscriptions::give_back(Session& session, Millis now) {
     thread_.assert_here();
     const Outbox* outbox = session.state.exchanges().outbox();
     if (!outbox || !outbox->has_shared()) return {};
-    const auto goes_back = [&](const Delivery& delivery, bool sent) {
-        if (!delivery.share || (sent && delivery.qos == QoS::exactly_once)) return false;
-        // Messages that were sent before the client unsubscribed must be completed (3.10.4).
-        return !sent || ends || session.state.subscribed(router_, *delivery.share);
+    const auto goes_back = [](const Delivery& delivery, bool sent) {
+        return delivery.share && !(sent && delivery.qos == QoS::exactly_once);
     };
     // Out of the outbox before any is assigned: one may be assigned to this session again.
     auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
@@ -126,12 +124,48 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
         delivery.owner = 0;
     }
     const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
+    const GroupStored::Waiting waiting{choice.member, message->stamp};
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
-    if (debt && debt->collects()) return collected_[message->stamp].push_back(std::move(assigned));
-    if (!is_stored || may_come_again)
-        return send(place_.home_of(choice.member), std::move(assigned), now);
-    stored_now_.push_back(std::move(assigned));
-    journal_.begin_turn();
+    if (debt && debt->collects()) {
+        collected_[waiting.stamp].push_back(waiting.member);
+        hold(std::move(assigned), false);
+    } else if (is_stored && !may_come_again) {
+        stored_now_.push_back(waiting);
+        journal_.begin_turn();
+        hold(std::move(assigned), false);
+    } else if (held_.contains(choice.member)) {
+        hold(std::move(assigned), true);
+    } else {
+        send(place_.home_of(choice.member), std::move(assigned), now);
+    }
+}
+
+/// Of QoS 0 only so many wait.
+void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
+    constexpr std::size_t most_waiting = 256;
+    auto& held = held_[assigned.member];
+    const bool may_be_lost = is_ready && assigned.delivery.qos == QoS::at_most_once;
+    if (may_be_lost && held.size() >= most_waiting) return;
+    held.push_back({std::move(assigned), is_ready});
+}
+
+/// Sends the member what is stored for it, up to the first that is not.
+void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now) {
+    const auto found = held_.find(stored.member);
+    auto held = std::move(found->second);
+    const auto is_it = [&](const Held& each) {
+        return !each.is_ready && each.assigned.delivery.message->stamp == stored.stamp;
+    };
+    std::ranges::find_if(held, is_it)->is_ready = true;
+    std::vector<GroupDelivery> ready;
+    for (; !held.empty() && held.front().is_ready; held.pop_front())
+        ready.push_back(std::move(held.front().assigned));
+    if (held.empty())
+        held_.erase(found);
+    else
+        found->second = std::move(held);
+    const unsigned home = place_.home_of(stored.member);
+    for (GroupDelivery& each : ready) send(home, std::move(each), now);
 }
 
 /// What it has is stored for another member before it ends: that takes some milliseconds, if the
@@ -162,8 +196,7 @@ void SharedSubscriptions::end_turn() {
     PendingReceipt receipt(receipts_);
     journal_.await_patiently(receipt.debt());
     const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
-        for (const GroupDelivery& assigned : stored)
-            host_.send(place_.home_of(assigned.member), assigned);
+        host_.send(place_.index, GroupStored{stored});
     };
     receipts_.report(receipt.close(), {}, hand_out);
 }
@@ -172,12 +205,14 @@ void SharedSubscriptions::stored(Stamp stamp, Millis now) {
     thread_.assert_here();
     const auto found = collected_.find(stamp);
     if (found == collected_.end()) return;
-    auto deliveries = std::move(found->second);
+    const auto members = std::move(found->second);
     collected_.erase(found);
-    for (GroupDelivery& assigned : deliveries) {
-        const unsigned home = place_.home_of(assigned.member);
-        send(home, std::move(assigned), now);
-    }
+    for (const SessionId member : members) release({member, stamp}, now);
+}
+
+void SharedSubscriptions::receive(GroupStored& stored, Millis now) {
+    thread_.assert_here();
+    for (const GroupStored::Waiting& each : stored.messages) release(each, now);
 }
 
 // -- messages between shards: to this one at once, to others through their mailboxes --
@@ -199,8 +234,12 @@ void SharedSubscriptions::send(unsigned shard, GroupReturn returned, Millis now)
 
 void SharedSubscriptions::receive(GroupMembership& membership) {
     thread_.assert_here();
+    using Change = GroupMembership::Change;
     groups_.apply(membership);
-    if (membership.change != GroupMembership::Change::joins) return;
+    if (membership.change == Change::gives_back && groups_.has_connected(membership.share))
+        host_.send(place_.home_of(membership.member),
+                   GroupRecall{membership.member, membership.share});
+    if (membership.change != Change::joins) return;
     // From now on the group has its own entry in the Interest.
     host_.interest(place_.index).remove(shared_filter(membership.share)->filter, membership.table);
     if (membership.receipt != 0)
@@ -210,25 +249,52 @@ void SharedSubscriptions::receive(GroupMembership& membership) {
 void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
     thread_.assert_here();
     const auto found = members_.find(assigned.member);
-    // The member may have left while this was in the mailbox, or have started a new session.
-    const bool takes_it = found != members_.end() &&
-                          (found->second->link || assigned.even_if_disconnected) &&
+    // The member may have left while this was in the mailbox, or have started a new session. One
+    // that is away keeps it, behind what it has: if others are connected, the group asks for it.
+    const bool may_wait =
+        assigned.even_if_disconnected || assigned.delivery.qos != QoS::at_most_once;
+    const bool takes_it = found != members_.end() && (found->second->link || may_wait) &&
                           found->second->state.subscribed(router_, *assigned.delivery.share);
     if (!takes_it) {
         const unsigned group = place_.home_of(*assigned.delivery.share);
-        return send(group, GroupReturn{std::move(assigned.delivery)}, now);
+        return send(group, GroupReturn{std::move(assigned.delivery), assigned.member}, now);
     }
     PublishEncoder encoder = sender_.encoder(*assigned.delivery.message, now);
     DebtSource nobody_waits;
     sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }
 
+/// But what it has by a subscription of its own, too, stays: the store does not tell the two apart.
+void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
+    thread_.assert_here();
+    const auto found = members_.find(recall.member);
+    if (found == members_.end() || found->second->link) return;
+    Session& session = *found->second;
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    const bool is_member = session.state.subscribed(router_, recall.share);
+    if (!outbox || !outbox->has_shared() || !is_member) return;
+    const bool is_stored = session.state.owner != 0;
+    const auto stamps = is_stored ? outbox->stamps() : std::vector<Stamp>();
+    const auto goes_back = [&](const Delivery& delivery, bool sent) {
+        if (!delivery.share || *delivery.share != recall.share) return false;
+        if (sent && delivery.qos == QoS::exactly_once) return false;
+        return std::ranges::equal_range(stamps, delivery.message->stamp).size() <= 1;
+    };
+    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
+}
+
 void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     thread_.assert_here();
     const Delivery& delivery = returned.delivery;
     DebtSource nobody_waits;
-    if (const auto choice = groups_.choose(*delivery.share))
+    if (const auto choice = groups_.choose(*delivery.share)) {
+        // It would come late, and QoS 0 does not wait.
+        const bool is_too_late =
+            choice->member == returned.from &&
+            std::min(delivery.message->qos, choice->options.qos) == QoS::at_most_once;
+        if (is_too_late) return sender_.drop(delivery);
         return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
+    }
     sender_.drop(delivery);
     ++counters_.dropped_no_member;
     log_limited(spdlog::level::warn,

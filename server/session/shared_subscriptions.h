@@ -41,10 +41,10 @@ public:
     /// The session has ended.
     void forget(const Session& session) { members_.erase(session.id); }
 
-    /// A member has left: its unacknowledged messages go to the others (MQTT 5.0, 4.8.2), but of
-    /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost if it
-    /// `ends`. Returns their stamps.
-    std::vector<Stamp> give_back(Session& session, bool ends, Millis now);
+    /// The session ends: its unacknowledged messages go to other members (MQTT 5.0, 4.8.2), but of
+    /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost.
+    /// Returns their stamps.
+    std::vector<Stamp> give_back(Session& session, Millis now);
     /// These messages go to other members of their groups.
     void give_back(std::vector<Delivery> deliveries, Millis now);
 
@@ -69,6 +69,8 @@ public:
 
     void receive(GroupMembership& membership);
     void receive(GroupDelivery& assigned, Millis now);
+    void receive(GroupStored& stored, Millis now);
+    void receive(GroupRecall& recall, Millis now);
     void receive(GroupReturn& returned, Millis now);
 
     std::size_t groups() const { return groups_.groups(); }
@@ -77,6 +79,8 @@ public:
 private:
     void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
                 DebtSource& debts, Millis now);
+    void hold(GroupDelivery assigned, bool is_ready);
+    void release(const GroupStored::Waiting& stored, Millis now);
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);
@@ -90,8 +94,14 @@ private:
     BrokerHost& host_;
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
-    boost::unordered_flat_map<Stamp, std::vector<GroupDelivery>> collected_;  ///< not stored yet
-    std::vector<GroupDelivery> stored_now_;  ///< with this turn, and sent then
+    /// A message on its way to a member, which waits for the store, or behind one that does.
+    struct Held {
+        GroupDelivery assigned;
+        bool is_ready;
+    };
+    boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
+    boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet
+    std::vector<GroupStored::Waiting> stored_now_;  ///< with this turn, and sent then
     struct Retired {
         OwnerId owner;
         Millis since;

@@ -52,7 +52,6 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
     }
     suback.properties = words.view();
     answers_.answer(session, suback, receipt.close());
-    // Retained messages follow the SUBACK.
     for (const SubscribeFilter* wanted : to_replay) replay_.request(session, *wanted, identifier);
     if (!to_replay.empty() && session.replay) replay_.go_on(session, now);
 }
@@ -86,11 +85,9 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
     if (wants_retained) replay_.owe(session, wanted.filter);
-    // What is promised to outlive a crash is so for messages that are published after the SUBACK,
-    // and the group is to keep them.
-    PendingReceipt* const promise = session.state.owner != 0 ? &receipt : nullptr;
+    // What is published after the SUBACK must find the member in its group.
     if (shared_filter(wanted.filter))
-        shared_.join(session, wanted.filter, granted, identifier, promise);
+        shared_.join(session, wanted.filter, granted, identifier, &receipt);
     if (wants_retained) to_replay.push_back(&wanted);
     return static_cast<Reason>(granted.qos);
 }
