@@ -195,6 +195,23 @@ TEST_CASE("what goes to another member takes nothing of what its first one has b
     CHECK(helper.take().ends_with(hex("hello")));
 }
 
+TEST_CASE("after a restart another member is told that a message was published to be retained") {
+    DurableCluster brokers;
+    PlainClient helper(brokers, "helper", "helper", Version::v5_0);
+    PlainClient worker(brokers, "worker", "worker", Version::v5_0);
+    join_and_go(brokers, helper);
+    publish(brokers, "desk", "33 r s'x' k1 'hello'");
+    brokers.crash();
+    worker.connect(false);
+    constexpr const char* retain_as_published = "09";
+    worker.send("82 r k1 [] s'" + std::string(group) + "' " + retain_as_published);
+    brokers.settle();
+    worker.take();
+    helper.connect(true);  // its session ends, and what waits goes to the worker
+    brokers.settle();
+    CHECK(worker.take() == hex(wire("33 r s'x' k1 [] 'hello'")));
+}
+
 TEST_CASE("a group's message is stored before its member's shard says anything of it") {
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));

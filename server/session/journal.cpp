@@ -9,6 +9,17 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// As it was published: another receiver may want to be told.
+constexpr std::uint32_t retain_flag = 4;
+
+std::uint32_t flags_of(const Message& message) {
+    return static_cast<std::uint32_t>(message.qos) | (message.retain ? retain_flag : 0);
+}
+
+}  // namespace
+
 void Journal::begin_turn() {
     thread_.assert_here();
     if (!std::exchange(in_turn_, true)) host_.send(place_.index, JournalTurn{});
@@ -59,7 +70,7 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     if (!last || last->stamp != message->stamp) {
         turn_.operations.push_back(PutMessage{.stamp = message->stamp,
                                               .expires = as_wall_time(message->expires, now),
-                                              .flags = static_cast<std::uint32_t>(message->qos),
+                                              .flags = flags_of(*message),
                                               .sender = SenderShares::sender(*message),
                                               .message = message});
         last = std::get_if<PutMessage>(&turn_.operations.back());
@@ -218,6 +229,7 @@ Millis as_monotonic_time(WallMillis when, Millis now) {
 MessageRef message_of(const StoredMessage& stored, Millis now) {
     Message message = *stored.message;
     message.qos = static_cast<QoS>(stored.flags & 3);
+    message.retain = (stored.flags & retain_flag) != 0;
     message.stamp = stored.stamp;
     message.sender = stored.sender;
     message.expires = as_monotonic_time(stored.expires, now);
