@@ -22,7 +22,7 @@ using StoredValue =
 struct StoredRow {
     std::int64_t rowid = 0;
     bool is_sound = true;  ///< else its page is damaged, and it may be anything
-    std::vector<StoredValue> values;
+    std::vector<StoredValue> values{};
 };
 
 /// Takes numbers from bytes that may be anything: after the first short read all are 0.
