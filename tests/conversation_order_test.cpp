@@ -60,10 +60,13 @@ public:
     virtual ~Peer() = default;
 
     const std::string& name() const { return terms_.name; }
-    bool is_here() const { return link_ && link_->session && !link_->ending; }
+    bool is_connected() const { return link_ && link_->session && !link_->ending; }
+    /// Does it know so by a CONNACK?
+    bool is_here() const { return is_connected() && is_greeted_; }
 
     void connect() {
         note("connects");
+        is_greeted_ = false;
         link_ = &links_.emplace_back(home_);
         brokers_->adopt(*link_);
         const std::string expiry = terms_.keeps_session ? "11 w86400 " : "";
@@ -91,7 +94,9 @@ public:
             rest = rest.subspan(packet.size());
             const auto decoded = decode(packet, Version::v5_0, Sender::server);
             REQUIRE(std::holds_alternative<Packet>(decoded));
-            receive(std::get<Packet>(decoded));
+            const auto& received = std::get<Packet>(decoded);
+            is_greeted_ |= std::holds_alternative<Connack>(received);
+            receive(received);
         }
         return !bytes.empty();
     }
@@ -115,6 +120,7 @@ private:
     const unsigned home_;
     std::list<KeptLink> links_;
     KeptLink* link_ = nullptr;
+    bool is_greeted_ = false;
 };
 
 std::string id_of(std::uint16_t packet_id) { return " k" + std::to_string(packet_id); }
@@ -377,7 +383,7 @@ private:
         }
     }
     static void come_or_go(Peer& peer) {
-        if (peer.is_here())
+        if (peer.is_connected())
             peer.lose_connection();
         else
             peer.connect();
@@ -408,9 +414,9 @@ private:
     /// Everybody is here until all is complete.
     void finish() {
         for (auto& each : publishers_)
-            if (!each->is_here()) each->connect();
+            if (!each->is_connected()) each->connect();
         for (auto& each : readers_)
-            if (!each->is_here()) each->connect();
+            if (!each->is_connected()) each->connect();
         bool any = true;
         while (any) {
             settle();
