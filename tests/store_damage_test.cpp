@@ -47,7 +47,7 @@ std::string payload_of(std::string_view store, Stamp stamp) {
 
 /// Of everything that is stored something, some of which is deleted again.
 std::vector<Operation> unit_of(std::string_view store, Stamp stamp) {
-    const OwnerId owner = stamp % 20 + 1;
+    const auto owner = static_cast<OwnerId>(stamp % 20 + 1);
     const auto name = fmt::format("{}-{}", store, stamp);
     std::vector<Operation> unit{put(stamp, {owner}, payload_of(store, stamp)),
                                 PutUser{.name = name, .version = stamp}};

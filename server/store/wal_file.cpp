@@ -15,13 +15,13 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t wal_header_size = 32;
+constexpr std::size_t wal_header_bytes = 32;
 constexpr std::size_t wal_salt_place = 16;
 constexpr std::size_t wal_sums_place = 24;
 constexpr std::uint32_t wal_magic = 0x377f0682;  ///< + 1: checksums of big-endian words
 
-constexpr std::size_t frame_header_size = 24;
-constexpr std::size_t frame_size = frame_header_size + database_page_size;
+constexpr std::size_t frame_header_bytes = 24;
+constexpr std::size_t frame_bytes = frame_header_bytes + database_page_size;
 constexpr std::size_t frame_salt_place = 8;
 constexpr std::size_t frame_sums_place = 16;
 /// The rest of a frame's header has no part in its checksum.
@@ -39,7 +39,9 @@ void put_big_endian(char* bytes, std::uint32_t value) {
     for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(value >> (24 - 8 * i));
 }
 
-constexpr std::size_t offset_of(std::size_t frame) { return wal_header_size + frame * frame_size; }
+constexpr std::size_t offset_of(std::size_t frame) {
+    return wal_header_bytes + frame * frame_bytes;
+}
 
 bool read_at(const UniqueFd& file, char* bytes, std::size_t size, std::size_t offset) {
     return ::pread(file.get(), bytes, size, static_cast<off_t>(offset)) ==
@@ -78,7 +80,7 @@ WalFile::Sums WalFile::add(Sums sums, const char* bytes, std::size_t size) const
 }
 
 WalFile::Sums WalFile::sums_of_frame(Sums before, const char* bytes) const {
-    return add(add(before, bytes, summed_header), bytes + frame_header_size, database_page_size);
+    return add(add(before, bytes, summed_header), bytes + frame_header_bytes, database_page_size);
 }
 
 WalFile::Sums WalFile::sums_at(const char* bytes) {
@@ -95,7 +97,7 @@ bool WalFile::differ_in_one_bit(Sums a, Sums b) {
 }
 
 void WalFile::read_header() {
-    header_.resize(wal_header_size);
+    header_.resize(wal_header_bytes);
     if (!read_at(file_, header_.data(), header_.size(), 0)) return;
     const std::uint32_t magic = big_endian(header_.data());
     const Sums stored = sums_at(&header_[wal_sums_place]);
@@ -109,7 +111,7 @@ void WalFile::read_header() {
 }
 
 void WalFile::read_frames() {
-    std::array<char, frame_size> bytes{};
+    std::array<char, frame_bytes> bytes{};
     Sums before = begin_;
     bool is_sound = is_header_good_;
     std::size_t last_commit = 0;
@@ -167,7 +169,7 @@ std::optional<WalFrame::Flip> WalFile::find_flip(const char* bytes, Sums before)
     Sums second{0, 1};
     std::vector<WalFrame::Flip> found;
     if (differ_in_one_bit(stored, computed)) found.push_back({frame_sums_place, 0});
-    constexpr std::size_t left_out = frame_header_size - summed_header;
+    constexpr std::size_t left_out = frame_header_bytes - summed_header;
     for (std::size_t end = summed_header + database_page_size; end > 0; end -= 8) {
         const std::size_t pair = end > summed_header ? end - 8 + left_out : end - 8;
         for (unsigned bit = 0; bit < 32; ++bit) {
@@ -216,12 +218,12 @@ std::set<std::uint32_t> WalFile::missing_pages() const {
 }
 
 bool WalFile::read(std::size_t frame, char* page) const {
-    std::array<char, frame_size> bytes{};
+    std::array<char, frame_bytes> bytes{};
     if (!read_at(file_, bytes.data(), bytes.size(), offset_of(frame))) return false;
     if (const auto& repair = frames_[frame].repair)
         bytes[repair->place] =
             static_cast<char>(static_cast<unsigned char>(bytes[repair->place]) ^ repair->mask);
-    std::memcpy(page, &bytes[frame_header_size], database_page_size);
+    std::memcpy(page, &bytes[frame_header_bytes], database_page_size);
     return true;
 }
 
@@ -233,7 +235,7 @@ std::string WalFile::write_good(const std::string& path,
     const UniqueFd out(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640));
     if (!out) return trouble();
-    std::array<char, wal_header_size> header{};
+    std::array<char, wal_header_bytes> header{};
     put_big_endian(header.data(), wal_magic + (is_big_endian_ ? 1 : 0));
     put_big_endian(&header[4], 3007000);  // the format's version
     put_big_endian(&header[8], database_page_size);
@@ -242,11 +244,11 @@ std::string WalFile::write_good(const std::string& path,
     Sums sums = add({}, header.data(), wal_sums_place);
     put_sums(&header[wal_sums_place], sums);
     if (!write_all(out, header.data(), header.size())) return trouble();
-    std::array<char, frame_size> bytes{};
+    std::array<char, frame_bytes> bytes{};
     for (std::size_t i = 0; i < frames_.size(); ++i) {
         const WalFrame& frame = frames_[i];
         if (!frame.is_good || without.contains(frame.page)) continue;
-        if (!read(i, &bytes[frame_header_size])) return trouble();
+        if (!read(i, &bytes[frame_header_bytes])) return trouble();
         put_big_endian(bytes.data(), frame.page);
         put_big_endian(&bytes[4], frame.pages_after);
         std::memcpy(&bytes[frame_salt_place], salt_.data(), salt_size);

@@ -53,6 +53,12 @@ class Peer:
 
     # -- what it does
 
+    def place_of_owed(self, message):
+        """Answers come in order, but a PINGRESP does not wait for a SUBACK that other shards hold up."""
+        pings = [place for place, owed in enumerate(self.owed) if owed[0] == PINGRESP]
+        is_early = message.type == PINGRESP and pings and self.owed[0][0] == SUBACK
+        return pings[0] if is_early else 0
+
     def queue(self, packet, what):
         if not self.version and packet[0] >> 4 != packets.CONNECT:
             self.doomed = self.doomed or "the first packet is no CONNECT"
@@ -147,7 +153,7 @@ class Peer:
             return None
         self.resuming = False
         demand(self.owed, "an answer without a question")
-        owed = self.owed.pop(0)
+        owed = self.owed.pop(self.place_of_owed(message))
         number = len(getattr(message, "reasons", ()))
         if message.type == UNSUBACK and self.version == 4:
             number = owed[2]
