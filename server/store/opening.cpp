@@ -27,6 +27,8 @@ namespace {
 }
 
 void throw_if_failed(const Database& database, const std::string& path) {
+    const bool is_full = (database.error() & 0xff) == SQLITE_FULL;
+    if (is_full) refuse(path, "the disk is full: make room there and start again; nothing is lost");
     if (!database.ok()) refuse(path, database.error_text());
 }
 
@@ -81,7 +83,7 @@ void check(Database& database, const std::string& path) {
     if (std::ifstream mark(damage_mark(path)); mark) {
         std::string why;
         std::getline(mark, why);
-        return database.fail(SQLITE_CORRUPT, "the last process has found: " + why);
+        return database.fail(SQLITE_CORRUPT, "the last process found the data damaged: " + why);
     }
     if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
     std::string found;

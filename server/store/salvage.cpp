@@ -30,12 +30,12 @@ struct Column {
 };
 
 bool fits(const StoredValue& value, const Column& column) {
-    return std::visit(
-        Overloaded{[](std::monostate) { return true; },
-                   [&](std::int64_t) { return column.type == "INTEGER"; },
-                   [](double) { return false; }, [&](StoredText) { return column.type == "TEXT"; },
-                   [&](StoredBytes) { return column.type == "BLOB"; }},
-        value);
+    return std::visit(Overloaded{[](std::monostate) { return true; },
+                                 [&](std::int64_t) { return column.type == "INTEGER"; },
+                                 [](double) { return false; },
+                                 [&](StoredText) { return column.type != "INTEGER"; },
+                                 [&](StoredBytes) { return column.type == "BLOB"; }},
+                      value);
 }
 
 void bind(sqlite3_stmt* statement, int place, const StoredValue& value) {
