@@ -17,16 +17,14 @@ public:
     void begin();
     /// What is on its way is still repeated until it is acknowledged.
     void finish() { publishing_ = false; }
-    void pause(bool paused) { paused_ = paused; }
     bool idle() const { return in_flight_.empty(); }
 
 private:
     struct InFlight {
         Message message;
         std::uint16_t packet_id = 0;
-        std::uint32_t delay = 0;     ///< seconds
-        std::uint32_t lifetime = 0;  ///< seconds; 0: it has no expiry
-        bool released = false;       ///< QoS 2: PUBREC has come
+        std::uint8_t delay = 0;  ///< seconds
+        bool released = false;   ///< QoS 2: PUBREC has come
     };
     using Place = std::deque<InFlight>::iterator;
 
@@ -35,11 +33,8 @@ private:
     void work(Time now) override;
 
     void publish_one(Time now);
-    std::uint16_t choose_receiver(Kind kind);
-    bool may_send(const Stream& stream);
-    std::uint32_t choose_lifetime(Kind kind);
-    void transmit(const InFlight& one, bool dup);
-    void repeat(const InFlight& one, bool dup);
+    bool may_send(Kind kind, std::uint16_t to);
+    void transmit(const InFlight& one, bool again);
     void resume();
     void start_anew();
 
@@ -55,7 +50,6 @@ private:
     std::size_t window_ = 0;
     std::uint16_t last_packet_id_ = 0;
     bool publishing_ = false;
-    bool paused_ = false;
     bool has_session_ = false;
     double due_ = 0;  ///< messages
     Time worked_at_{};
