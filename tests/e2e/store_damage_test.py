@@ -133,7 +133,7 @@ class StoreDamageTest(unittest.TestCase):
                 self.assertRegex(gateway.log, f"error the store has failed: .*{name} was cut")
                 self.assertTrue((self.data / "pulsegate.db-damaged").exists())
                 again = self.start()
-                self.assertIn("the last process has found", again.log)
+                self.assertIn("the last process found the data damaged", again.log)
                 self.assertFalse((self.data / "pulsegate.db-damaged").exists())
                 self.assertEqual(self.status_of(again), 0)
                 shutil.rmtree(self.data)
