@@ -43,7 +43,7 @@ awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
     // What is lost does not come back by sending clients elsewhere: it is still ready.
     if (const auto& damage = api.store.damage())
         state["damage"] = {{"found", rfc3339(damage->found)}, {"what", damage->what}};
-    auto reply = api_reply(std::move(state));
+    auto reply = api_reply(state);
     if (!why.empty()) reply.status = status::service_unavailable;
     co_return reply;
 }

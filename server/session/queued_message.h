@@ -73,7 +73,9 @@ public:
     }
 
     explicit operator bool() const { return word_ != 0 && (word_ & is_expiry) == 0; }
-    QueuedBody* get() const { return reinterpret_cast<QueuedBody*>(word_); }
+    QueuedBody* get() const {
+        return reinterpret_cast<QueuedBody*>(word_);  // NOLINT(performance-no-int-to-ptr)
+    }
     QueuedBody* operator->() const { return get(); }
     QueuedBody& operator*() const { return *get(); }
 

@@ -278,7 +278,9 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
         if (!delivery.share || *delivery.share != recall.share) return false;
         if (sent && delivery.qos == QoS::exactly_once) return false;
-        return std::ranges::equal_range(stamps, delivery.message->stamp).size() <= 1;
+        const Stamp stamp = delivery.message->stamp;
+        const auto first = std::ranges::lower_bound(stamps, stamp);
+        return std::ranges::upper_bound(stamps, stamp) - first <= 1;
     };
     give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
 }

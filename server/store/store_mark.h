@@ -16,7 +16,7 @@ struct StorePoint {
     std::uint64_t wal = 0;
     std::uint64_t frames = 0;
 
-    auto operator<=>(const StorePoint&) const = default;
+    auto operator<=>(const StorePoint&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// The file pulsegate.db-mark: whose database this is, and how far it has got. It is written after

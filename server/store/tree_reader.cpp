@@ -49,8 +49,9 @@ void TreeReader::rows(std::uint32_t root, bool has_rowid, const Visit& visit) {
 void TreeReader::orphans(std::uint32_t root, bool has_rowid, const Visit& visit) {
     unreadable_ = 0;
     if (!std::exchange(knows_orphans_, true)) find_orphans();
-    for (const Link& each : std::ranges::equal_range(orphans_, root, {}, &Link::from))
-        if (!visited_[each.page]) walk(each.page, has_rowid, visit);
+    auto each = std::ranges::lower_bound(orphans_, root, {}, &Link::from);
+    for (; each != orphans_.end() && each->from == root; ++each)
+        if (!visited_[each->page]) walk(each->page, has_rowid, visit);
 }
 
 void TreeReader::find_orphans() {
