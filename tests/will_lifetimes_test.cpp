@@ -182,3 +182,26 @@ TEST_CASE("a client that is back after a stop within its will's delay takes the 
     world.brokers.settle();
     CHECK(texts(watcher).empty());
 }
+
+TEST_CASE("a will that was due while the gateway was down comes with its start") {
+    for (const unsigned seconds_down : {30u, 5000u}) {
+        CAPTURE(seconds_down);
+        World world;
+        PlainClient watcher(world.brokers, "watcher");
+        watcher.connect(false);
+        watcher.send("82 r k1 s'wills/#' 02");
+        Willing client(world, "a", 20);
+        client.connect();
+        world.brokers.settle();
+        watcher.lose_connection();
+        client.lose();
+        world.brokers.settle();
+        world.brokers.stop();
+        world.sleep(seconds_down);
+        world.brokers.start();
+        world.pass(2);
+        watcher.connect(false);
+        world.brokers.settle();
+        CHECK(texts(watcher) == "a1 ");
+    }
+}

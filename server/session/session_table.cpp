@@ -55,7 +55,10 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
     const StoredWill* will = session.state.will();
     const auto delay = will ? std::min(will->delay, seconds) : seconds;
-    expiry_wheel_.schedule(*session.expiry_timer, tick_after(now + Millis{delay} * 1000));
+    // A client may have gone before this process and its time began, and its will have been due
+    // then.
+    const auto due = std::max<Millis>(now + Millis{delay} * 1000, 0);
+    expiry_wheel_.schedule(*session.expiry_timer, tick_after(due));
     longest_disconnected_.push_back(*session.expiry_timer);
     ++disconnected_;
     disconnected_bytes_ += session.expiry_timer->bytes;
