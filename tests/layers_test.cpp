@@ -171,5 +171,7 @@ TEST_CASE("the load generator knows nothing of the server") {
 TEST_CASE("torture shares the protocol, times and quantities with the load generator, no more") {
     check_of_ours("loadgen/torture",
                   {"protocol/", "loadgen/time.h", "loadgen/units.h", "loadgen/torture/"});
-    check_never("loadgen/torture/book", {"boost/", "sys/", "loadgen/torture/client.h"});
+    for (const auto* judge : {"book", "presence_book", "will_loss"})
+        check_never(std::string("loadgen/torture/") + judge,
+                    {"boost/", "sys/", "loadgen/torture/client.h"});
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_described = 10;  // faults of one sort
 
-bool is_ordered(Kind kind) { return kind == Kind::qos_1 || kind == Kind::qos_2; }
+bool may_expire(Duration lifetime) { return lifetime > Duration() && lifetime < outlives_the_run; }
 
 }  // namespace
 
@@ -25,13 +25,16 @@ Book::Entry* Book::find(const Message& message) {
     return &entries[message.number - 1];
 }
 
-Message Book::send(const Stream& stream, Time now, Duration delay) {
+Message Book::send(const Stream& stream, Time now, const Terms& terms) {
     auto& entries = sheets_[stream].entries;
-    entries.push_back({.sent = now, .delay = delay});
+    const Time due = stream.kind == Kind::will ? Time::max() : now + terms.delay;
+    entries.push_back({.sent = now, .due = due, .delay = terms.delay, .lifetime = terms.lifetime});
     const Message message{stream, static_cast<std::uint32_t>(entries.size())};
     ++of(message).sent;
     return message;
 }
+
+void Book::send_again(const Message& message) { find(message)->sent_again = true; }
 
 void Book::acknowledge(const Message& message, Time now) {
     Entry& entry = *find(message);
@@ -39,11 +42,23 @@ void Book::acknowledge(const Message& message, Time now) {
     entry.fate = Fate::acknowledged;
     entry.acknowledged = now;
     ++of(message).acknowledged;
+    entry.promised = is_promised(message, entry);
     last_due_ = std::max(last_due_, now + entry.delay);
     if (message.stream.kind == Kind::retained)
         sheets_[message.stream].latest = message.number;
-    else if (entry.times_received == 0)
+    else if (entry.promised && entry.times_received == 0)
         ++of(message).lost;
+}
+
+bool Book::is_promised(const Message& message, const Entry& entry) const {
+    if (may_expire(entry.lifetime)) return false;
+    const auto guest = away_since_.find(message.stream.to);
+    if (guest == away_since_.end() || message.stream.kind == Kind::retained) return true;
+    return guest->second && *guest->second + time_to_notice <= entry.sent;
+}
+
+void Book::keep_no_session(std::uint16_t receiver, std::optional<Time> away_since) {
+    away_since_[receiver] = away_since;
 }
 
 void Book::refuse(const Message& message) {
@@ -56,22 +71,51 @@ void Book::give_up(const Message& message) {
     ++of(message).unknown;
 }
 
-void Book::receive(const Message& message, std::uint16_t receiver, Time now, Time connected_since) {
-    last_arrival_ = now;
+void Book::begin_will(const Message& will, Time due) { find(will)->due = due; }
+
+void Book::take_back(const Message& will, Time now) {
+    Entry& entry = *find(will);
+    entry.fate = Fate::taken_back;
+    if (entry.times_received > 0) note_unwanted(will, now);
+}
+
+void Book::step_clock(Duration by, Time now) {
+    if (by > Duration()) put_forward_ = now;
+    if (by < Duration()) put_back_ = now;
+}
+
+void Book::receive(const Message& message, const Arrival& arrival) {
+    last_arrival_ = arrival.at;
     Entry* entry = find(message);
-    if (!entry || message.stream.to != receiver)
-        return note_fault(
-            fmt::format("receiver {} got what was not sent to it: {}", receiver, describe(message)),
-            now);
-    if (message.stream.kind == Kind::delayed) judge_time(message, *entry, now, connected_since);
+    if (!entry || message.stream.to != arrival.receiver)
+        return note_fault(fmt::format("receiver {} got what was not sent to it: {}",
+                                      arrival.receiver, describe(message)),
+                          arrival.at);
+    judge_early(message, *entry, arrival.at);
     if (++entry->times_received > 1) {
         ++of(message).repeated;
-        if (message.stream.kind == Kind::qos_2) describe_fault("repeated", describe(message), now);
-        return;
+        if (!is_wrong_repetition(message, *entry, arrival)) return;
+        ++of(message).wrongly_repeated;
+        return describe_fault("repeated", describe(message), arrival.at);
     }
     ++of(message).received;
-    if (entry->fate == Fate::acknowledged) --of(message).lost;
-    if (is_ordered(message.stream.kind)) judge_order(message, now);
+    if (entry->promised) --of(message).lost;
+    if (entry->fate == Fate::taken_back) note_unwanted(message, arrival.at);
+    if (message.stream.kind == Kind::shared)
+        holders_[message] = {arrival.member, arrival.connected_since};
+    judge_late(message, *entry, arrival);
+    judge_outdated(message, *entry, arrival);
+    if (is_ordered(message.stream.kind)) judge_order(message, arrival.at);
+}
+
+bool Book::is_wrong_repetition(const Message& message, const Entry& entry,
+                               const Arrival& arrival) const {
+    if (qos_of(message) == QoS::exactly_once) return arrival.session_kept;
+    if (entry.sent_again) return false;
+    const auto holder = holders_.find(message);
+    if (holder == holders_.end()) return false;
+    const auto member = members_.find(holder->second.member);
+    return member != members_.end() && member->second == holder->second.connected_since;
 }
 
 void Book::judge_order(const Message& message, Time now) {
@@ -84,16 +128,43 @@ void Book::judge_order(const Message& message, Time now) {
     describe_fault("out of order", fmt::format("{} after {}", describe(message), latest), now);
 }
 
-void Book::judge_time(const Message& message, const Entry& entry, Time now, Time connected_since) {
-    if (const auto due = entry.sent + entry.delay; now + early_tolerance < due) {
-        ++of(message).early;
-        describe_fault("early", fmt::format("{} by {}", describe(message), load::show(due - now)),
-                       now);
-    }
-    if (entry.fate != Fate::acknowledged || entry.times_received > 0) return;
-    const auto lateness = now - std::max(entry.acknowledged + entry.delay, connected_since);
+void Book::judge_early(const Message& message, const Entry& entry, Time now) {
+    const bool is_will = message.stream.kind == Kind::will;
+    if (message.stream.kind != Kind::delayed && !is_will) return;
+    if (now + early_tolerance >= entry.due || put_forward_ > entry.sent) return;
+    ++of(message).early;
+    const auto how = entry.due == Time::max() ? "while its client was connected"
+                                              : "by " + load::show(entry.due - now);
+    describe_fault("early", fmt::format("{} {}", describe(message), how), now);
+}
+
+void Book::judge_late(const Message& message, const Entry& entry, const Arrival& arrival) {
+    if (message.stream.kind != Kind::delayed || entry.fate != Fate::acknowledged ||
+        put_back_ > entry.sent)
+        return;
+    const auto due = entry.acknowledged + entry.delay;
+    const auto lateness = arrival.at - std::max(due, arrival.connected_since);
     of(message).latest = std::max(of(message).latest, lateness);
     if (lateness > late_after) ++of(message).late;
+}
+
+/// Not one whose delivery had begun before it expired (MQTT 5.0, 3.3.2.3.3).
+void Book::judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival) {
+    if (entry.lifetime == Duration() || entry.fate != Fate::acknowledged || arrival.dup ||
+        put_back_ > entry.sent)
+        return;
+    const auto age = arrival.at - entry.acknowledged;
+    if (age <= entry.lifetime + outdated_after) return;
+    ++of(message).outdated;
+    describe_fault("outdated",
+                   fmt::format("{} came after {} and was to live for {}", describe(message),
+                               load::show(age), load::show(entry.lifetime)),
+                   arrival.at);
+}
+
+void Book::note_unwanted(const Message& will, Time now) {
+    ++of(will).unwanted;
+    describe_fault("unwanted", describe(will), now);
 }
 
 std::map<Stream, std::uint32_t> Book::acknowledged_values() const {
@@ -145,10 +216,10 @@ std::uint64_t Book::missing() const {
 
 bool Book::kept() const {
     const bool kinds_kept = std::all_of(counts_.begin(), counts_.end(), [](const Counts& each) {
-        return each.lost == 0 && each.out_of_order == 0 && each.early == 0;
+        return each.lost == 0 && each.wrongly_repeated == 0 && each.out_of_order == 0 &&
+               each.early == 0 && each.outdated == 0 && each.unwanted == 0;
     });
-    return kinds_kept && counts(Kind::qos_2).repeated == 0 && sessions_lost_ == 0 &&
-           other_faults_ == 0;
+    return kinds_kept && sessions_lost_ == 0 && other_faults_ == 0;
 }
 
 std::vector<Fault> Book::faults() const {
@@ -157,7 +228,7 @@ std::vector<Fault> Book::faults() const {
         if (stream.kind == Kind::retained) continue;
         for (std::uint32_t number = 1; number <= sheet.entries.size(); ++number) {
             const Entry& entry = sheet.entries[number - 1];
-            if (entry.fate == Fate::acknowledged && entry.times_received == 0)
+            if (entry.promised && entry.times_received == 0)
                 lost.push_back({"lost: " + describe({stream, number}), entry.acknowledged});
         }
     }

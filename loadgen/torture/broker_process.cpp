@@ -54,6 +54,10 @@ void BrokerProcess::kill() {
     group_ = 0;
 }
 
+void BrokerProcess::terminate() {
+    if (group_ != 0) ::kill(-group_, SIGTERM);
+}
+
 std::optional<std::string> BrokerProcess::ended() {
     int status = 0;
     if (group_ == 0 || ::waitpid(group_, &status, WNOHANG) != group_) return std::nullopt;

@@ -24,6 +24,9 @@ public:
     /// SIGKILL to the whole group; returns when it is gone.
     void kill();
 
+    /// SIGTERM to the group; `ended` says when and how it is gone.
+    void terminate();
+
     /// How it ended by itself ("exit status 1"), if it did; the rest of the group is killed then.
     std::optional<std::string> ended();
 

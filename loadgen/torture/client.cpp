@@ -63,16 +63,24 @@ void Client::log_in() {
     if (session_ == Session::kept)
         properties.add(Property::session_expiry_interval, session_expiry);
     if (version_ == Version::v5_0) connect.properties = properties.view();
-    const auto last_words = will();
-    if (last_words)
-        connect.will = Will{
-            .topic = last_words->first, .payload = last_words->second, .qos = QoS::at_least_once};
+    const auto last_will = will();
+    PropertyList will_properties;
+    if (last_will) {
+        if (last_will->delay > 0)
+            will_properties.add(Property::will_delay_interval, last_will->delay);
+        connect.will = Will{.topic = last_will->topic,
+                            .payload = last_will->payload,
+                            .qos = QoS::exactly_once,
+                            .properties = will_properties.view()};
+    }
+    scene_.presence.change(id_, std::nullopt, load::Clock::now());
     send(connect);
 }
 
 void Client::end_connection(Ending ending) {
     if (stage_ == Stage::offline) return;
     const bool was_online = online();
+    scene_.presence.change(id_, false, load::Clock::now());
     boost::system::error_code ignored;
     if (ending == Ending::disconnect && online()) {
         // What waits is not sent any more, unless the packet would begin within another one.
@@ -150,6 +158,7 @@ void Client::take(const Packet& packet) {
     stage_ = Stage::online;
     refusal_.clear();
     online_since_ = load::Clock::now();
+    scene_.presence.change(id_, true, online_since_);
     on_login(*connack);
 }
 

@@ -29,6 +29,7 @@ public:
     void tick(Time now);
 
     bool online() const { return stage_ == Stage::online; }
+    bool offline() const { return stage_ == Stage::offline; }
     /// Why the broker did not let it in, if so.
     const std::string& refusal() const { return refusal_; }
 
@@ -50,8 +51,15 @@ protected:
         write();
     }
 
+    struct LastWill {
+        std::string topic;
+        std::string payload;
+        std::uint32_t delay = 0;  ///< seconds; 5.0 only
+    };
+
     Scene& scene() { return scene_; }
     Version version() const { return version_; }
+    /// Its client id, and its user's name.
     const std::string& id() const { return id_; }
     /// When it was let in, the last time.
     Time online_since() const { return online_since_; }
@@ -63,7 +71,7 @@ private:
     virtual void on_packet(const Packet& packet) = 0;
     virtual void on_end() {}
     virtual void work(Time now) = 0;
-    virtual std::optional<std::pair<std::string, std::string>> will() { return {}; }
+    virtual std::optional<LastWill> will() { return {}; }
 
     void connect(Time now);
     void log_in();

@@ -9,8 +9,10 @@ namespace pulsegate::torture {
 
 namespace {
 
-constexpr std::array words{"qos1", "qos2", "delayed", "retained", "wills"};
-constexpr std::array names{"QoS 1", "QoS 2", "delayed", "retained", "wills"};
+constexpr std::array words{"qos1",   "qos2",    "mixed",    "inbox", "rooms",
+                           "shared", "delayed", "retained", "wills"};
+constexpr std::array names{"QoS 1",  "QoS 2",   "mixed",    "inbox", "room",
+                           "shared", "delayed", "retained", "wills"};
 static_assert(words.size() == all_kinds.size() && names.size() == all_kinds.size());
 
 /// Takes what stands before the next space.
@@ -40,7 +42,24 @@ std::optional<Kind> kind_of(std::string_view word) {
     return all_kinds[static_cast<std::size_t>(found - words.begin())];
 }
 
-QoS qos_of(Kind kind) { return kind == Kind::qos_2 ? QoS::exactly_once : QoS::at_least_once; }
+bool is_ordered(Kind kind) {
+    return kind == Kind::qos_1 || kind == Kind::qos_2 || kind == Kind::mixed ||
+           kind == Kind::inbox || kind == Kind::room;
+}
+
+QoS qos_of(const Message& message) {
+    switch (message.stream.kind) {
+        case Kind::qos_1:
+        case Kind::delayed:
+        case Kind::retained: return QoS::at_least_once;
+        case Kind::qos_2:
+        case Kind::will: return QoS::exactly_once;
+        default: {  // without a pattern
+            constexpr std::uint32_t scatter = 2'654'435'769;
+            return message.number * scatter >> 31 == 0 ? QoS::at_least_once : QoS::exactly_once;
+        }
+    }
+}
 
 std::string describe(const Message& message) {
     const auto& [stream, number] = message;
@@ -51,6 +70,9 @@ std::string describe(const Message& message) {
         case Kind::will:
             return fmt::format("will {} of client {} to receiver {}", number, stream.from,
                                stream.to);
+        case Kind::shared:
+            return fmt::format("shared message {} of publisher {} to group {}", number, stream.from,
+                               stream.to);
         default:
             return fmt::format("{} message {} of publisher {} to receiver {}", name(stream.kind),
                                number, stream.from, stream.to);
@@ -58,13 +80,30 @@ std::string describe(const Message& message) {
 }
 
 std::string topic_of(const Stream& stream, std::string_view run) {
-    if (stream.kind == Kind::retained)
-        return fmt::format("torture/{}/retained/{}/{}", run, stream.from, stream.to);
-    return fmt::format("torture/{}/{}/{}", run, stream.to, word(stream.kind));
+    switch (stream.kind) {
+        case Kind::retained:
+            return fmt::format("torture/{}/retained/{}/{}", run, stream.from, stream.to);
+        case Kind::inbox: return fmt::format("inbox/{}", user_of_receiver(stream.to, run));
+        case Kind::room: return fmt::format("room/{}", room_of_receiver(stream.to, run));
+        case Kind::shared: return fmt::format("torture/{}/shared/{}", run, stream.to);
+        default: return fmt::format("torture/{}/{}/{}", run, stream.to, word(stream.kind));
+    }
 }
 
 std::string filter_of_receiver(std::uint16_t number, std::string_view run) {
     return fmt::format("torture/{}/{}/+", run, number);
+}
+
+std::string filter_of_group(std::uint16_t number, std::string_view run) {
+    return fmt::format("$share/torture-{}-{}/torture/{}/shared/{}", run, number, run, number);
+}
+
+std::string user_of_receiver(std::uint16_t number, std::string_view run) {
+    return fmt::format("torture-{}-receiver-{}", run, number);
+}
+
+std::string room_of_receiver(std::uint16_t number, std::string_view run) {
+    return fmt::format("torture-{}-{}", run, number % rooms);
 }
 
 std::string filter_of_retained(std::string_view run) {

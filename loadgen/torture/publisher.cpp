@@ -12,15 +12,27 @@ namespace {
 constexpr std::size_t window = 16;
 constexpr std::uint16_t values_of_publisher = 4;
 constexpr std::uint32_t longest_delay = 15;  // seconds
+constexpr std::uint32_t day = 86'400;
 
 double weight(const Options& options, Kind kind) {
-    constexpr std::array weights{45, 40, 10, 5, 0};
+    constexpr std::array weights{22, 20, 20, 12, 2, 10, 9, 5, 0};
+    static_assert(weights.size() == all_kinds.size());
     return options.kinds.count(kind) > 0 ? weights[static_cast<std::size_t>(kind)] : 0;
 }
 
 std::discrete_distribution<std::size_t> mix_of(const Options& options) {
-    return {weight(options, Kind::qos_1), weight(options, Kind::qos_2),
-            weight(options, Kind::delayed), weight(options, Kind::retained)};
+    std::vector<double> weights;
+    for (const Kind kind : all_kinds) weights.push_back(weight(options, kind));
+    return {weights.begin(), weights.end()};
+}
+
+/// One for each who is to get it.
+std::vector<Stream> copies_of(const Stream& stream, const Audience& audience) {
+    if (stream.kind != Kind::room) return {stream};
+    std::vector<Stream> copies;
+    for (std::uint16_t member = stream.to; member < audience.all_receivers(); member += rooms)
+        copies.push_back({stream.kind, stream.from, member});
+    return copies;
 }
 
 }  // namespace
@@ -39,7 +51,7 @@ void Publisher::begin() {
 
 void Publisher::work(Time now) {
     const double rate = scene().options.rate / scene().options.publishers;
-    if (publishing_ && online())
+    if (publishing_ && !paused_ && online())
         due_ += rate * load::seconds(now - std::max(worked_at_, online_since()));
     worked_at_ = now;
     while (due_ >= 1) {
@@ -50,47 +62,75 @@ void Publisher::work(Time now) {
 
 void Publisher::publish_one(Time now) {
     const Kind kind = all_kinds[scene().dice.weighted(kinds_)];
-    const std::uint16_t to = scene().dice.below(kind == Kind::retained ? values_of_publisher
-                                                                       : scene().options.receivers);
-    if (!may_send(kind, to)) return;
-    if (kind != Kind::retained) scene().backlog.add(to);
+    const Stream stream{kind, number_, choose_receiver(kind)};
+    if (!may_send(stream)) return;
 
     InFlight one;
     if (kind == Kind::delayed)
-        one.delay = static_cast<std::uint8_t>(
-            1 + scene().dice.below(std::clamp(scene().options.seconds / 2, 1u, longest_delay)));
-    one.message = scene().book.send({kind, number_, to}, now, std::chrono::seconds(one.delay));
+        one.delay =
+            1 + scene().dice.below(std::clamp(scene().options.seconds / 2, 1u, longest_delay));
+    one.lifetime = choose_lifetime(kind);
+    for (const Stream& copy : copies_of(stream, scene().audience)) {
+        one.message = scene().book.send(copy, now,
+                                        {.delay = std::chrono::seconds(one.delay),
+                                         .lifetime = std::chrono::seconds(one.lifetime)});
+        if (kind != Kind::retained) scene().backlog.add(copy.to);
+    }
+    one.message.stream = stream;  // all copies have one number
     do ++last_packet_id_;
     while (last_packet_id_ == 0 || find(last_packet_id_) != in_flight_.end());
     one.packet_id = last_packet_id_;
     transmit(in_flight_.emplace_back(one), false);
 }
 
-bool Publisher::may_send(Kind kind, std::uint16_t to) {
+std::uint16_t Publisher::choose_receiver(Kind kind) {
+    const auto& audience = scene().audience;
+    auto& dice = scene().dice;
+    switch (kind) {
+        case Kind::retained: return dice.below(values_of_publisher);
+        case Kind::inbox: return dice.below(audience.all_receivers());
+        case Kind::room: return dice.below(rooms);
+        case Kind::shared: return audience.all_receivers() + dice.below(audience.groups);
+        default: return dice.below(audience.kept);
+    }
+}
+
+/// Some messages of a conversation live a few seconds, some a day; only MQTT 5.0 can say so.
+std::uint32_t Publisher::choose_lifetime(Kind kind) {
+    if (kind != Kind::mixed || version() != Version::v5_0) return 0;
+    const auto chance = scene().dice.below(8);
+    if (chance == 0) return 1 + scene().dice.below(4);
+    return chance == 1 ? day : 0;
+}
+
+bool Publisher::may_send(const Stream& stream) {
     // One value of a topic at a time: with two, the first could be repeated after the second.
-    if (kind == Kind::retained)
-        return std::none_of(in_flight_.begin(), in_flight_.end(), [&](const InFlight& one) {
-            return one.message.stream == Stream{kind, number_, to};
-        });
-    if (!scene().backlog.has_room(to)) return false;
-    if (kind != Kind::delayed) return true;
+    if (stream.kind == Kind::retained)
+        return std::none_of(in_flight_.begin(), in_flight_.end(),
+                            [&](const InFlight& one) { return one.message.stream == stream; });
+    for (const Stream& copy : copies_of(stream, scene().audience))
+        if (!scene().backlog.has_room(copy.to)) return false;
+    if (stream.kind != Kind::delayed) return true;
     // Only MQTT 5.0 can tell that the broker does not know delayed messages.
     const auto& delayed = scene().book.counts(Kind::delayed);
     return delayed.acknowledged > 0 || (version() == Version::v5_0 && delayed.refused == 0);
 }
 
-void Publisher::transmit(const InFlight& one, bool again) {
+void Publisher::transmit(const InFlight& one, bool dup) {
     const auto& stream = one.message.stream;
     if (one.released) return send(Pubrel{.packet_id = one.packet_id});
     auto topic = topic_of(stream, scene().run);
     if (stream.kind == Kind::delayed) topic = fmt::format("$delayed/{}/{}", one.delay, topic);
     const auto payload = payload_of(one.message);
+    PropertyList properties;
+    if (one.lifetime > 0) properties.add(Property::message_expiry_interval, one.lifetime);
     send(Publish{
-        .dup = again,
-        .qos = qos_of(stream.kind),
+        .dup = dup,
+        .qos = qos_of(one.message),
         .retain = stream.kind == Kind::retained,
         .topic = topic,
         .packet_id = one.packet_id,
+        .properties = properties.view(),
         .payload = payload,
     });
 }
@@ -106,7 +146,7 @@ void Publisher::on_login(const Connack& connack) {
 }
 
 void Publisher::resume() {
-    for (const InFlight& one : in_flight_) transmit(one, true);
+    for (const InFlight& one : in_flight_) repeat(one, true);
 }
 
 /// The session is gone. What has QoS 1 is sent as if for the first time; with QoS 2 it could come a
@@ -114,11 +154,19 @@ void Publisher::resume() {
 void Publisher::start_anew() {
     if (has_session_) scene().book.lose_session(id(), online_since());
     std::erase_if(in_flight_, [this](const InFlight& one) {
-        if (one.message.stream.kind != Kind::qos_2) return false;
-        if (!one.released) scene().book.give_up(one.message);
+        if (qos_of(one.message) != QoS::exactly_once) return false;
+        if (one.released) return true;
+        for (const Stream& copy : copies_of(one.message.stream, scene().audience))
+            scene().book.give_up({copy, one.message.number});
         return true;
     });
-    for (const InFlight& one : in_flight_) transmit(one, false);
+    for (const InFlight& one : in_flight_) repeat(one, false);
+}
+
+void Publisher::repeat(const InFlight& one, bool dup) {
+    for (const Stream& copy : copies_of(one.message.stream, scene().audience))
+        scene().book.send_again({copy, one.message.number});
+    transmit(one, dup);
 }
 
 void Publisher::on_packet(const Packet& packet) {
@@ -131,14 +179,14 @@ void Publisher::on_packet(const Packet& packet) {
 
 void Publisher::take(const Puback& ack) {
     const auto place = find(ack.packet_id);
-    if (place == in_flight_.end() || place->message.stream.kind == Kind::qos_2) return;
+    if (place == in_flight_.end() || qos_of(place->message) != QoS::at_least_once) return;
     settle(place->message, ack.reason);
     in_flight_.erase(place);
 }
 
 void Publisher::take(const Pubrec& ack) {
     const auto place = find(ack.packet_id);
-    if (place == in_flight_.end() || place->message.stream.kind != Kind::qos_2) return;
+    if (place == in_flight_.end() || qos_of(place->message) != QoS::exactly_once) return;
     if (!place->released) settle(place->message, ack.reason);
     if (is_error(ack.reason)) {
         in_flight_.erase(place);
@@ -159,9 +207,14 @@ Publisher::Place Publisher::find(std::uint16_t packet_id) {
 }
 
 void Publisher::settle(const Message& message, Reason reason) {
-    if (!is_error(reason)) return scene().book.acknowledge(message, load::Clock::now());
-    scene().book.refuse(message);
-    if (message.stream.kind != Kind::retained) scene().backlog.remove(message.stream.to);
+    for (const Stream& copy : copies_of(message.stream, scene().audience)) {
+        if (!is_error(reason)) {
+            scene().book.acknowledge({copy, message.number}, load::Clock::now());
+            continue;
+        }
+        scene().book.refuse({copy, message.number});
+        if (copy.kind != Kind::retained) scene().backlog.remove(copy.to);
+    }
 }
 
 }  // namespace pulsegate::torture

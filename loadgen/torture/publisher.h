@@ -17,14 +17,16 @@ public:
     void begin();
     /// What is on its way is still repeated until it is acknowledged.
     void finish() { publishing_ = false; }
+    void pause(bool paused) { paused_ = paused; }
     bool idle() const { return in_flight_.empty(); }
 
 private:
     struct InFlight {
         Message message;
         std::uint16_t packet_id = 0;
-        std::uint8_t delay = 0;  ///< seconds
-        bool released = false;   ///< QoS 2: PUBREC has come
+        std::uint32_t delay = 0;     ///< seconds
+        std::uint32_t lifetime = 0;  ///< seconds; 0: it has no expiry
+        bool released = false;       ///< QoS 2: PUBREC has come
     };
     using Place = std::deque<InFlight>::iterator;
 
@@ -33,8 +35,11 @@ private:
     void work(Time now) override;
 
     void publish_one(Time now);
-    bool may_send(Kind kind, std::uint16_t to);
-    void transmit(const InFlight& one, bool again);
+    std::uint16_t choose_receiver(Kind kind);
+    bool may_send(const Stream& stream);
+    std::uint32_t choose_lifetime(Kind kind);
+    void transmit(const InFlight& one, bool dup);
+    void repeat(const InFlight& one, bool dup);
     void resume();
     void start_anew();
 
@@ -50,6 +55,7 @@ private:
     std::size_t window_ = 0;
     std::uint16_t last_packet_id_ = 0;
     bool publishing_ = false;
+    bool paused_ = false;
     bool has_session_ = false;
     double due_ = 0;  ///< messages
     Time worked_at_{};

@@ -25,11 +25,43 @@ const Receiver::Habit Receiver::habits[]{
     {0ms, 1ms, 1ms, 1000'000s, 1000'000s},  // comes at the end
 };
 
-Receiver::Receiver(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("torture-{}-receiver-{}", scene.run, number), version,
-             Session::kept),
-      number_(number),
-      habit_(habits[number % std::size(habits)]) {}
+std::unique_ptr<Receiver> Receiver::one(Scene& scene, std::uint16_t number, Version version) {
+    Part part{.id = user_of_receiver(number, scene.run), .number = number, .habit = number};
+    const bool is_guest = number >= scene.audience.kept;
+    if (is_guest) {
+        part.session = Session::clean;
+        part.habit = number - scene.audience.kept;
+    } else {
+        part.filter = filter_of_receiver(number, scene.run);
+    }
+    return std::unique_ptr<Receiver>(new Receiver(scene, std::move(part), version));
+}
+
+std::unique_ptr<Receiver> Receiver::member(Scene& scene, std::uint16_t group, std::uint16_t member,
+                                           Version version) {
+    // The first two groups have members of all habits but the last.
+    return std::unique_ptr<Receiver>(
+        new Receiver(scene,
+                     {.id = fmt::format("torture-{}-member-{}", scene.run, member),
+                      .filter = filter_of_group(group, scene.run),
+                      .number = group,
+                      .member = member,
+                      .habit = member},
+                     version));
+}
+
+Receiver::Receiver(Scene& scene, Part part, Version version)
+    : Client(scene, std::move(part.id), version, part.session),
+      filter_(std::move(part.filter)),
+      number_(part.number),
+      member_(part.member),
+      keeps_session_(part.session == Session::kept),
+      habit_(habits[part.habit % std::size(habits)]) {}
+
+void Receiver::start() {
+    there_ = keeps_session_ || habit_.longest_stay == 0s;
+    want_connection(there_);
+}
 
 void Receiver::live_as_it_likes() { as_it_likes_ = habit_.longest_stay > 0s; }
 
@@ -41,12 +73,21 @@ void Receiver::stay() {
 
 void Receiver::work(Time now) {
     if (as_it_likes_) come_or_go(now);
+    if (!keeps_session_) note_absence(now);
     while (!answers_.empty() && answers_.front().due <= now) {
         std::visit([this](const auto& packet) { send(packet); }, answers_.front().packet);
         answers_.pop_front();
     }
     if (online() && now > std::max(quiet_since_, online_since()) + 1s)
         scene().backlog.clear(number_);
+}
+
+void Receiver::note_absence(Time now) {
+    if (!offline())
+        away_since_.reset();
+    else if (!away_since_)
+        away_since_ = now;
+    scene().book.keep_no_session(number_, away_since_);
 }
 
 void Receiver::come_or_go(Time now) {
@@ -62,6 +103,7 @@ void Receiver::come_or_go(Time now) {
 }
 
 void Receiver::on_login(const Connack& connack) {
+    if (member_) scene().book.attend(*member_, online_since());
     if (connack.session_present && subscribed_) return;
     if (subscribed_) {
         scene().book.lose_session(id(), online_since());
@@ -69,8 +111,13 @@ void Receiver::on_login(const Connack& connack) {
     }
     subscribed_ = false;
     unreleased_.clear();
-    const auto filter = filter_of_receiver(number_, scene().run);
-    send(Subscribe{.packet_id = 1, .filters = {{filter, {.qos = QoS::exactly_once}}}});
+    if (!filter_.empty())
+        send(Subscribe{.packet_id = 1, .filters = {{filter_, {.qos = QoS::exactly_once}}}});
+}
+
+void Receiver::on_end() {
+    answers_.clear();
+    if (member_) scene().book.attend(*member_, Time());
 }
 
 void Receiver::on_packet(const Packet& packet) {
@@ -85,16 +132,28 @@ void Receiver::take(const Suback& suback) { subscribed_ = !is_error(suback.reaso
 
 void Receiver::take(const Publish& publish) {
     const Time now = quiet_since_ = load::Clock::now();
-    const auto message = read_payload(publish.payload);
+    judge(publish, now);
+    if (publish.qos == QoS::exactly_once) answer(Pubrec{.packet_id = publish.packet_id});
+    if (publish.qos == QoS::at_least_once) answer(Puback{.packet_id = publish.packet_id});
+}
+
+void Receiver::judge(const Publish& publish, Time now) {
+    auto message = read_payload(publish.payload);
+    if (message && message->stream.kind == Kind::room) message->stream.to = number_;
     if (!message || publish.topic != topic_of(message->stream, scene().run) ||
-        publish.qos != qos_of(message->stream.kind)) {
+        publish.qos != qos_of(*message)) {
         scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
                                             static_cast<int>(publish.qos), publish.payload),
                                 now);
     } else if (publish.qos != QoS::exactly_once ||
                unreleased_.try_emplace(publish.packet_id, *message).second) {
         scene().backlog.remove(number_);
-        scene().book.receive(*message, number_, now, online_since());
+        scene().book.receive(*message, {.receiver = number_,
+                                        .at = now,
+                                        .connected_since = online_since(),
+                                        .member = member_.value_or(0),
+                                        .session_kept = keeps_session_,
+                                        .dup = publish.dup});
     } else if (unreleased_[publish.packet_id] != *message) {
         scene().book.note_fault(fmt::format("the packet identifier {} of {} used for {} before "
                                             "{} was released",
@@ -102,8 +161,6 @@ void Receiver::take(const Publish& publish) {
                                             describe(unreleased_[publish.packet_id])),
                                 now);
     }
-    if (publish.qos == QoS::exactly_once) answer(Pubrec{.packet_id = publish.packet_id});
-    if (publish.qos == QoS::at_least_once) answer(Puback{.packet_id = publish.packet_id});
 }
 
 void Receiver::take(const Pubrel& pubrel) {

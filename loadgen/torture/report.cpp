@@ -31,9 +31,18 @@ Duration median(std::vector<Duration> times) {
     return times[times.size() / 2];
 }
 
+std::vector<Duration> stop_times(const Results& results) {
+    std::vector<Duration> times;
+    for (const auto& stop : results.stops) times.push_back(stop.took);
+    return times;
+}
+
 Duration greatest(const std::vector<Duration>& times) {
     return times.empty() ? Duration() : *std::max_element(times.begin(), times.end());
 }
+
+constexpr std::string_view columns =
+    "{:<9}{:>10}{:>14}{:>10}{:>7}{:>10}{:>9}{:>14}{:>7}{:>6}{:>10}{:>10}\n";
 
 /// A dash where the kind of traffic promises nothing of the sort.
 std::string row(Kind kind, const Counts& counts) {
@@ -41,13 +50,20 @@ std::string row(Kind kind, const Counts& counts) {
         return promised ? show_count(count) : std::string("-");
     };
     const bool values = kind == Kind::retained;
-    const bool ordered = kind == Kind::qos_1 || kind == Kind::qos_2;
-    const bool timed = kind == Kind::delayed;
-    return fmt::format("{:<9}{:>10}{:>14}{:>10}{:>20}{:>10}{:>14}{:>7}{:>6}\n", name(kind),
-                       cell(counts.sent), cell(counts.acknowledged), cell(counts.received),
-                       cell(counts.lost), cell(counts.repeated, !values),
-                       cell(counts.out_of_order, ordered), cell(counts.early, timed),
-                       cell(counts.late, timed));
+    const bool wills = kind == Kind::will;
+    return fmt::format(fmt::runtime(columns), name(kind), cell(counts.sent),
+                       cell(counts.acknowledged), cell(counts.received), cell(counts.lost),
+                       cell(counts.repeated, !values), cell(counts.wrongly_repeated, !values),
+                       cell(counts.out_of_order, is_ordered(kind)),
+                       cell(counts.early, kind == Kind::delayed || wills),
+                       cell(counts.late, kind == Kind::delayed),
+                       cell(counts.outdated, kind == Kind::mixed), cell(counts.unwanted, wills));
+}
+
+std::string presence_row(const PresenceBook& presence) {
+    return fmt::format("\n{:<9}{:>10}{:>14}{:>10}\n{:<9}{:>10}{:>14}{:>10}\n", "", "told",
+                       "version fell", "untrue", "presence", show_count(presence.told()),
+                       show_count(presence.fallen()), show_count(presence.untrue()));
 }
 
 std::string notes(const Options& options, const Results& results) {
@@ -56,6 +72,15 @@ std::string notes(const Options& options, const Results& results) {
         text += fmt::format("{:<27}{}\n", what, how);
     };
     note("kills", show_count(results.kills.size()));
+    if (options.stops > 0) note("stops", show_count(results.stops.size()));
+    if (!options.clock.empty())
+        note("clock steps",
+             fmt::format("{} forward, {} back", results.steps_forward, results.steps_back));
+    if (!results.stops.empty())
+        note("stopped within",
+             fmt::format("{} (median), {} (greatest)", load::show(median(stop_times(results))),
+                         load::show(greatest(stop_times(results)))));
+    for (const auto& how : results.bad_stops) note("stop did not end in order", how);
     if (!results.starts.empty())
         note("port open again after",
              fmt::format("{} (median), {} (greatest)", load::show(median(results.starts)),
@@ -84,13 +109,17 @@ std::string notes(const Options& options, const Results& results) {
 std::string verdict(const Results& results) {
     const Book& book = results.book;
     if (passed(results))
-        return "nothing that was acknowledged is lost, repeated at QoS 2, out of order or early";
+        return "nothing that was acknowledged is lost, wrongly repeated, out of order or early";
     if (acknowledged(book) == 0) return "FAILED: the broker acknowledged nothing";
     Counts all;
     for (const Kind kind : all_kinds) {
-        all.lost += book.counts(kind).lost;
-        all.out_of_order += book.counts(kind).out_of_order;
-        all.early += book.counts(kind).early;
+        const Counts& each = book.counts(kind);
+        all.lost += each.lost;
+        all.wrongly_repeated += each.wrongly_repeated;
+        all.out_of_order += each.out_of_order;
+        all.early += each.early;
+        all.outdated += each.outdated;
+        all.unwanted += each.unwanted;
     }
     std::string text;
     const auto add = [&text](std::uint64_t count, std::string_view what) {
@@ -98,13 +127,27 @@ std::string verdict(const Results& results) {
             text += fmt::format("{} {} {}", text.empty() ? "" : ",", show_count(count), what);
     };
     add(all.lost, "lost");
-    add(book.counts(Kind::qos_2).repeated, "repeated at QoS 2");
+    add(all.wrongly_repeated, "wrongly repeated");
     add(all.out_of_order, "out of order");
     add(all.early, "early");
+    add(all.outdated, "outdated");
+    add(all.unwanted, "unwanted");
+    add(results.presence.fallen(), "versions fell");
+    add(results.presence.untrue(), "untrue states");
     add(book.sessions_lost(), "sessions lost");
     add(book.other_faults(), "other faults");
     add(results.ends.size(), "ends by itself");
+    add(results.bad_stops.size(), "stops not in order");
     return "FAILED:" + text;
+}
+
+std::vector<Fault> faults(const Results& results) {
+    auto all = results.book.faults();
+    const auto& presence = results.presence.faults();
+    all.insert(all.end(), presence.begin(), presence.end());
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Fault& a, const Fault& b) { return a.at < b.at; });
+    return all;
 }
 
 json::object json_of(Kind kind, const Counts& counts) {
@@ -114,9 +157,12 @@ json::object json_of(Kind kind, const Counts& counts) {
             {"received", counts.received},
             {"lost", counts.lost},
             {"repeated", counts.repeated},
+            {"wrongly_repeated", counts.wrongly_repeated},
             {"out_of_order", counts.out_of_order},
             {"early", counts.early},
             {"late", counts.late},
+            {"outdated", counts.outdated},
+            {"unwanted", counts.unwanted},
             {"greatest_lateness", load::seconds(counts.latest)},
             {"refused", counts.refused},
             {"unknown", counts.unknown}};
@@ -125,43 +171,53 @@ json::object json_of(Kind kind, const Counts& counts) {
 }  // namespace
 
 bool passed(const Results& results) {
-    return results.book.kept() && results.ends.empty() && acknowledged(results.book) > 0;
+    return results.book.kept() && results.presence.kept() && results.ends.empty() &&
+           results.bad_stops.empty() && acknowledged(results.book) > 0;
 }
 
 std::string table(const Options& options, const Results& results) {
-    std::string text = fmt::format("{:<9}{:>10}{:>14}{:>10}{:>20}{:>10}{:>14}{:>7}{:>6}\n", "",
-                                   "sent", "acknowledged", "received", "acknowledged, lost",
-                                   "repeated", "out of order", "early", "late");
+    std::string text =
+        fmt::format(fmt::runtime(columns), "", "sent", "acknowledged", "received", "lost",
+                    "repeated", "wrongly", "out of order", "early", "late", "outdated", "unwanted");
     for (const Kind kind : all_kinds)
         if (options.kinds.count(kind) > 0) text += row(kind, results.book.counts(kind));
+    if (options.presence) text += presence_row(results.presence);
     text += "\n" + notes(options, results);
-    for (const auto& [what, at] : results.book.faults())
+    for (const auto& [what, at] : faults(results))
         text += fmt::format("fault at {:.3f} s: {}\n", load::seconds(at - results.began), what);
     return text + fmt::format("verdict: {}\n", verdict(results));
 }
 
 std::string as_json(const Options& options, const Results& results) {
     const auto since_begin = [&](Time time) { return load::seconds(time - results.began); };
-    json::array kinds, kills, faults;
+    json::array kinds, kills, stops, examples;
     for (const Kind kind : all_kinds)
         if (options.kinds.count(kind) > 0)
             kinds.push_back(json_of(kind, results.book.counts(kind)));
     for (const Time kill : results.kills) kills.push_back(since_begin(kill));
-    for (const auto& [what, at] : results.book.faults())
-        faults.push_back(json::object{{"at", since_begin(at)}, {"what", what}});
+    for (const auto& stop : results.stops) stops.push_back(since_begin(stop.at));
+    for (const auto& [what, at] : faults(results))
+        examples.push_back(json::object{{"at", since_begin(at)}, {"what", what}});
     return json::serialize(json::object{
                {"passed", passed(results)},
                {"verdict", verdict(results)},
                {"seed", options.seed},
                {"command", json::value_from(options.command)},
                {"traffic", std::move(kinds)},
+               {"presence", json::object{{"told", results.presence.told()},
+                                         {"fallen", results.presence.fallen()},
+                                         {"untrue", results.presence.untrue()}}},
                {"kills", std::move(kills)},
+               {"stops", std::move(stops)},
+               {"bad_stops", json::value_from(results.bad_stops)},
+               {"steps_forward", results.steps_forward},
+               {"steps_back", results.steps_back},
                {"open_again_median", load::seconds(median(results.starts))},
                {"open_again_greatest", load::seconds(greatest(results.starts))},
                {"ended_by_itself", json::value_from(results.ends)},
                {"sessions_lost", results.book.sessions_lost()},
                {"other_faults", results.book.other_faults()},
-               {"faults", std::move(faults)},
+               {"faults", std::move(examples)},
            }) +
            "\n";
 }

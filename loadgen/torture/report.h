@@ -5,14 +5,26 @@
 
 #include "loadgen/torture/book.h"
 #include "loadgen/torture/options.h"
+#include "loadgen/torture/presence_book.h"
 
 namespace pulsegate::torture {
 
+/// The broker was told to end, and ended after a while.
+struct Stop {
+    Time at{};
+    Duration took{};
+};
+
 struct Results {
     Book book;
+    PresenceBook presence;
     Time began{};  ///< when the first message was sent
     std::vector<Time> kills;
-    std::vector<Duration> starts;   ///< how long the port was closed, after each kill
+    std::vector<Stop> stops;
+    std::vector<std::string> bad_stops;  ///< how the broker ended that was to end in order
+    std::uint32_t steps_forward = 0;     ///< of the broker's clock
+    std::uint32_t steps_back = 0;
+    std::vector<Duration> starts;   ///< how long the port was closed, after each kill or stop
     std::vector<std::string> ends;  ///< how the broker ended by itself
 };
 

@@ -8,6 +8,7 @@
 
 #include "loadgen/torture/book.h"
 #include "loadgen/torture/options.h"
+#include "loadgen/torture/presence_book.h"
 
 namespace pulsegate::torture {
 
@@ -30,6 +31,22 @@ public:
 
 private:
     std::mt19937_64 engine_;
+};
+
+/// Who gets messages. Receivers and groups have one row of numbers: those with a kept session,
+/// those with clean ones (guests: they have an inbox and rooms, and no subscription), and the
+/// groups.
+struct Audience {
+    explicit Audience(const Options& options)
+        : kept(options.receivers),
+          guests(options.kinds.count(Kind::inbox) + options.kinds.count(Kind::room) > 0 ? 6 : 0),
+          groups(options.kinds.count(Kind::shared) > 0 ? 2 : 0) {}
+
+    std::uint16_t all_receivers() const { return kept + guests; }
+    std::uint16_t all() const { return all_receivers() + groups; }
+
+    const std::uint16_t kept, guests, groups;
+    static constexpr std::uint16_t members_of_group = 3;
 };
 
 /// How many messages are on their way to each receiver. Brokers drop what exceeds the limits of
@@ -57,7 +74,9 @@ struct Scene {
     const Options& options;
     const std::string run;  ///< names topics and clients
     Book book;
+    PresenceBook presence;
     Dice dice;
+    Audience audience;
     Backlog backlog;
 };
 

@@ -6,7 +6,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
+
+#include "loadgen/torture/rooms.h"
 
 namespace pulsegate::torture {
 
@@ -23,18 +26,16 @@ constexpr auto set_up_patience = 30s;
 constexpr auto drain_patience = 30s;  // after the last delayed message is due
 constexpr auto quiet_at_the_end = 1s;
 constexpr auto quiet_before_loss = 4s;  // without arrivals: nothing more will come
-constexpr std::uint16_t will_clients = 4;
+constexpr auto stop_patience = 30s;
+constexpr auto judge_presence_every = 250ms;
 constexpr std::uint16_t kills_while_starting = 10;  // one of so many
+constexpr std::uint16_t lulls = 3;                  // likewise
+constexpr auto lull = 1s;
 
 /// Two runs with one seed need different names, or the second would find the sessions of the first.
 std::string name_of_run() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return fmt::format("{:x}", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
-Version version_of(const Options& options, std::size_t client) {
-    if (options.v3_1_1 && options.v5_0) return client % 2 == 0 ? Version::v5_0 : Version::v3_1_1;
-    return options.v5_0 ? Version::v5_0 : Version::v3_1_1;
 }
 
 }  // namespace
@@ -43,19 +44,20 @@ Torture::Torture(const Options& options)
     : options_(options),
       work_(io_.get_executor()),
       signals_(io_, SIGINT, SIGTERM),
-      scene_{io_, options, name_of_run(), {}, Dice(options.seed), Backlog(options.receivers)},
+      scene_{.io = io_,
+             .options = options,
+             .run = name_of_run(),
+             .book = {},
+             .presence = {},
+             .dice = Dice(options.seed),
+             .audience = Audience(options),
+             .backlog = Backlog(Audience(options).all())},
       broker_(options.command, options.log),
-      reader_(scene_, version_of(options, 0)) {
+      clock_(options.clock, scene_.dice),
+      cast_(scene_),
+      retained_(scene_, version_of(options, 0)),
+      feed_(scene_) {
     signals_.async_wait([this](auto error, int) { interrupted_ = !error; });
-    for (std::uint16_t i = 0; i < options.publishers; ++i)
-        publishers_.push_back(std::make_unique<Publisher>(scene_, i, version_of(options, i)));
-    // The habits go round, and each has receivers of both versions.
-    for (std::uint16_t i = 0; i < options.receivers; ++i)
-        receivers_.push_back(std::make_unique<Receiver>(scene_, i, version_of(options, i + i / 6)));
-    if (options.kinds.count(Kind::will) > 0)
-        for (std::uint16_t i = 0; i < will_clients; ++i)
-            will_clients_.push_back(
-                std::make_unique<WillClient>(scene_, i, version_of(options, i)));
 }
 
 Results Torture::run() {
@@ -66,11 +68,12 @@ Results Torture::run() {
                         options_.broker.port()));
     start_broker(first_start_patience);
     set_up();
-    kill_at_random_moments();
+    end_at_random_moments();
     drain();
     read_retained();
     kill_broker();
     results_.book = std::move(scene_.book);
+    results_.presence = std::move(scene_.presence);
     return std::move(results_);
 }
 
@@ -80,17 +83,18 @@ void Torture::start_broker(Duration patience) {
     while (!accepts_connections()) {
         if (const auto how = broker_.ended())
             throw std::runtime_error(
-                fmt::format("after {} kills the broker ended with {} before port {} was open; "
+                fmt::format("after {} ends the broker ended with {} before port {} was open; "
                             "--log FILE keeps what it says",
-                            results_.kills.size(), *how, options_.broker.port()));
+                            ends(), *how, options_.broker.port()));
         if (load::Clock::now() > deadline)
-            throw std::runtime_error(fmt::format(
-                "after {} kills port {} was not open within {:.0f} s; --log FILE "
-                "keeps what the broker says",
-                results_.kills.size(), options_.broker.port(), load::seconds(patience)));
+            throw std::runtime_error(
+                fmt::format("after {} ends port {} was not open within {:.0f} s; --log FILE "
+                            "keeps what the broker says",
+                            ends(), options_.broker.port(), load::seconds(patience)));
         work_until(load::Clock::now() + tick_length);
     }
     serving_ = true;
+    cast_.broker_serves(last_step_, load::Clock::now());
 }
 
 bool Torture::accepts_connections() {
@@ -101,65 +105,116 @@ bool Torture::accepts_connections() {
 }
 
 void Torture::kill_broker() {
-    serving_ = false;
     broker_.kill();
-    for (auto& client : will_clients_) client->broker_was_killed();
+    broker_ends();
+}
+
+/// In order: it must end by itself, with exit status 0.
+void Torture::stop_broker() {
+    const Time asked = load::Clock::now();
+    broker_.terminate();
+    broker_ends();
+    std::optional<std::string> how;
+    work_until(asked + stop_patience, [&] { return (how = broker_.ended()).has_value(); });
+    broker_.kill();
+    results_.stops.push_back({asked, load::Clock::now() - asked});
+    if (how != "exit status 0") results_.bad_stops.push_back(how.value_or("no end within 30 s"));
+}
+
+void Torture::broker_ends() {
+    serving_ = false;
+    last_step_ = {};
+    cast_.broker_ended(load::Clock::now());
+    feed_.broker_ended();
 }
 
 void Torture::set_up() {
-    for (auto& publisher : publishers_) publisher->start();
-    for (auto& receiver : receivers_) receiver->start();
-    const bool ready = work_until(load::Clock::now() + set_up_patience, [this] {
-        return std::all_of(receivers_.begin(), receivers_.end(),
-                           [](const auto& each) { return each->subscribed(); });
-    });
-    if (!ready)
+    if (options_.kinds.count(Kind::room) > 0) fill_rooms(scene_);
+    if (options_.presence && options_.http.port() != 0) feed_.begin();
+    cast_.start();
+    if (!work_until(load::Clock::now() + set_up_patience, [this] { return cast_.ready(); }))
         throw std::runtime_error(fmt::format(
             "the receivers could not subscribe within {:.0f} s{}{}", load::seconds(set_up_patience),
-            receivers_.front()->refusal().empty() ? "" : "; the broker says: ",
-            receivers_.front()->refusal()));
+            cast_.refusal().empty() ? "" : "; the broker says: ", cast_.refusal()));
     began_ = results_.began = load::Clock::now();
     next_line_ = began_ + line_every;
-    for (auto& publisher : publishers_) publisher->begin();
-    for (auto& receiver : receivers_) receiver->live_as_it_likes();
-    for (auto& client : will_clients_) client->begin();
+    cast_.live();
 }
 
-/// One kill in each of equal parts of the time, or when the broker serves again, if that is later.
-void Torture::kill_at_random_moments() {
+std::uint32_t Torture::ends() const {
+    return static_cast<std::uint32_t>(results_.kills.size() + results_.stops.size());
+}
+
+/// In turn, a kill first; if there are more of the one, spread evenly.
+bool Torture::stop_comes_next() const {
+    return (results_.stops.size() + 1) * options_.kills <= results_.kills.size() * options_.stops;
+}
+
+/// One end in each of equal parts of the time, or when the broker serves again, if that is later.
+void Torture::end_at_random_moments() {
     const auto length = load::from_seconds(options_.seconds);
-    while (results_.kills.size() < options_.kills) {
-        const auto part = length / options_.kills;
-        work_until(began_ + part * results_.kills.size() + scene_.dice.between(Duration(), part));
-        kill_and_start();
+    const auto all = options_.kills + options_.stops;
+    while (ends() < all) {
+        const auto part = length / all;
+        end_at(began_ + part * ends() + scene_.dice.between(Duration(), part));
     }
     work_until(began_ + length);
 }
 
-void Torture::kill_and_start() {
-    kill_broker();
-    results_.kills.push_back(load::Clock::now());
-    if (results_.kills.size() < options_.kills && !results_.starts.empty() &&
-        scene_.dice.below(kills_while_starting) == 0) {
-        broker_.start();
-        work_until(load::Clock::now() + scene_.dice.between(Duration(), results_.starts.back()));
+/// Now and then after a lull: what a busy broker writes to the disk with the next message, a quiet
+/// one may still owe it.
+void Torture::end_at(Time moment) {
+    const bool quiet = scene_.dice.below(lulls) == 0;
+    if (quiet) {
+        work_until(moment - lull);
+        cast_.pause(true);
+    }
+    work_until(moment);
+    end_and_start();
+    cast_.pause(false);
+}
+
+void Torture::end_and_start() {
+    if (stop_comes_next()) {
+        stop_broker();
+    } else {
         kill_broker();
         results_.kills.push_back(load::Clock::now());
+        kill_while_starting();
     }
+    step_clock();
     const Time started = load::Clock::now();
     start_broker(start_patience);
     results_.starts.push_back(load::Clock::now() - started);
-    if (options_.kinds.count(Kind::retained) > 0) reader_.begin();
+    if (options_.kinds.count(Kind::retained) > 0) retained_.begin();
+}
+
+/// Now and then.
+void Torture::kill_while_starting() {
+    if (results_.kills.size() >= options_.kills || results_.starts.empty() ||
+        scene_.dice.below(kills_while_starting) != 0)
+        return;
+    broker_.start();
+    work_until(load::Clock::now() + scene_.dice.between(Duration(), results_.starts.back()));
+    kill_broker();
+    results_.kills.push_back(load::Clock::now());
+}
+
+/// Before the last life, to a time when all is due.
+void Torture::step_clock() {
+    last_step_ =
+        ends() == options_.kills + options_.stops ? clock_.step_to_latest() : clock_.step();
+    if (last_step_ > Duration()) ++results_.steps_forward;
+    if (last_step_ < Duration()) ++results_.steps_back;
+    scene_.book.step_clock(last_step_, load::Clock::now());
 }
 
 void Torture::drain() {
-    for (auto& publisher : publishers_) publisher->finish();
-    for (auto& receiver : receivers_) receiver->stay();
-    for (auto& client : will_clients_) client->finish();
+    cast_.finish();
     await_quiet();
     if (scene_.book.missing() == 0) return;
     // Some brokers send only to a new connection what they had forgotten to send.
-    for (auto& receiver : receivers_) receiver->reconnect();
+    cast_.reconnect_receivers();
     await_quiet();
 }
 
@@ -167,23 +222,18 @@ void Torture::drain() {
 void Torture::await_quiet() {
     const Time begun = load::Clock::now();
     const auto& book = scene_.book;
-    const auto idle = [](const auto& each) { return each->idle(); };
     const auto done = [&] {
         const Time now = load::Clock::now();
         const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
-        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) &&
-               std::all_of(publishers_.begin(), publishers_.end(), idle) &&
-               std::all_of(will_clients_.begin(), will_clients_.end(), idle) &&
-               std::all_of(receivers_.begin(), receivers_.end(),
-                           [](const auto& each) { return each->online(); });
+        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) && cast_.idle();
     };
     work_until(std::max(begun, book.last_due()) + drain_patience, done);
 }
 
 void Torture::read_retained() {
     if (options_.kinds.count(Kind::retained) == 0) return;
-    reader_.begin();
-    work_until(load::Clock::now() + drain_patience, [this] { return !reader_.reading(); });
+    retained_.begin();
+    work_until(load::Clock::now() + drain_patience, [this] { return !retained_.reading(); });
 }
 
 /// Lets the clients work until then, or until it is so. Says whether it is so.
@@ -205,11 +255,10 @@ void Torture::work_until(Time deadline) {
 
 void Torture::tick(Time now) {
     next_tick_ = now + tick_length;
-    for (auto& each : publishers_) each->tick(now);
-    for (auto& each : receivers_) each->tick(now);
-    for (auto& each : will_clients_) each->tick(now);
-    reader_.tick(now);
+    cast_.tick(now);
+    retained_.tick(now);
     watch_broker();
+    if (now >= next_judgement_) judge_presence(now);
     if (began_ != Time() && now >= next_line_) show_progress(now);
 }
 
@@ -224,6 +273,13 @@ void Torture::watch_broker() {
     start_broker(start_patience);
 }
 
+void Torture::judge_presence(Time now) {
+    next_judgement_ = now + judge_presence_every;
+    if (!serving_ || !options_.presence) return;
+    feed_.read(now);
+    scene_.presence.compare(load::Clock::now());
+}
+
 void Torture::show_progress(Time now) {
     next_line_ = now + line_every;
     Counts all;
@@ -233,11 +289,12 @@ void Torture::show_progress(Time now) {
         all.acknowledged += one.acknowledged;
         all.received += one.received;
     }
-    fmt::print(stderr,
-               "torture: {:.0f} s, {} of {} kills, {} sent, {} acknowledged, {} received, {} of "
-               "the acknowledged still to come\n",
-               load::seconds(now - began_), results_.kills.size(), options_.kills, all.sent,
-               all.acknowledged, all.received, scene_.book.missing());
+    fmt::print(
+        stderr,
+        "torture: {:.0f} s, {} of {} kills and stops, {} sent, {} acknowledged, {} received, {} of "
+        "the acknowledged still to come\n",
+        load::seconds(now - began_), ends(), options_.kills + options_.stops, all.sent,
+        all.acknowledged, all.received, scene_.book.missing());
 }
 
 }  // namespace pulsegate::torture

@@ -3,25 +3,22 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "loadgen/torture/broker_clock.h"
 #include "loadgen/torture/broker_process.h"
-#include "loadgen/torture/publisher.h"
-#include "loadgen/torture/receiver.h"
+#include "loadgen/torture/cast.h"
+#include "loadgen/torture/feed_reader.h"
 #include "loadgen/torture/report.h"
 #include "loadgen/torture/retained_reader.h"
 #include "loadgen/torture/scene.h"
-#include "loadgen/torture/will_client.h"
 
 namespace pulsegate::torture {
 
 /// SIGINT or SIGTERM came: nothing can be judged.
 struct Interrupted {};
 
-/// One run: starts the broker and the clients, kills the one under the others, and waits until
-/// everything has come that will come.
+/// One run: starts the broker and the clients, kills or stops the one under the others, and waits
+/// until everything has come that will come.
 class Torture {
 public:
     explicit Torture(const Options& options);
@@ -32,10 +29,17 @@ public:
 private:
     void start_broker(Duration patience);
     void kill_broker();
-    void kill_and_start();
+    void stop_broker();
+    void broker_ends();
     bool accepts_connections();
     void set_up();
-    void kill_at_random_moments();
+    std::uint32_t ends() const;
+    bool stop_comes_next() const;
+    void end_at_random_moments();
+    void end_at(Time moment);
+    void end_and_start();
+    void kill_while_starting();
+    void step_clock();
     void drain();
     void await_quiet();
     void read_retained();
@@ -45,9 +49,8 @@ private:
     void work_until(Time deadline);
     void tick(Time now);
     void watch_broker();
+    void judge_presence(Time now);
     void show_progress(Time now);
-    template <class Visit>
-    void for_each_client(Visit visit);
 
     const Options& options_;
     boost::asio::io_context io_{1};
@@ -56,14 +59,16 @@ private:
     bool interrupted_ = false;
     Scene scene_;
     BrokerProcess broker_;
+    BrokerClock clock_;
+    Duration last_step_{};  ///< of the broker's clock
     bool serving_ = false;  ///< the broker's port has been open since its start
-    std::vector<std::unique_ptr<Publisher>> publishers_;
-    std::vector<std::unique_ptr<Receiver>> receivers_;
-    std::vector<std::unique_ptr<WillClient>> will_clients_;
-    RetainedReader reader_;
+    Cast cast_;
+    RetainedReader retained_;
+    FeedReader feed_;
     Time began_{};
     Time next_tick_{};
     Time next_line_{};
+    Time next_judgement_{};
     Results results_;
 };
 

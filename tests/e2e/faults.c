@@ -1,5 +1,6 @@
 /* Preloaded into the gateway by disk_test.py: a disk that stands still or is full, and a wall clock that was
-   changed, as the file that FAULTS names says. */
+   changed, as the file that FAULTS names says. For torture_test.py the file that CLOCK names says at the start how
+   many seconds the clock is ahead. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,8 +21,17 @@ struct faults {
 };
 static volatile const struct faults none;
 static volatile const struct faults *faults = &none;
+static long clock_ahead_at_start;
+
+__attribute__((constructor)) static void look_at_clock(void) {
+    FILE *file = getenv("CLOCK") ? fopen(getenv("CLOCK"), "re") : NULL;
+    if (!file) return;
+    if (fscanf(file, "%ld", &clock_ahead_at_start) != 1) abort();
+    fclose(file);
+}
 
 __attribute__((constructor)) static void look_at_faults(void) {
+    if (!getenv("FAULTS")) return;
     const int file = open(getenv("FAULTS"), O_RDONLY | O_CLOEXEC);
     void *mapped = mmap(NULL, sizeof *faults, PROT_READ, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED) abort();
@@ -64,6 +74,6 @@ ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t at) {
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     const int result = ((int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime"))(clock, time);
-    if (clock == CLOCK_REALTIME) time->tv_sec += faults->clock_ahead;
+    if (clock == CLOCK_REALTIME) time->tv_sec += faults->clock_ahead + clock_ahead_at_start;
     return result;
 }

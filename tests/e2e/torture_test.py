@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -12,18 +13,25 @@ from gateway import SANITIZED, binary, free_port, wait_until
 
 
 class Torture:
-    """A run against a gateway; `wrapper` goes before the gateway's command."""
+    """A run against a gateway; `wrapper` goes before the gateway's command. With `clock` it has a wall clock that steps."""
 
-    def __init__(self, folder, data, *options, wrapper=()):
+    def __init__(self, folder, data, *options, wrapper=(), clock=False):
         self.port, self.folder = free_port(), Path(folder)
         self.json = self.folder / "results.json"
-        self.command = [str(binary()), "torture", "--port", str(self.port), "--json", str(self.json),
-                        "--log", str(self.folder / "log"), *map(str, options), "--", *wrapper, str(binary()),
-                        "--listen", f"mqtt://127.0.0.1:{self.port}", "--listen", "http://127.0.0.1:0", "--data", str(data)]
+        http = free_port()
+        if clock:
+            library, file = self.folder / "faults.so", self.folder / "clock"
+            source = Path(__file__).with_name("faults.c")
+            subprocess.run(["c++", "-xc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+            options = (*options, "--clock", file)
+            wrapper = ("env", f"LD_PRELOAD={library}", f"CLOCK={file}", *wrapper)
+        self.command = [str(binary()), "torture", "--port", str(self.port), "--http", str(http), "--json", str(self.json),
+                        "--log", str(self.folder / "log"), *map(str, options), "--", *wrapper, str(binary()), "--listen",
+                        f"mqtt://127.0.0.1:{self.port}", "--listen", f"http://127.0.0.1:{http}", "--data", str(data)]
 
     def run(self):
         """The exit status, and what the run says of each kind of traffic."""
-        done = subprocess.run(self.command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(self.command, capture_output=True, text=True, timeout=120 + 5 * 160 * LONG)
         self.said = done.stdout + done.stderr
         results = json.loads(self.json.read_text() or "{}")
         return done.returncode, results, {each["kind"]: each for each in results.get("traffic", [])}
@@ -47,18 +55,26 @@ class Case(unittest.TestCase):
         self.folder = Path(folder.name)
 
 
+LONG = bool(os.environ.get("PULSEGATE_LONG"))  # tests/run --long sets it
+MESSAGES = ("qos1", "qos2", "mixed", "inbox", "rooms", "shared", "delayed", "retained", "wills")
+FAULTS = ("lost", "wrongly_repeated", "out_of_order", "early", "outdated", "unwanted")
+
+
 class GatewayTest(Case):
     def test_it_loses_nothing_with_a_folder_for_data(self):
-        torture = Torture(self.folder, self.folder / "data", "--kills", 4, "--seconds", 8)
+        ends, seconds = (40, 160) if LONG else (4, 24)
+        torture = Torture(self.folder, self.folder / "data", "--kills", ends, "--stops", ends, "--seconds", seconds,
+                          clock=not SANITIZED)  # a sanitizer must be loaded first
         status, results, traffic = torture.run()
         self.assertEqual(status, 0, torture.said)
         self.assertTrue(results["passed"])
-        self.assertEqual(len(results["kills"]), 4)
-        for kind in ("qos1", "qos2", "delayed", "retained"):
-            self.assertGreater(traffic[kind]["acknowledged"], 50, kind)
-        for each in traffic.values():
-            self.assertEqual((each["lost"], each["out_of_order"], each["early"]), (0, 0, 0), each)
-        self.assertEqual(traffic["qos2"]["repeated"], 0)
+        self.assertEqual((len(results["kills"]), len(results["stops"])), (ends, ends))
+        self.assertEqual(results["bad_stops"], [])
+        for kind in MESSAGES:
+            self.assertGreater(traffic[kind]["acknowledged"], 20, kind)
+            self.assertEqual([traffic[kind][fault] for fault in FAULTS], [0] * len(FAULTS), traffic[kind])
+        self.assertGreater(results["presence"]["told"], 100)
+        self.assertEqual((results["presence"]["fallen"], results["presence"]["untrue"]), (0, 0), torture.said)
         self.assertIn("verdict: nothing that was acknowledged is lost", torture.said)
 
 
@@ -70,11 +86,27 @@ class CommandTest(Case):
         self.assertEqual(status, 1, torture.said)
         self.assertFalse(results["passed"])
         self.assertEqual(results["seed"], 7)
-        for kind in ("qos1", "qos2", "retained"):
+        for kind in ("qos1", "qos2", "mixed", "inbox", "rooms", "shared", "retained", "wills"):
             self.assertGreater(traffic[kind]["lost"], 0, kind)
         self.assertGreater(results["sessions_lost"], 0)
         self.assertRegex(torture.said, r"fault at [\d.]+ s: lost: QoS \d message \d+ of publisher \d+ to receiver \d+")
         self.assertRegex(torture.said, r"verdict: FAILED: [\d,]+ lost")
+
+    def test_it_finds_versions_that_fall_with_the_clock(self):
+        torture = Torture(self.folder, "none", "--kills", 0, "--stops", 8, "--seconds", 8, "--seed", 1, clock=True)
+        status, results, _ = torture.run()
+        self.assertEqual(status, 1, torture.said)
+        self.assertGreater(results["steps_back"], 0)
+        self.assertGreater(results["presence"]["fallen"], 0)
+        self.assertRegex(torture.said, r"presence: version fell: \S+ was told that \S+ is \w+ at \d+, after \d+")
+
+    def test_a_stop_must_end_in_order(self):
+        script = ["/bin/sh", "-c", 'trap "exit 3" TERM; "$@" & wait', "sh"]
+        torture = Torture(self.folder, self.folder / "data", "--kills", 0, "--stops", 1, "--seconds", 1, wrapper=script)
+        status, results, _ = torture.run()
+        self.assertEqual(status, 1, torture.said)
+        self.assertEqual(results["bad_stops"], ["exit status 3"])
+        self.assertIn("1 stops not in order", torture.said)
 
     def test_nothing_is_left_behind_by_an_interrupted_or_killed_run(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)):
