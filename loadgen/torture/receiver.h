@@ -31,9 +31,9 @@ public:
 private:
     struct Part {
         std::string id;
-        std::string filter;
+        std::string filter{};
         std::uint16_t number = 0;  ///< of the audience: its own, or its group's
-        std::optional<std::uint16_t> member;
+        std::optional<std::uint16_t> member{};
         Session session = Session::kept;
         std::size_t habit = 0;
     };
