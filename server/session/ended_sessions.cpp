@@ -1,5 +1,7 @@
 #include "server/session/ended_sessions.h"
 
+#include "server/base/hash.h"
+
 namespace pulsegate {
 
 void EndedSessions::add(const Session& session) {
@@ -9,9 +11,10 @@ void EndedSessions::add(const Session& session) {
     latest_[end.client] = end.unit;
 }
 
-bool EndedSessions::contains(std::uint64_t client) {
+/// Mostly nothing is pending, and a login need not pay for a fingerprint.
+bool EndedSessions::contains(std::string_view user, std::string_view client) {
     forget_committed();
-    return !ends_.empty() && latest_.contains(client);
+    return !ends_.empty() && latest_.contains(fingerprint(user, client));
 }
 
 void EndedSessions::forget_committed() {

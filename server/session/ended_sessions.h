@@ -3,6 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <deque>
+#include <string_view>
 
 #include "server/session/journal.h"
 #include "server/session/session.h"
@@ -18,8 +19,8 @@ public:
 
     /// Its EndOwner was added to the journal.
     void add(const Session& session);
-    /// Has one of the client with this fingerprint ended, and is that not committed?
-    bool contains(std::uint64_t client);
+    /// Has a session of this client ended, and is that not committed?
+    bool contains(std::string_view user, std::string_view client);
 
 private:
     void forget_committed();

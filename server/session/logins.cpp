@@ -101,7 +101,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
         was_near_end || (resumed && !takes_over && is_sent_something_old(session));
     auto will = stored_will(settings_, connect, user.name, session.authorization.get());
     Buffer connack = accepting_connack(settings_, connect, agreement, details);
-    const bool waits = keeper_.is_end_uncommitted(session.fingerprint()) ||
+    const bool waits = keeper_.is_end_uncommitted(user.name, session.client) ||
                        (must_be_noted && session.state.owner != 0);
     if (waits)
         greet_when_stored(session, connect, std::move(connack), resumed, std::move(will));
@@ -119,8 +119,7 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
                        "the disk is in trouble, and its session could not be stored"};
-    if ((ended && ended->state.owner != 0) ||
-        keeper_.is_end_uncommitted(fingerprint(user.name, client)))
+    if ((ended && ended->state.owner != 0) || keeper_.is_end_uncommitted(user.name, client))
         return Refusal{Reason::server_unavailable, not_stored};
     return std::nullopt;
 }

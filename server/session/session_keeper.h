@@ -57,7 +57,9 @@ public:
     void discard(Session& session, Millis now);
     /// Could a crash bring back an earlier session of the client with this fingerprint, because the
     /// store does not know that it was discarded?
-    bool is_end_uncommitted(std::uint64_t client) { return ended_.contains(client); }
+    bool is_end_uncommitted(std::string_view user, std::string_view client) {
+        return ended_.contains(user, client);
+    }
 
     /// The session ends with its connection.
     void end_with_connection(Session& session);
