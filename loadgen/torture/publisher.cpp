@@ -22,6 +22,7 @@ double weight(const Options& options, Kind kind) {
 
 std::discrete_distribution<std::size_t> mix_of(const Options& options) {
     std::vector<double> weights;
+    weights.reserve(all_kinds.size());
     for (const Kind kind : all_kinds) weights.push_back(weight(options, kind));
     return {weights.begin(), weights.end()};
 }

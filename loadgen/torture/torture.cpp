@@ -129,7 +129,7 @@ void Torture::broker_ends() {
 }
 
 void Torture::set_up() {
-    if (options_.kinds.count(Kind::room) > 0) fill_rooms(scene_);
+    ask_for_rooms();
     if (options_.presence && options_.http.port() != 0) feed_.begin();
     cast_.start();
     if (!work_until(load::Clock::now() + set_up_patience, [this] { return cast_.ready(); }))
@@ -139,6 +139,15 @@ void Torture::set_up() {
     began_ = results_.began = load::Clock::now();
     next_line_ = began_ + line_every;
     cast_.live();
+}
+
+/// A signal that comes during a request makes it fail, and is what the run ends with.
+void Torture::ask_for_rooms() try {
+    if (options_.kinds.count(Kind::room) > 0) fill_rooms(scene_);
+} catch (const std::runtime_error&) {
+    io_.poll();
+    if (interrupted_) throw Interrupted();
+    throw;
 }
 
 std::uint32_t Torture::ends() const {

@@ -33,6 +33,7 @@ private:
     void broker_ends();
     bool accepts_connections();
     void set_up();
+    void ask_for_rooms();
     std::uint32_t ends() const;
     bool stop_comes_next() const;
     void end_at_random_moments();
