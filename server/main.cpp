@@ -35,8 +35,8 @@ using namespace pulsegate;
 /// Stopping must take less time than service managers allow for it (Docker: 10 s).
 constexpr auto longest_stop = std::chrono::seconds(9);
 
-/// The exit status after a stop at whose end the store was not in order, so that a supervisor
-/// starts the gateway again: it then finds out what is there.
+/// The exit status if a stop could not close the store in order. A supervisor then starts the
+/// gateway again, and the start finds out what is stored.
 constexpr int not_stored = 3;
 
 /// Writes the log through a LineWriter, because the reader of standard error may block.

@@ -20,7 +20,7 @@ using namespace pulsegate;
 
 namespace {
 
-/// Who the messages wait for.
+/// The kind of queue.
 enum class Target { session, inbox, room };
 
 const std::vector<std::string> publishers{"bob", "carl", "dora"};
@@ -38,7 +38,7 @@ BrokerSettings small_queues() {
     return settings;
 }
 
-/// Somebody for whom messages wait.
+/// A session, an inbox or a room member with waiting messages.
 class Waiting {
 public:
     Waiting(Target target, bool is_stored, const BrokerSettings& settings)
@@ -120,7 +120,7 @@ private:
     std::vector<std::unique_ptr<PlainClient>> publishers_;
 };
 
-/// A queue that knows who is dead.
+/// A queue that knows its expired messages.
 class QueueModel {
 public:
     struct Message {

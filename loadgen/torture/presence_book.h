@@ -37,7 +37,7 @@ public:
     std::uint64_t told() const { return told_; }
     /// Versions that fell, or were repeated with another state.
     std::uint64_t fallen() const { return fallen_; }
-    /// Users whom a watcher takes for online or offline and who are not, each counted once.
+    /// Wrong beliefs of watchers about users, each user counted once.
     std::uint64_t untrue() const { return untrue_; }
 
     bool kept() const { return fallen_ == 0 && untrue_ == 0; }

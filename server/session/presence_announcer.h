@@ -38,7 +38,7 @@ public:
     /// packet.
     void departed(Session& session, Cause cause, Millis last_packet, Millis now);
 
-    /// Tells of new users whose row is on disk by now.
+    /// Announces new users when their first row is on disk.
     void tell_of_new_users(Millis now);
 
 private:

@@ -54,8 +54,8 @@ using QueuedBodyRef = boost::intrusive_ptr<QueuedBody>;
 inline void intrusive_ptr_add_ref(QueuedBody* body) { ++body->references; }
 void intrusive_ptr_release(QueuedBody* body);
 
-/// The body of a queued message, or in the same eight bytes when it expires: so the expiry is known
-/// also of a message whose body is only in the store.
+/// The body of a queued message, or its expiry in the same eight bytes. So the expiry of a message
+/// is known when its body is only in the store.
 class QueuedBodySlot {
 public:
     /// Without a body. 0: it never expires.

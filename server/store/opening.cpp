@@ -91,8 +91,8 @@ void check(Database& database, const std::string& path) {
     if (database.ok() && found != "ok") database.fail(SQLITE_CORRUPT, std::move(found));
 }
 
-/// Makes another file of a database whose pages have no checksums, with all that is in it: they
-/// need room in each page. The new one takes the place of the old one at once, or not at all.
+/// Copies a database without page checksums to a file with room for them in each page. The new one
+/// takes the place of the old one at once, or not at all.
 void add_checksums(std::unique_ptr<Database>& database, const StoreFolder& folder) {
     database->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);  // the WAL would be taken for the new one's
     database->reserve_checksums();
@@ -149,7 +149,7 @@ HashKey stored_key(Database& database) {
             half("SELECT value FROM meta WHERE key = 'key_high'")};
 }
 
-/// Whose files these are.
+/// The id that all files of this store share.
 std::uint64_t stored_id(Database& database) {
     Statement(database, "INSERT OR IGNORE INTO meta VALUES('store', ?)").run(random_key().low >> 1);
     return static_cast<std::uint64_t>(

@@ -198,8 +198,8 @@ private:
             made_.run(
                 "INSERT INTO delayed_sum"
                 " SELECT user, count(*), sum(bytes) FROM delayed GROUP BY user");
-        // The last events may be lost, and their numbers be given again: it is another log, and
-        // whoever has a place in the old one is told so.
+        // The last events may be lost and their numbers given again. So it becomes another log, and
+        // readers with a cursor of the old one are told.
         made_.run("DELETE FROM meta WHERE key IN ('event_log', 'clean')");
         // If the floor is lost, no stamp comes twice all the same.
         made_.run(

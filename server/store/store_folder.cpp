@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A whole database of what could be read, whose place is still taken by the damaged one; the time
-/// follows, as in the name of that one later.
+/// A complete database of what could be read, before it replaces the damaged one. The time follows,
+/// and will be part of the damaged file's name.
 constexpr std::string_view made_whole = ".salvaged-";
 constexpr std::string_view aside = ".bad-";
 

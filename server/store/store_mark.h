@@ -19,9 +19,9 @@ struct StorePoint {
     auto operator<=>(const StorePoint&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// The file pulsegate.db-mark: whose database this is, and how far it has got. It is written after
-/// each commit and never synced, so it may be behind the other files, but never ahead: if they are
-/// behind it, what was committed is lost.
+/// The file pulsegate.db-mark: the id of the store, and how far its database has got. It is written
+/// after each commit and never synced, so it may be behind the other files, but never ahead: if
+/// they are behind it, what was committed is lost.
 class StoreMark {
 public:
     StoreMark() = default;

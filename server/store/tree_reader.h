@@ -31,7 +31,8 @@ public:
 
     /// Visits the rows below a root. `has_rowid` says what kind of tree it is.
     void rows(std::uint32_t root, bool has_rowid, const Visit& visit);
-    /// Visits rows that belong below the root, and whose way from it is lost. After `rows` of all.
+    /// Visits the rows of pages that belong to the root but can no longer be reached from it. To be
+    /// called after `rows` of all roots.
     void orphans(std::uint32_t root, bool has_rowid, const Visit& visit);
 
     /// Pages and rows that can't be read, of the last call.

@@ -129,8 +129,8 @@ void WalFile::read_frames() {
     frames_.resize(last_commit);
 }
 
-/// Of a log whose header is damaged: its first frame says which salt it has, and whether the
-/// checksum is the wrong part of the header.
+/// Reads a log with a damaged header. The first frame shows the salt, and whether the checksum is
+/// the wrong part of the header.
 WalFile::Sums WalFile::take_beginning(const char* bytes) {
     salt_.assign(bytes + frame_salt_place, salt_size);
     const Sums computed = add({}, header_.data(), wal_sums_place);

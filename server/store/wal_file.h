@@ -48,7 +48,7 @@ public:
     /// before it was synced.
     bool may_be_torn() const;
     std::size_t repaired() const;
-    /// Those whose last frame is bad; 0: of a bad frame nobody knows which page it is.
+    /// The pages with a bad last frame. 0 stands for a bad frame of an unknown page.
     std::set<std::uint32_t> missing_pages() const;
 
     /// Reads the page of a frame.
