@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@ namespace {
 
 struct Deleter {
     void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
     void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
     void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
     void operator()(X509* certificate) const { X509_free(certificate); }
@@ -92,25 +94,98 @@ HandshakeOutcome connect(const Tls& tls, Client& client) {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     const UniqueFd ours(pair[0]);
     const UniqueFd theirs(pair[1]);
-    const SslPointer server = tls.accept(ours.get());
-    const SslPointer ssl(SSL_new(client.context.get()));
+    const auto server = tls.accept(ours.get());
+    const Owned<SSL> ssl(SSL_new(client.context.get()));
     SSL_set_fd(ssl.get(), theirs.get());
     SSL_set_connect_state(ssl.get());
     if (client.session) SSL_set_session(ssl.get(), client.session.get());
     for (int i = 0; i < 10; ++i) {
         SSL_do_handshake(ssl.get());
-        SSL_do_handshake(server.get());
+        server->shake_hands();
     }
-    if (!SSL_is_init_finished(ssl.get()) || !SSL_is_init_finished(server.get())) return {};
+    if (!SSL_is_init_finished(ssl.get()) || !SSL_is_init_finished(server->ssl())) return {};
     char byte = 'x';
-    SSL_write(server.get(), &byte, 1);
+    server->send(&byte, 1);
     SSL_read(ssl.get(), &byte, 1);  // in TLS 1.3 the ticket comes with what is read
     client.session.reset(SSL_get1_session(ssl.get()));
     SSL_shutdown(ssl.get());  // or the session would count as broken
     return {true, SSL_session_reused(ssl.get()) == 1};
 }
 
+/// A client that has shaken hands in TLS 1.3.
+struct Peers {
+    Peers() {
+        int pair[2];
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+        ours = UniqueFd(pair[0]);
+        theirs = UniqueFd(pair[1]);
+        server = tls.accept(ours.get());
+        client.reset(SSL_new(of_client.context.get()));
+        SSL_set_fd(client.get(), theirs.get());
+        SSL_set_connect_state(client.get());
+        while (server->shake_hands() != 1) SSL_do_handshake(client.get());
+    }
+
+    void update_keys(int times) const {
+        for (int i = 0; i < times; ++i) {
+            SSL_key_update(client.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+            SSL_do_handshake(client.get());
+        }
+    }
+
+    struct Call {
+        ssize_t result;
+        int error;
+    };
+    Call receive() const {
+        char bytes[100];
+        errno = 0;
+        const auto result = server->receive(bytes, sizeof bytes);
+        return {result, errno};
+    }
+
+    const Tls tls{self_signed().settings()};
+    const Client of_client{TLS1_3_VERSION};
+    UniqueFd ours{};
+    UniqueFd theirs{};
+    std::unique_ptr<TlsSession> server{};
+    Owned<SSL> client{};
+};
+
 }  // namespace
+
+TEST_CASE("updates of keys hold no call for long, and too many in a row are not read") {
+    const Peers peers;
+    peers.update_keys(31);
+    while (peers.receive().error == EINTR) continue;
+    CHECK_FALSE(peers.server->is_flooded());
+    REQUIRE(SSL_write(peers.client.get(), "x", 1) == 1);
+    CHECK(peers.receive().result == 1);
+    peers.update_keys(100);
+    int calls = 1;
+    while (peers.receive().error == EINTR) {
+        CHECK(peers.server->taken_without_data() == 8);
+        ++calls;
+    }
+    CHECK(calls == 4);
+    CHECK(peers.server->is_flooded());
+    CHECK(peers.receive().error == EPROTO);
+    CHECK(peers.server->taken_without_data() == 0);
+}
+
+TEST_CASE("who updates its keys between its data is read") {
+    const Peers peers;
+    for (int i = 0; i < 100; ++i) {
+        peers.update_keys(7);
+        REQUIRE(SSL_write(peers.client.get(), "x", 1) == 1);
+        CHECK(peers.receive().result == 1);
+        CHECK(peers.server->taken_without_data() == 7);
+    }
+    peers.update_keys(31);
+    REQUIRE(SSL_write(peers.client.get(), "x", 1) == 1);
+    while (peers.receive().result < 0) CHECK_FALSE(peers.server->is_flooded());
+    CHECK(peers.receive().error == EAGAIN);
+}
 
 TEST_CASE("in TLS 1.2 only suites with forward secrecy are spoken") {
     const Tls tls(self_signed().settings());

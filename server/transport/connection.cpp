@@ -27,7 +27,10 @@ constexpr std::int64_t work_time = 100;
 constexpr int most_looks = 256;
 
 /// What is read of TLS in one turn: records are of 16 KB at most, and without TLS it is one read.
-constexpr int records_a_turn = 4;
+constexpr int reads_of_tls_a_turn = 4;
+
+/// Of a record of TLS without data, mostly an update of keys.
+constexpr std::uint64_t record_work = 100;
 
 /// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
 constexpr std::size_t always_kept = 1024;
@@ -53,7 +56,7 @@ Connection::~Connection() = default;
 
 bool Connection::handshaking() const { return extras_ && extras_->handshake; }
 bool Connection::websocket() const { return extras_ && extras_->websocket; }
-SSL* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
+TlsSession* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
 
 bool Connection::take(Handoff& handoff) {
     if (!context_.loop.poller().add(handoff.socket.get(), *this)) return false;
@@ -90,7 +93,7 @@ bool Connection::may_read() const {
 }
 
 void Connection::read() {
-    for (int records = 0; receive() && tls() && ++records < records_a_turn;) continue;
+    for (int reads = 0; receive() && tls() && ++reads < reads_of_tls_a_turn;) continue;
     settle();
     read_on();
 }
@@ -147,12 +150,16 @@ bool Connection::receive() {
     }
     const auto room = buffer.size() - kept;
     fetch_neighbours();  // while the kernel reads: a packet moves the connection on the wheel
-    const auto size = receive_now(socket_.get(), tls(), buffer.data() + kept, room);
+    // What comes when all is over is for nobody: no TLS is spent on it, nor a handshake gone on
+    // with.
+    TlsSession* const decrypts = state_ == State::lingering ? nullptr : tls();
+    const auto size = receive_now(socket_.get(), decrypts, buffer.data() + kept, room);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-        unread_ = false;
+        unread_ = errno == EINTR;
         // To answer an update of keys comes first; then the poller speaks of the rest once more.
-        if (tls() && SSL_want_write(tls())) wait_writable();
-        return false;
+        if (decrypts && decrypts->wants_to_write()) wait_writable();
+        if (unread_) charge_for_records(monotonic_now());
+        return unread_ && reads() && !parked_;
     }
     // A socket that has given less than was asked for has no more; under TLS a read ends with a
     // record.
@@ -160,10 +167,7 @@ bool Connection::receive() {
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
     if (size <= 0) {
-        end({Cause::connection_lost, Reason::success,
-             size == 0             ? "the peer closed without DISCONNECT"
-             : errno == ECONNRESET ? "reset by the peer"
-                                   : "read error"});
+        end_unreadable(size);
         return false;
     }
     context_.counters.bytes_in += static_cast<std::uint64_t>(size);
@@ -175,7 +179,20 @@ bool Connection::receive() {
         read_frames({buffer.data(), filled}, now);
     else
         consume(Bytes(buffer.data(), filled), now);
+    charge_for_records(now);
     return unread_ && reads() && !parked_;
+}
+
+void Connection::end_unreadable(ssize_t size) {
+    if (tls() && tls()->is_flooded()) {
+        ++context_.counters.bad_packets;
+        return end({Cause::kicked, Reason::protocol_error,
+                    "TLS records without data, such as updates of keys, one after the other"});
+    }
+    end({Cause::connection_lost, Reason::success,
+         size == 0             ? "the peer closed without DISCONNECT"
+         : errno == ECONNRESET ? "reset by the peer"
+                               : "read error"});
 }
 
 /// Takes the packets out of their WebSocket frames, in place.
@@ -372,7 +389,18 @@ bool Connection::pay(double time, Limit limit, Millis now) {
 /// Who has caused much work owes time for it: the others have theirs meanwhile, and of two that
 /// cause much, each gets its share.
 void Connection::charge(std::uint64_t work, Millis now) {
-    if (work < work_a_turn / 4) return;
+    if (work >= work_a_turn / 4) owe(work, now);
+}
+
+/// Before its login a connection has few turns anyway.
+void Connection::charge_for_records(Millis now) {
+    if (!tls() || tls()->taken_without_data() == 0 || state_ != State::open) return;
+    const auto work = tls()->taken_without_data() * record_work;
+    context_.turn.add(work);
+    owe(work, now);
+}
+
+void Connection::owe(std::uint64_t work, Millis now) {
     const auto owed = static_cast<std::int64_t>(work) * work_time;
     paid_until_ = std::max(paid_until_, (now + burst - pause) * 1'000'000) + owed;
     parked_ = true;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
@@ -119,6 +121,7 @@ private:
     void wait_writable();
     void go_on_writing();
     bool receive();
+    void end_unreadable(ssize_t size);
     void read_frames(std::span<std::uint8_t> input, Millis now);
     void end_websocket();
     void consume(Bytes input, Millis now);
@@ -141,6 +144,8 @@ private:
     bool pay(double time, Limit limit, Millis now);
     void pay_for_framing(std::size_t bytes, Millis now);
     void charge(std::uint64_t work, Millis now);
+    void charge_for_records(Millis now);
+    void owe(std::uint64_t work, Millis now);
     void count_backlog();
     void keep_unfinished(std::unique_ptr<Buffer> bytes);
     void judge_unfinished();
@@ -150,7 +155,7 @@ private:
     std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
     bool handshaking() const;
     bool websocket() const;
-    SSL* tls() const;
+    TlsSession* tls() const;
 
     ConnectionContext& context_;
     std::unique_ptr<ConnectionExtras> extras_;  ///< null for plain MQTT

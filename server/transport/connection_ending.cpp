@@ -99,7 +99,7 @@ void Connection::send_disconnect() {
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || websocket();
-    if (tls() && !handshaking()) SSL_shutdown(tls());
+    if (tls() && !handshaking()) SSL_shutdown(tls()->ssl());
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.get(), SHUT_WR);
     state_ = State::lingering;

@@ -10,7 +10,7 @@
 
 #include "protocol/websocket.h"
 #include "server/transport/handshake.h"
-#include "server/transport/tls.h"
+#include "server/transport/tls_session.h"
 
 namespace pulsegate {
 
@@ -23,7 +23,7 @@ struct WebSocketEnd {
 /// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
 /// in front; and the way in, until it is gone. A plain connection has none.
 struct ConnectionExtras {
-    SslPointer tls{};                        ///< null: bytes go as they are
+    std::unique_ptr<TlsSession> tls{};       ///< null: bytes go as they are
     std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
     bool websocket = false;
     bool close_sent = false;  ///< of WebSocket
@@ -40,10 +40,10 @@ struct ConnectionExtras {
 std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a
-/// fault of the protocol is EPROTO.
-ssize_t receive_now(int socket, SSL* tls, void* buffer, std::size_t size);
+/// fault of the protocol is EPROTO, and EINTR says that there may be more for another turn.
+ssize_t receive_now(int socket, TlsSession* tls, void* buffer, std::size_t size);
 
 /// The same for bytes written.
-ssize_t send_now(int socket, SSL* tls, const void* bytes, std::size_t size);
+ssize_t send_now(int socket, TlsSession* tls, const void* bytes, std::size_t size);
 
 }  // namespace pulsegate

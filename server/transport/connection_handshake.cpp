@@ -163,7 +163,7 @@ std::string Connection::address() const {
 
 std::optional<ClientCertificate> Connection::certificate() const {
     if (!tls()) return std::nullopt;
-    return client_certificate(tls());
+    return client_certificate(tls()->ssl());
 }
 
 }  // namespace pulsegate

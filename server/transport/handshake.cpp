@@ -34,7 +34,8 @@ constexpr std::size_t longest_header = 8 * 1024;
 constexpr std::size_t longest_record = 16 * 1024;
 
 Step step_after_failure(ssize_t size) {
-    return size < 0 && (errno == EAGAIN || errno == EINTR) ? Step::reads : Step::gone;
+    if (size < 0 && errno == EAGAIN) return Step::reads;
+    return size < 0 && errno == EINTR ? Step::tls : Step::gone;
 }
 
 /// Sec-WebSocket-Accept (RFC 6455, section 4.2.2).
@@ -128,17 +129,16 @@ Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
 Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
     if (!extras.tls) extras.tls = tls_->accept(socket);
     if (!extras.tls) return refuse("no memory for TLS");
-    errno = 0;
-    const int result = SSL_do_handshake(extras.tls.get());
+    const int result = extras.tls->shake_hands();
     if (result == 1) {
         remaining_.tls = false;
         return Step::done;
     }
-    switch (SSL_get_error(extras.tls.get(), result)) {
-        case SSL_ERROR_WANT_READ: return Step::reads;
+    switch (SSL_get_error(extras.tls->ssl(), result)) {
+        case SSL_ERROR_WANT_READ: return extras.tls->is_stopped() ? Step::tls : Step::reads;
         case SSL_ERROR_WANT_WRITE: return Step::writes;
         case SSL_ERROR_SSL:
-            trouble_ = "TLS handshake: " + tls_trouble(extras.tls.get());
+            trouble_ = "TLS handshake: " + tls_trouble(extras.tls->ssl());
             return refuse(trouble_.c_str());
         default: return Step::gone;
     }
@@ -146,17 +146,17 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
 
 Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     constexpr std::string_view end_of_header = "\r\n\r\n";
-    if (input_.find(end_of_header) == std::string::npos) {
-        // A whole record: what OpenSSL keeps of one makes no socket readable.
-        char bytes[longest_record];
-        const auto size = receive_now(socket, extras.tls.get(), bytes, sizeof bytes);
-        if (size <= 0) return step_after_failure(size);
-        input_.append(bytes, static_cast<std::size_t>(size));
-    }
-    const auto end = input_.find(end_of_header);
+    // A whole record: what OpenSSL keeps of one makes no socket readable.
+    char bytes[longest_record];
+    const auto size = receive_now(socket, extras.tls.get(), bytes, sizeof bytes);
+    if (size <= 0) return step_after_failure(size);
+    const auto looked_at = input_.size() - std::min(input_.size(), end_of_header.size() - 1);
+    input_.append(bytes, static_cast<std::size_t>(size));
+    const auto end = input_.find(end_of_header, looked_at);
     if (end <= longest_header - end_of_header.size())
         return answer_upgrade(end + end_of_header.size(), extras);
-    if (input_.size() < longest_header) return Step::done;  // until nothing more is there
+    // Until nothing more is there; but a record may have one byte, and is decrypted all the same.
+    if (input_.size() < longest_header) return extras.tls ? Step::tls : Step::done;
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
     return refuse("WebSocket: the request is too large");
 }

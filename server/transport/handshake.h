@@ -35,7 +35,7 @@ public:
     enum class Step : std::uint8_t {
         reads,   ///< go on when the socket is readable
         writes,  ///< go on when it is writable
-        tls,     ///< the next step is a costly one: choose the moment
+        tls,     ///< the next step is a costly one, of TLS: choose the moment
         done,
         refused,  ///< `why` says it; what there was to say to the peer has been said
         gone,     ///< the peer closed, or the connection broke

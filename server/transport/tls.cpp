@@ -169,14 +169,6 @@ int Tls::choose_by_name(SSL* ssl, int*, void* self) {
     return SSL_TLSEXT_ERR_OK;
 }
 
-SslPointer Tls::accept(int socket) const {
-    ERR_clear_error();
-    SslPointer ssl(SSL_new(contexts_.front().get()));
-    if (!ssl || SSL_set_fd(ssl.get(), socket) != 1) return nullptr;
-    SSL_set_accept_state(ssl.get());
-    return ssl;
-}
-
 std::optional<ClientCertificate> client_certificate(const SSL* ssl) {
     X509* const certificate = SSL_get0_peer_certificate(ssl);
     if (!certificate) return std::nullopt;

@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "server/transport/ticket_keys.h"
+#include "server/transport/tls_session.h"
 
 namespace pulsegate {
-
-struct SslDeleter {
-    void operator()(SSL* ssl) const { SSL_free(ssl); }
-};
-using SslPointer = std::unique_ptr<SSL, SslDeleter>;
 
 /// What the gateway's TLS listeners share: certificates with their keys, and whose client
 /// certificates they trust. It never changes: certificates that are read anew are a new Tls, and
@@ -34,7 +30,9 @@ public:
     explicit Tls(const Settings& settings);
 
     /// A session on that socket that waits for the client's hello. Null if there is no memory.
-    SslPointer accept(int socket) const;
+    std::unique_ptr<TlsSession> accept(int socket) const {
+        return TlsSession::accept(contexts_.front().get(), socket);
+    }
 
 private:
     struct ContextDeleter {

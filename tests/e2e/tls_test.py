@@ -227,6 +227,22 @@ class TlsTest(unittest.TestCase):
                         self.assertIn(f"New, TLSv{version}, ", told)
                         self.assertIn("ALPN protocol: mqtt\n", told)
 
+    def test_many_updates_of_keys_without_data_end_the_connection(self):
+        with self.gateway() as gateway:
+            command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port_of(gateway, 'mqtts')}", "-CAfile",
+                       self.authority.ca, "-tls1_3"]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True) as client:
+                for _ in range(32):
+                    client.stdin.write("K\n")
+                    client.stdin.flush()
+                    while "KEYUPDATE" not in client.stdout.readline():
+                        self.assertIsNone(client.poll())
+                gateway.wait_for_log("kicked: TLS records without data")
+                self.assertIn("closed", client.communicate(timeout=20)[0])
+            self.assertEqual(gateway.metric("pulsegate_bad_packets_total"), 1)
+            self.log_in(self.connect(gateway))
+
     def test_renegotiation_is_refused(self):
         with self.gateway() as gateway:
             told = self.s_client(gateway, "-tls1_2", command="R\n")

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <openssl/ssl.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace pulsegate {
+
+/// The TLS of one connection, on a socket that it does not own.
+///
+/// One call of OpenSSL goes on as long as the socket has records that carry no data: updates of
+/// keys, refused renegotiations, empty records. Here a call takes so many records at most, and says
+/// "not now" then. A peer that sends too many of them in a row is given up.
+class TlsSession {
+public:
+    /// Waits for the client's hello. Null if there is no memory.
+    static std::unique_ptr<TlsSession> accept(SSL_CTX* context, int socket);
+
+    TlsSession(const TlsSession&) = delete;
+    TlsSession& operator=(const TlsSession&) = delete;
+
+    /// The result of SSL_do_handshake.
+    int shake_hands();
+
+    /// As recv and send. A fault of the protocol is EPROTO. EINTR: the call has taken as many
+    /// records as it may, and the socket may have more.
+    ssize_t receive(void* buffer, std::size_t size);
+    ssize_t send(const void* bytes, std::size_t size);
+
+    /// Has the last call taken as many records as it may?
+    bool is_stopped() const { return taken_ >= most_in_a_call; }
+    /// Records without data that the last call took. An update of keys costs some 10 µs.
+    unsigned taken_without_data() const { return taken_without_data_; }
+    /// Has the peer sent too many records without data? Then it is read no more.
+    bool is_flooded() const { return without_data_ >= most_without_data; }
+
+    /// Does the answer to an update of keys wait until the socket takes more?
+    bool wants_to_write() const { return SSL_want_write(ssl()); }
+
+    SSL* ssl() const { return ssl_.get(); }
+
+private:
+    struct Deleter {
+        void operator()(SSL* ssl) const { SSL_free(ssl); }
+    };
+
+    /// A usual flight of a handshake has fewer.
+    static constexpr std::uint8_t most_in_a_call = 8;
+    static constexpr std::uint8_t most_without_data = 32;
+
+    explicit TlsSession(SSL_CTX* context) : ssl_(SSL_new(context)) {}
+    bool attach(int socket);
+    void begin_call();
+    static void count_record(int is_sent, int version, int type, const void* bytes,
+                             std::size_t size, SSL* ssl, void* self);
+    static long limit_reading(BIO* socket, int operation, const char* bytes, std::size_t size,
+                              int argument, long other_argument, int result,
+                              std::size_t* processed);
+
+    std::uint8_t taken_ = 0;  ///< records, by the last call
+    std::uint8_t taken_without_data_ = 0;
+    std::uint8_t without_data_ = 0;  ///< records since the last with data
+    const std::unique_ptr<SSL, Deleter> ssl_;
+};
+
+}  // namespace pulsegate
