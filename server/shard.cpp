@@ -170,8 +170,9 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
         log_limited(level, "{} {}: {}: {}, {} ms after its last packet", connection.peer(),
                     described(session), name(ending.cause), ending.why,
                     now - connection.last_packet());
+    logins_.ended(connection);
     if (!session) return;
-    if (expired) ++counters_.expiries;
+    if (expired && is_accepted(connection)) ++counters_.expiries;
     logins_.count_end(*session, ending, now);
     broker_.end(*session, ending, now);
 }

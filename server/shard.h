@@ -89,6 +89,7 @@ public:
 private:
     void on_connect(Connection& connection, ReceivedConnect connect, Millis now) override;
     void on_packet(Connection& connection, const Packet& packet, Millis now) override;
+    void on_connack(Connection& connection) override { logins_.connack_sent(connection); }
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;

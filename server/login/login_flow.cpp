@@ -38,9 +38,6 @@ struct LoginFlow::Move {
 
 namespace {
 
-/// Until it is looked whether the CONNACK has gone, for which the client need not wait.
-constexpr Millis until_connack = 2;
-
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
     return {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
@@ -116,7 +113,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
         if (here->refused(login) || here->refused_at_home(login)) co_return;
     }
     here->accept(login);
-    while (awaits_connack(login)) co_await here->pause(login, until_connack);
+    if (awaits_connack(login)) co_await here->connack(login);
     login.connection->go_on(login.received.bytes);
 }
 
@@ -318,6 +315,29 @@ void LoginFlow::accept(Login& login) {
 bool LoginFlow::awaits_connack(const Login& login) {
     const Session* session = login.connection->session;
     return session && session->awaits_connack;
+}
+
+LoginFlow::Wait LoginFlow::connack(Login& login) {
+    login.connection->hold(0);
+    awaiting_connack_.emplace(login.connection.get(), ++last_ticket_);
+    return {*this, login, last_ticket_};
+}
+
+/// It goes on in a turn of its own: what it has sent meanwhile may change much.
+void LoginFlow::connack_sent(const Connection& connection) {
+    thread_.assert_here();
+    const auto found = awaiting_connack_.find(&connection);
+    if (found == awaiting_connack_.end()) return;
+    loop_.post([this, ticket = found->second] { resume_unless_gone(ticket); });
+    awaiting_connack_.erase(found);
+}
+
+void LoginFlow::ended(const Connection& connection) {
+    thread_.assert_here();
+    const auto found = awaiting_connack_.find(&connection);
+    if (found == awaiting_connack_.end()) return;
+    waiting_.erase(found->second);
+    awaiting_connack_.erase(found);
 }
 
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {

@@ -102,6 +102,11 @@ public:
     /// Refuses all logins from now on, those under way as well: the gateway stops.
     void announce_shutdown() { shutting_down_ = true; }
 
+    /// The CONNACK that waited for the store has been sent.
+    void connack_sent(const Connection& connection);
+    /// The connection has ended, and so does its login if it waits for the store.
+    void ended(const Connection& connection);
+
     /// The connection of a client that was logged in has ended.
     void count_end(const Session& session, const Ending& ending, Millis now);
 
@@ -135,6 +140,7 @@ private:
     Wait pause(Login& login, Millis time);
     void accept(Login& login);
     static bool awaits_connack(const Login& login);
+    Wait connack(Login& login);
 
     void count_wrong_password(const Login& login);
 
@@ -159,6 +165,7 @@ private:
     Ticket last_ticket_ = 0;
     bool shutting_down_ = false;
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
+    boost::unordered_flat_map<const Connection*, Ticket> awaiting_connack_;  ///< some of them
     [[no_unique_address]] OwnerThread thread_;
 };
 

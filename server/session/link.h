@@ -43,6 +43,9 @@ public:
     /// Asks for one call of `Broker::drained` when the backlog has become empty.
     virtual void notify_when_drained() = 0;
 
+    /// The CONNACK that it was held for is among the bytes that were sent.
+    virtual void connack_sent() = 0;
+
     /// Has the connection failed, and is about to end?
     virtual bool broken() const = 0;
 

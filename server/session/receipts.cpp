@@ -7,6 +7,16 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// What the client has sent meanwhile waits, and what was published to it.
+void go_on_after_connack(Link& link) {
+    link.connack_sent();
+    link.notify_when_drained();
+}
+
+}  // namespace
+
 ReceiptId Receipts::open() {
     thread_.assert_here();
     ++last_;
@@ -98,7 +108,7 @@ void Receipts::send(const Receipt& answer, Session& session) {
     if (is_connack && answer.is_refused)
         session.link->end({Cause::kicked, Reason::success, why, true});  // no DISCONNECT follows it
     else if (is_connack)
-        session.link->notify_when_drained();  // what was published meanwhile waits
+        go_on_after_connack(*session.link);
     else if (packet.empty())
         session.link->end({Cause::kicked, Reason::quota_exceeded, why, true});
 }

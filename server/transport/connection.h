@@ -60,6 +60,7 @@ public:
     void end(const Ending& ending) override;
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
     void notify_when_drained() override;
+    void connack_sent() override { context_.owner.on_connack(*this); }
     bool broken() const override { return state_ == State::lost; }
     bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }

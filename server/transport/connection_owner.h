@@ -25,6 +25,8 @@ public:
     virtual void on_connect(Connection& connection, ReceivedConnect connect, Millis now) = 0;
     /// Any packet after the first.
     virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
+    /// Its client has been told that it is logged in, for which the connection was held.
+    virtual void on_connack(Connection& connection) = 0;
     virtual void on_drained(Connection& connection) = 0;
     /// It sends too fast, for the first time, and is read more slowly from now on.
     virtual void on_slowed(Connection& connection) = 0;

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import paho.mqtt.client as paho
 
-from gateway import Client, Gateway, SANITIZED, connect_packet, wait_until
+from gateway import Client, Gateway, SANITIZED, connect_packet, subscribe_packet, wait_until
 
 
 class Faults:
@@ -89,6 +89,29 @@ class DiskTest(unittest.TestCase):
                 self.assertTrue(waiting.is_published())
             self.assertEqual(gateway.metric("pulsegate_expiries_total"), 0)
             self.assertEqual(self.subscribe(gateway, "-i", "away", "-t", "chat/away"), ["before", "meanwhile"])
+
+    def wait_for_the_store(self, gateway, client):
+        """Logs in anew where a session was stored, while the disk stands still: its CONNACK waits."""
+        Client(gateway.port).login(client, clean=False).disconnect()
+        wait_until(lambda: gateway.metric("pulsegate_sessions_disconnected") == 1)
+        self.faults.set(stands_still=True)
+        waiting = Client(gateway.port)
+        waiting.send(connect_packet(client) + subscribe_packet("chat/behind"))
+        wait_until(lambda: gateway.metric("pulsegate_logins_total") == 2)
+        return waiting
+
+    def test_who_waits_for_the_store_to_log_in_goes_on_when_it_has_stored(self):
+        with self.start() as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
+            self.faults.set()
+            self.assertEqual(waiting.receive(), (0x20, b"\0\0"))
+            self.assertEqual(waiting.receive()[0], 0x90)
+
+    def test_who_waits_for_the_store_to_log_in_waits_no_longer_than_the_login_timeout(self):
+        with self.start("--login-timeout", "1s") as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
+            self.assertEqual(waiting.receive_until_closed(), [])
+            gateway.wait_for_log("its CONNECT was not answered within the login timeout")
+            self.faults.set()
+            Client(gateway.port).login("returns").close()
 
     def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(self):
         with self.start() as gateway:

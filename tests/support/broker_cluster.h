@@ -31,6 +31,7 @@ public:
     }
     std::size_t backlog() const override { return stuck ? std::size_t{1} << 30 : 0; }
     void notify_when_drained() override { notify_drained = true; }
+    void connack_sent() override {}
     bool broken() const override { return false; }
     bool leaving() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
