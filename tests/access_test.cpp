@@ -325,6 +325,17 @@ TEST_CASE("a file of rules is read with its comments, blanks and line ends") {
     CHECK_FALSE(read.may_subscribe(bob, "user"));
 }
 
+TEST_CASE("a file of rules may begin with a byte order mark, and has no null characters") {
+    const TemporaryFolder folder;
+    const auto read = AccessRules::load(folder.write("rules",
+                                                     "\xEF\xBB\xBF"
+                                                     "allow read room/#\n"));
+    CHECK(read.may_subscribe(bob, "room/#"));
+    const auto path = folder.write("null", std::string("\nallow read user b\0b a\n", 23));
+    CHECK(complaint([&] { AccessRules::load(path); }) ==
+          path + ":2: has a null character; save the file as UTF-8");
+}
+
 TEST_CASE("a bad rule is named with its line and the remedy") {
     const TemporaryFolder folder;
     const auto path = folder.write("rules", "allow read a\n\nallow reed b\n");

@@ -402,10 +402,15 @@ TEST_CASE("a secret may end with a line break that is not part of it, unless it 
     Gate windows;
     windows.with_secret("secret", secret + "\r\n");
     CHECK(windows.ask(hs256(usual_claims)) == "alice");
-    const std::string bytes = std::string(31, '\x80') + '\n';
-    Gate binary;
-    binary.with_secret("secret", bytes);
-    CHECK(binary.ask(hs256(usual_claims, R"({"alg":"HS256"})", bytes)) == "alice");
+    Gate marked;
+    marked.with_secret("secret", "\xEF\xBB\xBF" + secret + "\r\n");
+    CHECK(marked.ask(hs256(usual_claims)) == "alice");
+    for (const std::string& bytes :
+         {std::string(31, '\x80') + '\n', "\xEF\xBB\xBF" + std::string(31, '\x80') + '\n'}) {
+        Gate binary;
+        binary.with_secret("secret", bytes);
+        CHECK(binary.ask(hs256(usual_claims, R"({"alg":"HS256"})", bytes)) == "alice");
+    }
 }
 
 TEST_CASE("a key that can't be used is named with the remedy") {

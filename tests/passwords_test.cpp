@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pty.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -160,6 +161,38 @@ TEST_CASE("a file with line ends of Windows and without a last one is read") {
     const auto passwords = PasswordFile::load(folder.write("users", lines));
     CHECK(passwords.check("alice", "correct horse"));
     CHECK(passwords.check("bob", "tr0ub4dor"));
+}
+
+TEST_CASE("a byte order mark before the first user is no part of the name") {
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", "\xEF\xBB\xBF" + bob + carol);
+    CHECK(PasswordFile::load(path).check("bob", "tr0ub4dor"));
+    CHECK(passwd({path, "bob", "--iterations", "5"}, "\xEF\xBB\xBFnew\r\n").status == 0);
+    const auto passwords = PasswordFile::load(path);
+    CHECK(passwords.users() == 2);
+    CHECK(passwords.check("bob", "new"));
+    CHECK(folder.read("users").starts_with("bob:$7$5$"));
+}
+
+TEST_CASE("a null character in a password file is refused with its line") {
+    CHECK(refusal(bob + std::string("al\0ice:", 7) + sixty_four_zeros) ==
+          ":2: has a null character; save the file as UTF-8");
+}
+
+TEST_CASE("a password file may be a pipe that somebody writes to, and is not read in vain") {
+    const TemporaryFolder folder;
+    const auto path = folder.path("users");
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    std::thread writer([&] { std::ofstream(path) << bob << std::flush << carol; });
+    CHECK(PasswordFile::load(path).users() == 2);
+    writer.join();
+    int read_once[2];
+    REQUIRE(::pipe(read_once) == 0);
+    ::close(read_once[1]);
+    CHECK(complaint([&] {
+              PasswordFile::load(fmt::format("/dev/fd/{}", read_once[0]));
+          }).find("is a pipe that was read before") != std::string::npos);
+    ::close(read_once[0]);
 }
 
 TEST_CASE("an empty file knows nobody") {

@@ -9,6 +9,7 @@
 #include "protocol/topic.h"
 #include "protocol/utf8.h"
 #include "server/auth/secret_file.h"
+#include "server/base/lines.h"
 #include "server/topics.h"
 
 namespace pulsegate {
@@ -219,15 +220,16 @@ namespace {
 
 AccessRules parse(std::string_view text, const std::string& source) {
     AccessRules rules;
-    for (std::size_t number = 1; !text.empty(); ++number) {
-        const auto end = std::min(text.find('\n'), text.size());
-        auto line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
-        if (line.ends_with('\r')) line.remove_suffix(1);
+    for (Lines lines(text); lines.next();) {
+        auto line = lines.line();
+        if (line_with_null(line) > 0)
+            throw std::runtime_error(fmt::format(
+                "{}:{}: has a null character; save the file as UTF-8", source, lines.number()));
         line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
         if (line.empty() || line.starts_with('#')) continue;
         if (const auto wrong = rules.add(line); !wrong.empty())
-            throw std::runtime_error(fmt::format("{}:{}: '{}' {}", source, number, line, wrong));
+            throw std::runtime_error(
+                fmt::format("{}:{}: '{}' {}", source, lines.number(), line, wrong));
     }
     return rules;
 }

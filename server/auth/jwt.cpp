@@ -20,6 +20,7 @@
 #include "server/auth/base64.h"
 #include "server/auth/json_claims.h"
 #include "server/auth/secret_file.h"
+#include "server/base/lines.h"
 
 namespace pulsegate {
 
@@ -150,16 +151,13 @@ Trouble check_audience(const json::object& claims, std::string_view audience) {
     return "its aud is not the one asked for";
 }
 
-/// `openssl rand -base64 48 > secret` puts a line break behind the secret. It is not part of the
-/// secret, unless that is binary.
-std::string without_line_break(std::string secret) {
-    const std::string_view whole = secret;
-    const auto end =
-        whole.ends_with("\r\n") ? whole.size() - 2 : whole.size() - whole.ends_with('\n');
-    const auto line = whole.substr(0, end);
-    if (std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }))
-        secret.resize(end);
-    return secret;
+/// `openssl rand -base64 48 > secret` puts a line break behind the secret, and editors may put a
+/// byte order mark before it. They are not part of the secret, unless that is binary.
+std::string secret_in(const std::string& text) {
+    auto line = without_byte_order_mark(text);
+    if (line.ends_with('\n')) line.remove_suffix(line.ends_with("\r\n") ? 2 : 1);
+    const auto is_visible = [](char c) { return c >= ' ' && c <= '~'; };
+    return std::ranges::all_of(line, is_visible) ? std::string(line) : text;
 }
 
 std::string remedy_for_pem(const std::string& path, std::string_view text) {
@@ -261,7 +259,7 @@ void JwtVerifier::add_secret(const std::string& path) {
                                  "key");
     auto key = named_after<Key>(path);
     key->algorithm = "HS256";
-    key->secret = without_line_break(std::move(file.text));
+    key->secret = secret_in(file.text);
     if (key->secret.size() < shortest_secret)
         throw std::runtime_error(fmt::format(
             "{}: a secret for HS256 needs {} bytes or more; make one with: openssl rand -base64 48",
@@ -271,7 +269,8 @@ void JwtVerifier::add_secret(const std::string& path) {
 }
 
 void JwtVerifier::add_public_key(const std::string& path) {
-    const std::string text = read_secret_file(path).text;
+    const SecretFile file = read_secret_file(path);
+    const auto text = without_byte_order_mark(file.text);
     const Bio source(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     auto key = named_after<Key>(path);
     key->public_key.reset(source ? PEM_read_bio_PUBKEY(source.get(), nullptr, nullptr, nullptr)

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "server/auth/passwords.h"
+#include "server/base/lines.h"
 
 namespace pulsegate {
 
@@ -76,6 +77,8 @@ void read_line(Password& line) {
             throw std::runtime_error("the password is longer than MQTT can carry; choose another");
         line.text += c;
     }
+    const auto mark = line.text.size() - without_byte_order_mark(line.text).size();
+    line.text.erase(0, mark);
     if (line.text.ends_with('\r')) line.text.pop_back();
 }
 

@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,11 +13,12 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
-#include <vector>
 
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/auth/secret_file.h"
+#include "server/base/lines.h"
+#include "server/base/unique_fd.h"
 
 namespace pulsegate {
 
@@ -55,19 +55,6 @@ std::string random_bytes(std::size_t size) {
     return bytes;
 }
 
-/// The lines of a text without their line breaks; the last one may lack it.
-std::vector<std::string_view> lines_of(std::string_view text) {
-    std::vector<std::string_view> lines;
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        auto line = text.substr(0, end);
-        if (line.ends_with('\r')) line.remove_suffix(1);
-        lines.push_back(line);
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return lines;
-}
-
 /// Removes and returns the text before the next `$`, or all of it.
 std::string_view take_field(std::string_view& text) {
     const auto end = std::min(text.find('$'), text.size());
@@ -95,18 +82,13 @@ void require_usable(std::string_view user) {
 class WriteLock {
 public:
     explicit WriteLock(const std::string& path)
-        : fd_(::open(fs::absolute(path).parent_path().c_str(),
-                     O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-        if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+        : folder_(::open(fs::absolute(path).parent_path().c_str(),
+                         O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+        if (folder_) ::flock(folder_.get(), LOCK_EX);
     }
-    ~WriteLock() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    WriteLock(const WriteLock&) = delete;
-    WriteLock& operator=(const WriteLock&) = delete;
 
 private:
-    int fd_;
+    const UniqueFd folder_;
 };
 
 std::string read_existing(const std::string& path, FileMust must) {
@@ -124,7 +106,8 @@ bool replace_line(std::string& text, std::string_view user, std::optional<std::s
     const auto prefix = std::string(user) + ":";
     std::string edited;
     bool found = false;
-    for (const auto old : lines_of(text)) {
+    for (Lines lines(text); lines.next();) {
+        const auto old = lines.line();
         if (!old.starts_with(prefix)) {
             edited.append(old).append("\n");
             continue;
@@ -196,14 +179,13 @@ PasswordFile PasswordFile::load(const std::string& path) {
     PasswordFile passwords;
     if (!file.warning.empty()) passwords.warnings_.push_back(std::move(file.warning));
 
-    std::size_t number = 0;
-    for (auto line : lines_of(file.text)) {
-        ++number;
-        line = line.substr(0, line.find_last_not_of(" \t") + 1);
+    for (Lines lines(file.text); lines.next();) {
+        const auto line = lines.line().substr(0, lines.line().find_last_not_of(" \t") + 1);
         if (line.empty() || line.starts_with('#')) continue;
         const auto fail = [&](std::string_view what) {
-            return std::runtime_error(fmt::format("{}:{}: {}", path, number, what));
+            return std::runtime_error(fmt::format("{}:{}: {}", path, lines.number(), what));
         };
+        if (line_with_null(line) > 0) throw fail("has a null character; save the file as UTF-8");
 
         const auto colon = line.find(':');
         if (colon == std::string_view::npos || colon == 0)

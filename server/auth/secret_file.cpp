@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "server/base/lines.h"
+#include "server/base/unique_fd.h"
+
 namespace pulsegate {
 
 namespace {
@@ -25,22 +29,6 @@ std::runtime_error trouble(const std::string& path, std::string_view what) {
     return std::runtime_error(
         fmt::format("{}: {}: {}", path, what, std::system_category().message(errno)));
 }
-
-class Descriptor {
-public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-
-    bool valid() const { return fd_ >= 0; }
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
 
 std::string warning_about(const std::string& path, mode_t mode) {
     if ((mode & (S_IRWXO | S_IWGRP)) == 0) return "";
@@ -53,7 +41,7 @@ class Draft {
 public:
     explicit Draft(const std::string& target)
         : path_(target + ".XXXXXX"), fd_(::mkostemp(path_.data(), O_CLOEXEC)) {
-        if (!fd_.valid()) throw trouble(target, "can't write a new file beside it");
+        if (!fd_) throw trouble(target, "can't write a new file beside it");
     }
     ~Draft() {
         if (!path_.empty()) ::unlink(path_.c_str());
@@ -89,24 +77,41 @@ public:
 
 private:
     std::string path_;
-    Descriptor fd_;
+    UniqueFd fd_;
 };
+
+/// Waits until the pipe has something, or all writers have closed it. A pipe that nobody writes to
+/// must not stop the gateway.
+short await_writer(const UniqueFd& pipe, const std::string& path) {
+    constexpr int patience = 3000;  // ms
+    pollfd event{.fd = pipe.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&event, 1, patience) < 1)
+        throw std::runtime_error(path + ": is a pipe that nobody writes to; name a file");
+    return event.revents;
+}
 
 }  // namespace
 
 SecretFile read_secret_file(const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file.valid())
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!file)
         throw std::runtime_error(
             fmt::format("{}; name a file that can be", trouble(path, "can't be read").what()));
     struct stat about {};
     if (::fstat(file.get(), &about) != 0) throw trouble(path, "can't be read");
+    // What a pipe had can be read once: that it is empty then is no reason to forget all users.
+    if (S_ISFIFO(about.st_mode) && (await_writer(file, path) & POLLIN) == 0)
+        throw std::runtime_error(path + ": is a pipe that was read before; name a file");
 
     SecretFile secret{"", warning_about(path, about.st_mode)};
     char block[16 * 1024];
     for (;;) {
         const auto size = ::read(file.get(), block, sizeof block);
         if (size < 0 && errno == EINTR) continue;
+        if (size < 0 && errno == EAGAIN) {
+            await_writer(file, path);
+            continue;
+        }
         if (size < 0) throw trouble(path, "can't be read");
         if (size == 0) return secret;
         secret.text.append(block, static_cast<std::size_t>(size));
@@ -121,7 +126,12 @@ std::string read_token(const std::string& setting, const std::string& path) {
         throw std::runtime_error(fmt::format("{}: {}", setting, error.what()));
     }
     if (!file.warning.empty()) spdlog::warn("{}: {}", setting, file.warning);
-    return file.text.substr(0, file.text.find_first_of("\r\n"));
+    Lines lines(file.text);
+    if (!lines.next()) return "";
+    if (line_with_null(lines.line()) > 0)
+        throw std::runtime_error(
+            fmt::format("{}: {}:1: has a null character; save the file as UTF-8", setting, path));
+    return std::string(lines.line().substr(0, lines.line().find('\r')));
 }
 
 std::string read_bearer_token(const std::string& setting, const std::string& path) {
@@ -149,8 +159,8 @@ void replace_secret_file(const std::string& path, const std::string& text) {
     draft.rename_to(target);
 
     const auto folder = fs::absolute(target).parent_path();
-    const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.valid()) ::fsync(opened.get());  // so that the rename survives a power failure
+    const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened) ::fsync(opened.get());  // so that the rename survives a power failure
 }
 
 }  // namespace pulsegate
