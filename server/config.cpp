@@ -4,8 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/base/machine.h"
+#include "server/config_file.h"
 #include "server/config_options.h"
 #include "server/config_values.h"
 
@@ -247,7 +252,8 @@ void add_traffic(Settings& settings, Config& config) {
         "sender-property", "NAME", "from",
         "The user property that tells receivers of messages to inbox/... and room/... who "
         "has sent them; an empty name: they are not told",
-        [&](auto& name, auto& text) { config.sender_property = parse_property_name(name, text); });
+        [&](auto& name, auto& text) { config.sender_property = parse_property_name(name, text); },
+        Settings::Empty::has_a_meaning);
     settings.on_off("sender-in-topic", config.sender_in_topic,
                     "Whether MQTT 3.1.1 receivers are told it as well, by a further level of the "
                     "topic: inbox/USER/SENDER");
@@ -339,6 +345,24 @@ bool closes_rooms(const Config& config) {
     return knows_users && by.access_file.empty() && !config.demo;
 }
 
+/// In reverse, as CLI11 takes them, and `--name=` as `--name ""`: CLI11 would take the next
+/// argument for its value, or a flag for set.
+std::vector<std::string> arguments_for(const CLI::App& app, int argc, const char* const* argv) {
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) {
+        std::string argument = argv[i];
+        if (argument.starts_with("--") && argument.ends_with('=')) {
+            argument.pop_back();
+            const std::string name = argument.substr(2);
+            if (is_flag(app, name))
+                throw ConfigError(fmt::format("{0}: the value is empty; write --{0} alone", name));
+            arguments.emplace_back();
+        }
+        arguments.push_back(std::move(argument));
+    }
+    return arguments;
+}
+
 }  // namespace
 
 Config parse_config(int argc, const char* const* argv) {
@@ -356,7 +380,9 @@ Config parse_config(int argc, const char* const* argv) {
     app.set_config("--config", "",
                    "Read settings from a TOML-style file, by the names below without the dashes: "
                    "idle-timeout = \"30s\"")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check([](const std::string& file) { return file.empty() ? "the value is empty" : ""; });
+    app.config_formatter(std::make_shared<ConfigFile>(app));
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.footer(
         "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
@@ -383,7 +409,7 @@ Config parse_config(int argc, const char* const* argv) {
     add_events(settings, config);
 
     try {
-        app.parse(argc, argv);
+        app.parse(arguments_for(app, argc, argv));
     } catch (const CLI::CallForHelp&) {
         throw UsageRequested{app.help()};
     } catch (const CLI::CallForVersion& version) {

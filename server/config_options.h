@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,19 @@ public:
     /// Sets the heading in `--help` for the settings that follow.
     void begin(const char* group) { group_ = group; }
 
+    enum class Empty : std::uint8_t {
+        is_refused,
+        has_a_meaning,  ///< which the help tells
+    };
+
     template <class Parse>
     void any(const std::string& name, const char* type, const char* usual, const char* help,
-             Parse parse) {
-        auto* option = app_.add_option_function<std::string>(
-            "--" + name, [name, parse](const std::string& text) { parse(name, text); }, help);
+             Parse parse, Empty empty = Empty::is_refused) {
+        const auto take = [=](const std::string& text) {
+            if (!text.empty() || empty == Empty::is_refused) require_value(name, type, text);
+            parse(name, text);
+        };
+        auto* option = app_.add_option_function<std::string>("--" + name, take, help);
         option->type_name(type)->group(group_);
         if (*usual) option->default_str(usual);
     }
@@ -36,8 +45,11 @@ public:
     /// A setting that may be repeated.
     template <class Take>
     void each(const char* name, const char* type, const char* help, Take take) {
-        const auto take_all = [take](const std::vector<std::string>& texts) {
-            for (const auto& text : texts) take(text);
+        const auto take_all = [=](const std::vector<std::string>& texts) {
+            for (const auto& text : texts) {
+                require_value(name, type, text);
+                take(text);
+            }
         };
         app_.add_option_function<std::vector<std::string>>(std::string("--") + name, take_all, help)
             ->type_name(type)
@@ -82,6 +94,16 @@ public:
     }
 
 private:
+    /// A variable that is not set must not switch a protection off: there, as `--data "$DATA"`, the
+    /// value is empty, and as `--data $DATA` it is what comes next.
+    static void require_value(const std::string& name, const char* type, const std::string& text) {
+        if (text.empty())
+            throw ConfigError(name + ": the value is empty; write " + type +
+                              ", or leave the setting out");
+        if (text.starts_with("--"))
+            throw ConfigError(name + ": the value is missing before " + text);
+    }
+
     CLI::App& app_;
     const char* group_ = "Options";
 };

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -316,6 +319,88 @@ TEST_CASE("an auth hook's URL has the usual port and path, unless it names them"
     CHECK(hook("https://[2001:db8::1]/x").host == "2001:db8::1");
 }
 
+/// The names of all settings that `--help` lists.
+std::vector<std::string> settings_of(const std::string& help) {
+    std::vector<std::string> names;
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) {
+        const auto at = line.find_first_not_of(' ');
+        if (line.compare(std::min(at, line.size()), 2, "--") != 0) continue;
+        names.push_back(line.substr(at + 2, line.find_first_of(" =", at) - at - 2));
+    }
+    return names;
+}
+
+/// What `--help` says of a setting, up to the next one.
+std::string help_on(const std::string& help, const std::string& name) {
+    const auto at = help.find("\n  --" + name + " ");
+    return help.substr(at, help.find("\n  --", at + 1) - at);
+}
+
+TEST_CASE(
+    "an empty value is refused in every way to write it, unless the help gives it a meaning") {
+    const auto help = told("--help");
+    const auto names = settings_of(help);
+    REQUIRE(names.size() > settings.size());
+    const std::map<std::string, std::string> value_of(settings.begin(), settings.end());
+    std::vector<std::string> with_a_meaning;
+    for (const std::string& name : names) {
+        if (name == "version") continue;
+        CAPTURE(name);
+        std::vector<std::string> said{complaint({"--" + name + "="}),
+                                      complaint({"--" + name + "=", "--demo"})};
+        if (value_of.contains(name) && value_of.at(name) == "true")
+            CHECK_FALSE(complaint({"--" + name, ""}).empty());  // it takes no value
+        else
+            said.push_back(complaint({"--" + name, ""}));
+        if (name != "config")
+            for (const char* line : {" = \"\"\n", " = ''\n", " =\n", " = []\n", " = [\"\"]\n"})
+                said.push_back(complaint(File(name + line).arguments()));
+        if (has(help_on(help, name), "an empty name")) {
+            with_a_meaning.push_back(name);
+            CHECK(std::ranges::all_of(said, &std::string::empty));
+            continue;
+        }
+        for (const std::string& one : said) {
+            CAPTURE(one);
+            CHECK(has(one, name));
+            CHECK_FALSE(has(one, "\n"));
+            CHECK(has(one, "empty"));
+        }
+    }
+    CHECK(with_a_meaning == std::vector<std::string>{"sender-property"});
+}
+
+TEST_CASE("a setting does not take the next one for its value") {
+    CHECK(has(complaint({"--access-file", "--demo"}), "the value is missing before --demo"));
+    CHECK(has(complaint({"--jwt-secret", "--demo"}), "the value is missing before --demo"));
+}
+
+TEST_CASE("the config file may begin with a byte order mark, and its lines end with CRLF") {
+    const File file("\xEF\xBB\xBFidle-timeout = \"90s\"\r\n\r\nshards = 7\r\n");
+    const Config config = parsed(file.arguments());
+    CHECK(config.idle_timeout == 90'000);
+    CHECK(config.shards == 7);
+}
+
+TEST_CASE("a null character in the config file is refused, with its line") {
+    const File file(std::string("shards = 7\njwt-issuer = \"a\0b\"\n", 31));
+    CHECK(has(complaint(file.arguments()), file.arguments()[1] + ":2: has a null character"));
+}
+
+TEST_CASE("a setting that is repeated in the config file has all its values, or is refused") {
+    const File repeated("listen = \"mqtt://h:1\"\nshards = 7\nlisten = \"http://h:2\"\n");
+    CHECK(parsed(repeated.arguments()).listen.size() == 2);
+    const File twice("access-file = \"a\"\nshards = 7\naccess-file = \"b\"\n");
+    CHECK(has(complaint(twice.arguments()), "access-file"));
+    const File flag("demo = true\nshards = 7\ndemo = false\n");
+    CHECK(has(complaint(flag.arguments()), "demo"));
+}
+
+TEST_CASE("a value that a # cuts within its quotes is refused") {
+    CHECK(has(complaint(File("data = \"/srv/a#b\"\n").arguments()), "a # begins a comment"));
+}
+
 TEST_CASE("--help mentions every setting and how to write it") {
     const auto help = told("--help");
     for (const auto& [name, value] : settings) {
@@ -383,7 +468,7 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         {{"--webhook", "backend.example"}, "webhook", "write https://"},
         {{"--webhook", "http://me:secret@h/"}, "webhook", "webhook-token-file"},
         {{"--webhook-events", "presence,gossip"}, "webhook-events", "message_waiting"},
-        {{"--webhook-events", ""}, "webhook-events", "login_refused"},
+        {{"--webhook-events", ","}, "webhook-events", "login_refused"},
         {{"--webhook-secret-file", "s"}, "webhook-secret-file", "--webhook"},
         {{"--webhook-token-file", "t"}, "webhook-token-file", "--webhook"},
         {{"--webhook=http://h", "--webhook-ca-file=ca"}, "webhook-ca-file", "https://"},
