@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
+#include <poll.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
@@ -39,6 +40,13 @@ constexpr auto longest_stop = std::chrono::seconds(9);
 /// gateway again, and the start finds out what is stored.
 constexpr int not_stored = 3;
 
+/// Past the log. If the reader of standard error is blocked, nothing is said: it would hold up the
+/// exit for good.
+void say_at_once(const std::string& text) {
+    pollfd event{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (::poll(&event, 1, 0) == 1) fmt::print(stderr, "pulsegate: {}\n", text);
+}
+
 /// Writes the log through a LineWriter, because the reader of standard error may block.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
     void sink_it_(const spdlog::details::log_msg& message) override {
@@ -48,9 +56,8 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
     }
     void flush_() override {}
 
-    LineWriter writer_{STDERR_FILENO, [](const std::string& trouble) {
-                           fmt::print(stderr, "pulsegate: log: {}\n", trouble);
-                       }};
+    LineWriter writer_{STDERR_FILENO,
+                       [](const std::string& trouble) { say_at_once("log: " + trouble); }};
 };
 
 /// The log, to standard error: standard output belongs to `--events -`.
@@ -163,7 +170,7 @@ int serve(const Config& config) {
     watch.wait(server);
     std::thread([&server] {
         std::this_thread::sleep_for(longest_stop);
-        fmt::print(stderr, "pulsegate: some connections did not end in time: exiting\n");
+        say_at_once("some connections did not end in time: exiting");
         std::_Exit(server.is_stored() ? 0 : not_stored);
     }).detach();
     server.stop();

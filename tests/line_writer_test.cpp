@@ -1,9 +1,11 @@
 #include "server/base/line_writer.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -116,4 +118,51 @@ TEST_CASE("a line writer goes on in a new file when the old one was moved away")
     }
     CHECK(file.text() == "new\n");
     std::remove(moved.c_str());
+}
+
+TEST_CASE("lines for a pipe wait until somebody reads it, and nobody waits for that") {
+    const auto before = std::signal(SIGPIPE, SIG_IGN);
+    const TemporaryPath pipe;
+    REQUIRE(::mkfifo(pipe.path.c_str(), 0600) == 0);
+    std::vector<std::string> complaints;
+    {
+        LineWriter log(pipe.path, [&](const std::string& said) { complaints.push_back(said); });
+        log.write("one");
+        log.reopen();  // neither does this wait
+        log.write("two");
+        std::ifstream reader(pipe.path);
+        std::string line;
+        REQUIRE(std::getline(reader, line));
+        CHECK(line == "one");
+        REQUIRE(std::getline(reader, line));
+        CHECK(line == "two");
+        reader.close();
+        log.write("three");  // to a pipe that somebody has read
+    }
+    REQUIRE(!complaints.empty());
+    CHECK(complaints.back() == "nobody reads the pipe: 6 bytes lost");
+    std::signal(SIGPIPE, before);
+}
+
+TEST_CASE("a pipe that nobody reads does not hold up the end of its line writer") {
+    const TemporaryPath pipe;
+    REQUIRE(::mkfifo(pipe.path.c_str(), 0600) == 0);
+    std::string complaint;
+    const int reader = ::open(pipe.path.c_str(), O_RDONLY | O_NONBLOCK);
+    {
+        LineWriter log(pipe.path, [&](const std::string& said) { complaint = said; });
+        log.write(std::string(1'000'000, 'x'));
+    }
+    CHECK(complaint.find("its reader takes nothing: ") == 0);
+    ::close(reader);
+
+    int blocked[2];
+    REQUIRE(::pipe(blocked) == 0);
+    {
+        LineWriter log(blocked[1], [&](const std::string& said) { complaint = said; });
+        log.write(std::string(1'000'000, 'x'));
+    }
+    CHECK(complaint.find("its reader takes nothing: ") == 0);
+    ::close(blocked[0]);
+    ::close(blocked[1]);
 }

@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -14,23 +18,40 @@ namespace pulsegate {
 
 namespace {
 
+using namespace std::chrono_literals;
+
 /// Bytes that may wait while the file takes nothing: about half a million lines.
 constexpr std::size_t most_waiting = 64 * 1024 * 1024;
 
 /// After each write the thread rests: to wake it costs more than to write a line, and many lines
 /// that follow one another should not each pay for that.
-constexpr auto rest = std::chrono::milliseconds(5);
+constexpr auto rest = 5ms;
 
+/// Before a pipe that nobody reads is tried again.
+constexpr auto patience_with_pipe = 100ms;
+
+/// How long a reader that takes nothing may hold up the end.
+constexpr int patience_at_end = 200;  // ms
+
+/// -1 if it is a pipe that nobody reads.
 int open_file(const std::string& path) {
     if (path == "-") return STDOUT_FILENO;
-    // Who is there is not for everybody to read; and in a folder that others may write to, a link
-    // would have us write to any file.
-    constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    // Who is there is not for everybody to read; in a folder that others may write to, a link would
+    // have us write to any file; and a pipe without a reader must not stop the gateway.
+    constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     const int file = ::open(path.c_str(), flags, 0640);
-    if (file >= 0) return file;
+    if (file >= 0 || errno == ENXIO) return file;
     const bool link = errno == ELOOP;
     throw std::system_error(errno, std::generic_category(),
                             link ? path + " is a symbolic link, which is not followed" : path);
+}
+
+/// Others may have the file open as well, and expect that their writes wait. A pipe that is ready
+/// for any byte takes so many without waiting.
+std::size_t most_at_once(int file) {
+    struct stat about {};
+    const bool never_waits = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+    return never_waits ? SSIZE_MAX : PIPE_BUF;
 }
 
 }  // namespace
@@ -38,11 +59,15 @@ int open_file(const std::string& path) {
 LineWriter::LineWriter(const std::string& path, Complain complain)
     : path_(path == "-" ? "" : path),
       file_(open_file(path)),
+      most_at_once_(most_at_once(file_)),
       complain_(std::move(complain)),
       thread_([this] { run(); }) {}
 
 LineWriter::LineWriter(int file, Complain complain)
-    : file_(file), complain_(std::move(complain)), thread_([this] { run(); }) {}
+    : file_(file),
+      most_at_once_(most_at_once(file)),
+      complain_(std::move(complain)),
+      thread_([this] { run(); }) {}
 
 LineWriter::~LineWriter() {
     {
@@ -51,7 +76,7 @@ LineWriter::~LineWriter() {
     }
     wake_.notify_one();
     thread_.join();
-    if (!path_.empty()) ::close(file_);
+    if (!path_.empty() && file_ >= 0) ::close(file_);
 }
 
 void LineWriter::reopen() {
@@ -75,41 +100,92 @@ void LineWriter::write(std::string_view line) {
     wake_.notify_one();
 }
 
+bool LineWriter::is_stopping() {
+    const std::lock_guard lock(mutex_);
+    return stop_;
+}
+
+/// All that may wait for the disk or a reader is done without the lock, which every event loop
+/// needs.
 void LineWriter::run() {
     std::unique_lock lock(mutex_);
     while (true) {
         asleep_ = waiting_.empty();
         wake_.wait(lock, [this] { return stop_ || reopen_ || !waiting_.empty(); });
         asleep_ = false;
-        if (std::exchange(reopen_, false)) open_again();
-        if (waiting_.empty() && stop_) return;
-        const auto lines = std::exchange(waiting_, {});
+        const bool is_to_rotate = std::exchange(reopen_, false);
+        if (waiting_.empty() && stop_ && !is_to_rotate) return;
+        auto lines = std::exchange(waiting_, {});
         const auto lost = std::exchange(lost_, 0);
         lock.unlock();
+        if (is_to_rotate) rotate();
         if (lost > 0) complain_(fmt::format("{} lines lost: the file takes them too slowly", lost));
         write_out(lines);
         lock.lock();
-        wake_.wait_for(lock, rest, [this] { return stop_ || reopen_; });
+        waiting_.insert(0, lines);
+        wake_.wait_for(lock, lines.empty() ? rest : patience_with_pipe,
+                       [this] { return stop_ || reopen_; });
     }
 }
 
-void LineWriter::open_again() {
+void LineWriter::rotate() {
     try {
         const int file = open_file(path_);
-        ::close(std::exchange(file_, file));
+        if (file_ >= 0) ::close(file_);
+        file_ = file;
+        most_at_once_ = most_at_once(file);
     } catch (const std::system_error& error) {
-        complain_(fmt::format("{}; still writing to the old file", error.what()));
+        complain_(fmt::format("{}; {}", error.what(),
+                              file_ < 0 ? "its lines wait" : "still writing to the old file"));
     }
 }
 
-void LineWriter::write_out(const std::string& lines) {
+bool LineWriter::has_reader() {
+    if (file_ < 0) rotate();
+    const bool waits = file_ < 0;
+    if (waits && !waited_) complain_("nobody reads the pipe; its lines wait");
+    waited_ = waits;
+    return !waits;
+}
+
+/// Leaves lines that wait for a reader.
+void LineWriter::write_out(std::string& lines) {
+    if (lines.empty()) return;
+    if (has_reader()) write_to_file(lines);
+    if (lines.empty() || !is_stopping()) return;
+    complain_(fmt::format("nobody reads the pipe: {} bytes lost", lines.size()));
+    lines.clear();
+}
+
+void LineWriter::write_to_file(std::string& lines) {
     for (std::size_t done = 0; done < lines.size();) {
-        const auto written = ::write(file_, lines.data() + done, lines.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0)
-            return complain_(
-                fmt::format("{}: {} bytes lost", std::strerror(errno), lines.size() - done));
-        done += static_cast<std::size_t>(written);
+        const char* trouble = "its reader takes nothing";
+        if (takes_more()) {
+            const auto size = std::min(lines.size() - done, most_at_once_);
+            const auto written = ::write(file_, lines.data() + done, size);
+            if (written >= 0) done += static_cast<std::size_t>(written);
+            if (written >= 0 || errno == EINTR || errno == EAGAIN) continue;
+            if (errno == EPIPE && !path_.empty()) {
+                ::close(std::exchange(file_, -1));
+                if (done > 0) lines.erase(0, lines.rfind('\n', done - 1) + 1);  // whole lines stay
+                return;
+            }
+            trouble = std::strerror(errno);
+        }
+        complain_(fmt::format("{}: {} bytes lost", trouble, lines.size() - done));
+        break;
+    }
+    lines.clear();
+}
+
+/// Waits until the file takes more. False: it takes nothing, and there is no more time.
+bool LineWriter::takes_more() {
+    pollfd event{.fd = file_, .events = POLLOUT, .revents = 0};
+    while (true) {
+        const bool is_last_time = is_stopping();
+        const int ready = ::poll(&event, 1, patience_at_end);
+        if (ready > 0) return true;
+        if (ready == 0 && is_last_time) return false;
     }
 }
 

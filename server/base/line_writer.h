@@ -13,7 +13,8 @@ namespace pulsegate {
 /// Writes lines to a file from a thread of its own: the log, and the presence changes of
 /// `--events`. A slow disk or a blocked reader does not hold up the event loops: lines that find no
 /// room in the buffer are lost and counted. A line that comes after a pause is written at once,
-/// those that follow it within a few milliseconds together.
+/// those that follow it within a few milliseconds together. Lines for a named pipe wait until
+/// somebody reads it.
 class LineWriter {
 public:
     /// Called on the writer's thread with what went wrong.
@@ -26,7 +27,7 @@ public:
     /// Writes to an open file, which it does not close.
     LineWriter(int file, Complain complain);
 
-    /// Writes the remaining lines first.
+    /// Writes the remaining lines first, unless the reader does not take them.
     ~LineWriter();
 
     /// Opens the path again, for log rotation: later lines go to the new file.
@@ -37,11 +38,17 @@ public:
 
 private:
     void run();
-    void open_again();
-    void write_out(const std::string& lines);
+    void rotate();
+    bool has_reader();
+    void write_out(std::string& lines);
+    void write_to_file(std::string& lines);
+    bool takes_more();
+    bool is_stopping();
 
     const std::string path_;  ///< empty: the file is not ours to close
-    int file_;
+    int file_;                ///< -1: a pipe that nobody reads
+    bool waited_ = false;     ///< for somebody to read the pipe
+    std::size_t most_at_once_;
     const Complain complain_;
     std::mutex mutex_;
     std::condition_variable wake_;
