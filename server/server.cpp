@@ -46,7 +46,7 @@ tcp::endpoint resolve(const ListenUrl& url) {
 /// and a reserve.
 std::size_t own_files(const Config& config) {
     const auto& hook = config.authenticator.hook;
-    return 256 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
+    return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
 }
 
 /// A login that waited longer for its check would be over before it is answered.

@@ -5,6 +5,7 @@
 #include <boost/json/parse.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/gateway.h"
@@ -31,7 +32,7 @@ Answer ask(const Gateway& gateway, const std::string& request) {
     c.send_bytes(request);
     const std::string all = c.rest();
     const auto end = all.find("\r\n\r\n");
-    REQUIRE_MESSAGE((all.starts_with("HTTP/1.1 ") && end != std::string::npos), all);
+    REQUIRE_MESSAGE((all.starts_with("HTTP/1.") && end != std::string::npos), all);
     return {std::stoi(all.substr(9)), all.substr(0, end + 2), all.substr(end + 4)};
 }
 
@@ -309,7 +310,7 @@ TEST_CASE("without a token no web page can use the API") {
     CHECK(status("Host: localhost:8080\r\n") == 200);
     CHECK(status("Host: 127.0.0.1\r\n") == 200);
     CHECK(status("Host: [::1]:8080\r\n") == 200);
-    CHECK(status("") == 200);  // no browser leaves it out
+    CHECK(status("") == 400);  // no browser leaves it out
     CHECK(status("Host: localhost:8080\r\nOrigin: http://localhost:3000\r\n") == 200);
     CHECK(status("Host: evil.example:8080\r\n") == 403);
     CHECK(status("Host: 192.0.2.7\r\n") == 403);
@@ -321,6 +322,86 @@ TEST_CASE("without a token no web page can use the API") {
                              "evil.example\r\nConnection: close\r\n\r\n");
     CHECK(refusal.status == 403);
     CHECK(has(refusal.body, "{\"error\":\"without an admin-token-file"));
+}
+
+TEST_CASE("a request that says doubtfully whom it is for is a 400 and the last one") {
+    const Gateway gateway;
+    const auto answer = [&](const std::string& header) {
+        return ask(gateway, "GET /healthz " + header + "\r\nGET /healthz HTTP/1.0\r\n\r\n");
+    };
+    for (const char* header :
+         {"HTTP/1.1\r\n", "HTTP/1.1\r\nHost:\r\n", "HTTP/1.1\r\nHost: a\r\nHost: a\r\n",
+          "HTTP/1.1\r\nHost: [::1]evil.com\r\n", "HTTP/1.1\r\nHost: localhost:80@evil\r\n",
+          "HTTP/1.1\r\nHost: a/b\r\n", "HTTP/1.1\r\nHost: a b\r\n", "HTTP/1.1\r\nHost: a:b\r\n",
+          "HTTP/1.1\r\nHost: [::1\r\n", "HTTP/1.1\r\nHost: [a]\r\n", "HTTP/1.1\r\nHost: :80\r\n",
+          "HTTP/1.0\r\nHost: a\r\nHost: a\r\n"}) {
+        CAPTURE(header);
+        const Answer refused = answer(header);
+        CHECK(refused.status == 400);
+        CHECK(has(refused.body, "Host field"));
+        CHECK_FALSE(has(refused.body, "HTTP/1.1 "));
+    }
+    for (const char* header :
+         {"HTTP/1.0\r\n", "HTTP/1.1\r\nHost: chat.example:8080\r\nConnection: close\r\n",
+          "HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n",
+          "HTTP/1.1\r\nHost: [::ffff:192.0.2.1]\r\nConnection: close\r\n",
+          "HTTP/1.1\r\nHost: a_b.example.:\r\nConnection: close\r\n"}) {
+        CAPTURE(header);
+        CHECK(answer(header).status == 200);
+    }
+}
+
+TEST_CASE("a transfer coding that is not understood is a 400, and what follows no request") {
+    const Gateway gateway;
+    const std::string request = "POST /api/v1/publish HTTP/1.1\r\nHost: localhost\r\n";
+    for (const char* coding : {"xchunked", "identity", "gzip", "chunked, identity", "gzip, chunked",
+                               "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked", ""}) {
+        CAPTURE(coding);
+        const Answer refused =
+            ask(gateway, request + "Transfer-Encoding: " + coding +
+                             "\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        CHECK(refused.status == 400);
+        CHECK_FALSE(has(refused.body, "HTTP/1.1 "));
+    }
+    CHECK(ask(gateway, "POST /api/v1/publish HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n")
+              .status == 400);
+    CHECK(ask(gateway, request + "Transfer-Encoding: Chunked\r\nConnection: close\r\n\r\n"
+                                 "2\r\n[]\r\n0\r\n\r\n")
+              .status == 200);
+}
+
+TEST_CASE("fields behind a chunked body are no part of the header") {
+    const Gateway gateway;
+    const Answer answer =
+        ask(gateway,
+            "POST /api/v1/publish HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n"
+            "Origin: https://evil.example\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(answer.status == 200);
+}
+
+TEST_CASE("a client that waits for a word before its body gets it, or the answer") {
+    const Gateway gateway;
+    const std::string expects = " HTTP/1.1\r\nHost: localhost\r\nExpect: 100-Continue\r\n";
+    Conversation c(gateway.http_port());
+    c.send_bytes("POST /api/v1/publish" + expects + "Content-Length: 2\r\n\r\n")
+        .expect("'HTTP/1.1 100 Continue' 0d0a 0d0a")
+        .send_bytes("[]")
+        .expect("'HTTP/1.1 200 OK'");
+    for (const auto& [beginning, status] :
+         {std::pair{"POST /api/v1/publish", 413}, {"POST /healthz", 405}, {"PUT /nothing", 405}}) {
+        CAPTURE(beginning);
+        const std::string length = status == 413 ? "99999999" : "2";
+        const auto refused =
+            ask(gateway, beginning + expects + "Content-Length: " + length + "\r\n\r\n");
+        CHECK(refused.status == status);
+        CHECK(has(refused.head, "Connection: close"));
+    }
+    // Without a body, or when it is there already, no word is needed.
+    CHECK(ask(gateway, "GET /healthz" + expects + "Connection: close\r\n\r\n").status == 200);
+    CHECK(ask(gateway,
+              "POST /api/v1/publish" + expects + "Connection: close\r\nContent-Length: 2\r\n\r\n[]")
+              .status == 200);
 }
 
 TEST_CASE("silent HTTP connections lock nobody out") {

@@ -20,7 +20,28 @@ std::string_view without_port(std::string_view authority) {
     return authority.substr(0, authority.find(':'));
 }
 
+/// RFC 3986, section 3.2.2; of what may be in a name only that which some name has.
+bool is_host(std::string_view host) {
+    constexpr std::string_view others = "-._~%!$&'()*+,;=";
+    const auto is_of_name = [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || others.find(c) != others.npos;
+    };
+    if (!host.starts_with('[')) return !host.empty() && std::ranges::all_of(host, is_of_name);
+    if (!host.ends_with(']')) return false;
+    boost::system::error_code error;
+    boost::asio::ip::make_address_v6(host.substr(1, host.size() - 2), error);
+    return !error;
+}
+
 }  // namespace
+
+bool is_authority(std::string_view text) {
+    const auto host = without_port(text);
+    if (!is_host(host)) return false;
+    const auto port = text.substr(host.size());
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return port.empty() || (port.front() == ':' && std::ranges::all_of(port.substr(1), is_digit));
+}
 
 bool origin_allowed(std::string_view origin, std::string_view host,
                     const std::vector<std::string>& allowed) {

@@ -16,6 +16,9 @@ namespace pulsegate {
 bool origin_allowed(std::string_view origin, std::string_view host,
                     const std::vector<std::string>& allowed);
 
+/// Is this a host with an optional port, as in a URL and in Host: `chat.example:8080`, `[::1]`?
+bool is_authority(std::string_view text);
+
 /// Is this value of Host this machine by itself: `localhost`, or a loopback address as such? Any
 /// other name can be made to lead here by whoever owns it (DNS rebinding).
 bool is_loopback_host(std::string_view host);

@@ -15,6 +15,8 @@ struct Admin::Impl {
          const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
          const Config& config, std::string token)
         : server({.most_body_bytes = [this](auto& request) { return api.most_body_bytes(request); },
+                  .refusal = [this](auto& request) { return api.refusal(request); },
+                  .is_probe = [this](auto& request) { return api.is_probe(request); },
                   .answer = [this](auto& request) { return api.answer(request); }}),
           questions(server.io(), std::move(shards)),
           feed(server.io(), store, config.keeps_presence()),

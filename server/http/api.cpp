@@ -69,18 +69,24 @@ std::size_t Api::most_body_bytes(const ApiRequest& request) const {
     return has_token(request) ? find_route(request.path).most_body_bytes : usual.most_body_bytes;
 }
 
-boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
+std::optional<ApiReply> Api::refusal(const ApiRequest& request) const {
     const Route& route = find_route(request.path);
-    const auto* const method = route.method(request.method);
-    if (!method) co_return method_refused(route);
-    if (route.access == Route::Access::with_token) {
-        if (!has_token(request)) co_return token_refused();
-        if (const auto objection = objection_to_page(request); !objection.empty())
-            co_return api_refusal(status::forbidden, objection);
-    }
+    if (!route.method(request.method)) return method_refused(route);
+    if (route.access == Route::Access::anybody) return std::nullopt;
+    if (!has_token(request)) return token_refused();
+    if (const auto objection = objection_to_page(request); !objection.empty())
+        return api_refusal(status::forbidden, objection);
+    return std::nullopt;
+}
+
+bool Api::is_probe(const ApiRequest& request) const { return find_route(request.path).is_probe; }
+
+boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
+    if (auto refused = refusal(request)) co_return *std::move(refused);
+    const Route& route = find_route(request.path);
     ApiRequest routed = request;
     routed.route = route.path;
-    co_return co_await call(*method, context_, routed);
+    co_return co_await call(*route.method(request.method), context_, routed);
 }
 
 }  // namespace pulsegate

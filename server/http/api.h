@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,12 @@ public:
 
     /// The longest body that a request with this header may have.
     std::size_t most_body_bytes(const ApiRequest& request) const;
+
+    /// What the answer is whatever the body says; nothing: that depends.
+    std::optional<ApiReply> refusal(const ApiRequest& request) const;
+
+    /// Does it ask whether the gateway is well?
+    bool is_probe(const ApiRequest& request) const;
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) const;
 

@@ -6,7 +6,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -14,12 +13,16 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/http/http_connections.h"
+#include "server/http/request_framing.h"
 #include "server/limits/address.h"
 
 namespace pulsegate {
@@ -39,51 +42,8 @@ using RequestParser = http::request_parser<http::string_body>;
 constexpr auto client_timeout = 10s;
 /// For the header of a new connection's first request: who asks for /healthz has it ready.
 constexpr auto first_header_timeout = 2s;
-constexpr std::size_t most_connections = 128;
-constexpr std::size_t most_connections_of_an_address = 64;
 /// A thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
-
-/// A connection to the admin API. It belongs to its coroutine, `serve`.
-struct Client
-    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    Client(tcp::socket socket, const Address& from) : stream(std::move(socket)), address(from) {}
-
-    beast::tcp_stream stream;
-    const Address address;
-    bool waits = true;  ///< for a complete request
-};
-
-/// The connections to the admin API, those first that have waited longest for a request.
-class Clients {
-public:
-    void add(Client& client) { list_.push_back(client); }
-
-    /// The client waits for a request from now on.
-    void wait(Client& client) {
-        client.waits = true;
-        list_.splice(list_.end(), list_, list_.iterator_to(client));
-    }
-
-    /// Is there a place for one more from this address? If places are short, whoever has waited
-    /// longest for a request gives up its own, so that silent connections shut nobody out.
-    bool make_room(const Address& address) {
-        const auto same = [&](const Client& client) { return client.address == address; };
-        const bool crowded = std::ranges::count_if(list_, same) >=
-                             static_cast<std::ptrdiff_t>(most_connections_of_an_address);
-        if (!crowded && list_.size() < most_connections) return true;
-        const auto loser = std::ranges::find_if(list_, [&](const Client& client) {
-            return client.waits && (!crowded || same(client));
-        });
-        if (loser == list_.end()) return false;
-        loser->stream.close();
-        loser->unlink();
-        return true;
-    }
-
-private:
-    boost::intrusive::list<Client, boost::intrusive::constant_time_size<false>> list_;
-};
 
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -115,18 +75,35 @@ Response response_to(const Request& request, ApiReply reply) {
     return response;
 }
 
+ApiReply too_many_connections() {
+    auto reply = api_refusal(http::status::service_unavailable,
+                             "too many connections: only /healthz, /readyz and /metrics are "
+                             "answered");
+    reply.fields.emplace_back("Retry-After", "1");
+    return reply;
+}
+
 /// Does the client deserve to be told?
 bool is_bad_request(const boost::system::error_code& error) {
     return error && error.category() == http::make_error_code(http::error::bad_method).category() &&
            error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-Response refusal_of(const Request& request, const boost::system::error_code& error) {
+ApiReply refusal_of(const boost::system::error_code& error) {
     const auto status = error == http::error::body_limit ? http::status::payload_too_large
                                                          : http::status::bad_request;
-    Response response = response_to(request, api_refusal(status, error.message()));
-    response.keep_alive(false);
-    return response;
+    return api_refusal(status, error.message());
+}
+
+/// What came instead of a request that can be answered.
+struct Failure {
+    boost::system::error_code error{};  ///< of the connection
+    std::optional<ApiReply> refusal{};  ///< what the client is told, and is the last
+};
+
+Failure failure_of(const boost::system::error_code& error) {
+    if (is_bad_request(error)) return {.error = {}, .refusal = refusal_of(error)};
+    return {.error = error, .refusal = std::nullopt};
 }
 
 }  // namespace
@@ -135,22 +112,70 @@ struct HttpServer::Impl {
     explicit Impl(Handler asked) : handler(std::move(asked)) {}
 
     /// Reads one request, up to its end.
-    asio::awaitable<boost::system::error_code> read(Client& client, beast::flat_buffer& buffer,
-                                                    RequestParser& parser,
-                                                    std::chrono::seconds header_timeout) {
+    asio::awaitable<Failure> read(HttpConnection& client, beast::flat_buffer& buffer,
+                                  RequestParser& parser, std::chrono::seconds header_timeout) {
         boost::system::error_code error;
         parser.header_limit(most_header_bytes);
         parser.body_limit(boost::none);  // the header decides
         client.stream.expires_after(header_timeout);
         co_await http::async_read_header(client.stream, buffer, parser,
                                          asio::redirect_error(asio::use_awaitable, error));
-        if (error) co_return error;
-        const std::size_t most_body = handler.most_body_bytes(api_request(parser.get()));
-        if (parser.content_length().value_or(0) > most_body) co_return http::error::body_limit;
-        parser.body_limit(most_body);
+        if (error) co_return failure_of(error);
+        if (auto refusal = judge(client, parser))
+            co_return Failure{.error = {}, .refusal = std::move(refusal)};
+        if (parser.is_done()) co_return Failure{};
+        if (expects_continue(parser.get())) {
+            if (auto refusal = handler.refusal(api_request(parser.get())))
+                co_return Failure{.error = {}, .refusal = std::move(refusal)};
+            static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+            if (buffer.size() == 0) error = co_await write(client, go_on);
+            if (error) co_return failure_of(error);
+            connections.enter(client, HttpConnection::State::reads);
+        }
+        const auto header = parser.get().base();  // fields behind the body are no part of it
         client.stream.expires_after(client_timeout);
         co_await http::async_read(client.stream, buffer, parser,
                                   asio::redirect_error(asio::use_awaitable, error));
+        parser.get().base() = header;
+        co_return failure_of(error);
+    }
+
+    /// By the header alone.
+    std::optional<ApiReply> judge(const HttpConnection& client, RequestParser& parser) const {
+        if (const auto fault = framing_fault(parser.get()); !fault.empty())
+            return api_refusal(http::status::bad_request, fault);
+        const ApiRequest request = api_request(parser.get());
+        if (client.is_spare && !handler.is_probe(request)) return too_many_connections();
+        const std::size_t most_body = handler.most_body_bytes(request);
+        if (parser.content_length().value_or(0) > most_body)
+            return refusal_of(make_error_code(http::error::body_limit));
+        parser.body_limit(most_body);
+        return std::nullopt;
+    }
+
+    /// A client that takes a part of it now and then may take its time.
+    asio::awaitable<boost::system::error_code> write(HttpConnection& client,
+                                                     std::string_view bytes) {
+        boost::system::error_code error;
+        while (!bytes.empty() && !error) {
+            connections.enter(client, HttpConnection::State::writes);
+            client.stream.expires_after(client_timeout);
+            bytes.remove_prefix(co_await client.stream.async_write_some(
+                asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error)));
+        }
+        co_return error;
+    }
+
+    asio::awaitable<boost::system::error_code> write(HttpConnection& client,
+                                                     const Response& response) {
+        boost::system::error_code error;
+        http::response_serializer<http::string_body> serializer(response);
+        while (!serializer.is_done() && !error) {
+            connections.enter(client, HttpConnection::State::writes);
+            client.stream.expires_after(client_timeout);
+            co_await http::async_write_some(client.stream, serializer,
+                                            asio::redirect_error(asio::use_awaitable, error));
+        }
         co_return error;
     }
 
@@ -160,7 +185,8 @@ struct HttpServer::Impl {
     }
 
     /// Its length is not known before, so that the end of the connection is its end.
-    asio::awaitable<void> send_stream(Client& client, const Request& request, ApiReply reply) {
+    asio::awaitable<void> send_stream(HttpConnection& client, const Request& request,
+                                      ApiReply reply) {
         const auto next = std::move(reply.stream);
         const Response like = response_to(request, std::move(reply));
         http::response<http::empty_body> head(like.base());
@@ -172,42 +198,43 @@ struct HttpServer::Impl {
         co_await http::async_write_header(client.stream, serializer,
                                           asio::redirect_error(asio::use_awaitable, error));
         while (!error && request.method() != http::verb::head) {
+            connections.enter(client, HttpConnection::State::answers);
             const std::string piece = co_await next();
             if (piece.empty()) break;
-            client.stream.expires_after(client_timeout);
-            co_await asio::async_write(client.stream, asio::buffer(piece),
-                                       asio::redirect_error(asio::use_awaitable, error));
+            error = co_await write(client, piece);
         }
     }
 
-    asio::awaitable<void> serve(tcp::socket socket, Address address) {
-        Client client(std::move(socket), address);
-        clients.add(client);
+    asio::awaitable<void> serve(tcp::socket socket, Address address, bool is_spare) {
+        HttpConnection client(std::move(socket), address, is_spare);
+        connections.add(client);
         beast::flat_buffer buffer;
-        boost::system::error_code error;
         std::chrono::seconds header_timeout = first_header_timeout;
-        while (!error) {
+        bool goes_on = true;
+        while (goes_on) {
             RequestParser parser;
-            error = co_await read(client, buffer, parser, header_timeout);
-            const bool bad = is_bad_request(error);
-            if (error && !bad) break;
-            client.waits = false;
+            Failure failure = co_await read(client, buffer, parser, header_timeout);
+            if (failure.error) break;
+            connections.enter(client, HttpConnection::State::answers);
+            const bool is_refused = failure.refusal.has_value();
             ApiReply reply;
-            if (!bad) reply = co_await answer(parser.get());
+            if (is_refused)
+                reply = *std::move(failure.refusal);
+            else
+                reply = co_await answer(parser.get());
             if (reply.stream) {
                 co_await send_stream(client, parser.get(), std::move(reply));
                 break;
             }
-            const Response response =
-                bad ? refusal_of(parser.get(), error) : response_to(parser.get(), std::move(reply));
-            client.stream.expires_after(client_timeout);
-            co_await http::async_write(client.stream, response,
-                                       asio::redirect_error(asio::use_awaitable, error));
-            if (!response.keep_alive()) break;
-            if (client.is_linked()) clients.wait(client);
+            Response response = response_to(parser.get(), std::move(reply));
+            if (is_refused || is_spare) response.keep_alive(false);
+            const auto error = co_await write(client, response);
+            goes_on = !error && response.keep_alive();
+            connections.enter(client, HttpConnection::State::reads);
             header_timeout = client_timeout;
         }
-        client.stream.socket().shutdown(tcp::socket::shutdown_send, error);
+        boost::system::error_code ignored;
+        client.stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
     }
 
     asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
@@ -226,20 +253,22 @@ struct HttpServer::Impl {
             const auto peer = socket.remote_endpoint(error);
             if (error) continue;  // it has gone
             const Address address(peer.address());
-            if (!clients.make_room(address)) continue;  // closes it
-            asio::co_spawn(io, serve(std::move(socket), address),
-                           [](const std::exception_ptr& failed) {
-                               try {
-                                   if (failed) std::rethrow_exception(failed);
-                               } catch (const std::exception& trouble) {
-                                   log_limited(spdlog::level::err, "admin API: {}", trouble.what());
-                               }
-                           });
+            const auto place = connections.make_room(address);
+            if (place == HttpConnections::Place::none) continue;  // closes it
+            asio::co_spawn(
+                io, serve(std::move(socket), address, place == HttpConnections::Place::spare),
+                [](const std::exception_ptr& failed) {
+                    try {
+                        if (failed) std::rethrow_exception(failed);
+                    } catch (const std::exception& trouble) {
+                        log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                    }
+                });
         }
     }
 
     const Handler handler;
-    Clients clients;  // outlives the coroutines, which `io` owns
+    HttpConnections connections;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
 };

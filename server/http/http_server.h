@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,10 +20,16 @@ class HttpServer {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// Both run on the server's thread. A request is valid until it is answered.
+    /// All run on the server's thread. A request is valid until it is answered.
     struct Handler {
-        /// Of the request's body, when there is only a header yet.
+        // When there is only a header yet.
+
         std::function<std::size_t(const ApiRequest&)> most_body_bytes;
+        /// What the answer is whatever the body; nothing: that depends.
+        std::function<std::optional<ApiReply>(const ApiRequest&)> refusal;
+        /// Does it ask whether the gateway is well? It is answered however many others there are.
+        std::function<bool(const ApiRequest&)> is_probe;
+
         std::function<boost::asio::awaitable<ApiReply>(const ApiRequest&)> answer;
     };
 

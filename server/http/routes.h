@@ -29,6 +29,7 @@ struct Route {
     Method methods[3]{};
     Access access = Access::with_token;
     std::size_t most_body_bytes = 16 * 1024;
+    bool is_probe = false;  ///< it tells whether the gateway is well
 
     /// Null if the resource does not have it.
     const Method* method(boost::beast::http::verb asked) const;

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/intrusive/list.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "server/limits/address.h"
+
+namespace pulsegate {
+
+/// A connection to the HTTP API. It belongs to its coroutine in HttpServer.
+struct HttpConnection
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    using Clock = std::chrono::steady_clock;
+    enum class State : std::uint8_t {
+        reads,    ///< waits for a complete request
+        answers,  ///< the answer is being made
+        writes,   ///< the client is to read it
+    };
+
+    HttpConnection(boost::asio::ip::tcp::socket socket, const Address& from, bool spare)
+        : stream(std::move(socket)), address(from), is_spare(spare) {}
+
+    boost::beast::tcp_stream stream;
+    const Address address;
+    const bool is_spare;  ///< beyond the usual number: for who asks whether the gateway is well
+    State state = State::reads;
+    Clock::time_point moved = Clock::now();  ///< when it came to its state, or has read last
+};
+
+/// Who has a place. Those that keep one without need give it up when places are short, so that
+/// neither silent connections nor those that read no answers shut anybody out.
+class HttpConnections {
+public:
+    enum class Place : std::uint8_t { none, usual, spare };
+    using State = HttpConnection::State;
+
+    void add(HttpConnection& connection) { list_.push_back(connection); }
+
+    void enter(HttpConnection& connection, State state) {
+        connection.state = state;
+        connection.moved = HttpConnection::Clock::now();
+        if (connection.is_linked())  // else it is being closed
+            list_.splice(list_.end(), list_, list_.iterator_to(connection));
+    }
+
+    /// A place for one more from this address, which somebody may have to give up for it.
+    Place make_room(const Address& address) {
+        const auto is_usual = [](const HttpConnection& one) { return !one.is_spare; };
+        const auto is_of_address = [&](const HttpConnection& one) {
+            return is_usual(one) && one.address == address;
+        };
+        if (count(is_of_address) >= most_of_an_address)
+            return end_one(is_of_address) ? Place::usual : spare_place();
+        if (count(is_usual) < most || end_one(is_usual)) return Place::usual;
+        return spare_place();
+    }
+
+private:
+    static constexpr std::size_t most = 256;
+    static constexpr std::size_t most_of_an_address = most / 4;
+    static constexpr std::size_t most_spare = 8;
+    /// A client that reads takes something in that time.
+    static constexpr auto patience_with_reader = std::chrono::seconds(1);
+
+    Place spare_place() {
+        const auto is_spare = [](const HttpConnection& one) { return one.is_spare; };
+        return count(is_spare) < most_spare || end_one(is_spare) ? Place::spare : Place::none;
+    }
+
+    template <class Among>
+    std::size_t count(Among among) const {
+        return static_cast<std::size_t>(std::ranges::count_if(list_, among));
+    }
+
+    /// Ends that one which has not moved for longest. False: all have reason to stay.
+    template <class Among>
+    bool end_one(Among among) {
+        const auto latest = HttpConnection::Clock::now() - patience_with_reader;
+        const auto loser = std::ranges::find_if(list_, [&](const HttpConnection& one) {
+            const bool reads = one.state == State::reads;
+            const bool is_stuck = one.state == State::writes && one.moved <= latest;
+            return among(one) && (reads || is_stuck);
+        });
+        if (loser == list_.end()) return false;
+        loser->stream.close();
+        loser->unlink();
+        return true;
+    }
+
+    /// Those first that have not moved for longest.
+    boost::intrusive::list<HttpConnection, boost::intrusive::constant_time_size<false>> list_;
+};
+
+}  // namespace pulsegate
