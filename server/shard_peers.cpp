@@ -80,6 +80,11 @@ DelayedTotal ShardPeers::delayed_total(const std::optional<std::string>& user) c
     return store_.ledger().delayed_total(user);
 }
 
+DelayedClaimRef ShardPeers::claim_delayed(const std::string& user, const DelayedTotal& room,
+                                          const DelayedSums::Fits& fits) {
+    return store_.ledger().claim_delayed(user, room, fits);
+}
+
 void ShardPeers::take_delayed(std::int64_t before, std::size_t most) {
     Shard& shard = *shards_[index_];
     store_.ledger().take_delayed(before, most, [&shard](Outcome, std::vector<PutDelayed> taken) {

@@ -24,8 +24,9 @@ class DataStore;
 /// the knowledge whether any of them lags behind, and lives on its shard's thread.
 class ShardPeers final : public BrokerHost {
 public:
-    ShardPeers(unsigned index, const Admission& admission, LineWriter* events, DataStore& store)
-        : index_(index), admission_(admission), events_(events), store_(store) {}
+    ShardPeers(unsigned index, const Admission& admission, GatewayTotals& totals,
+               LineWriter* events, DataStore& store)
+        : index_(index), admission_(admission), totals_(totals), events_(events), store_(store) {}
 
     /// All shards, its own included, by index; before they run.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
@@ -42,6 +43,7 @@ public:
     void send(unsigned shard, ShardMessage message) override;
     void record(PresenceChange change) override;
     MemoryState memory() const override;
+    GatewayTotals& totals() override { return totals_; }
     bool stores() const override;
     OwnerId next_owner() override;
     bool is_store_full() const override;
@@ -51,12 +53,16 @@ public:
     std::uint32_t next_delayed_number() override;
     bool store_refuses() const override;
     std::int64_t next_delayed() const override;
-    DelayedTotal delayed_total(const std::optional<std::string>& user) const override;
+    DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                  const DelayedSums::Fits& fits) override;
     void take_delayed(std::int64_t before, std::size_t most) override;
+
+    DelayedTotal delayed_total(const std::optional<std::string>& user) const;
 
 private:
     const unsigned index_;
     const Admission& admission_;
+    GatewayTotals& totals_;
     LineWriter* const events_;  ///< null: none
     DataStore& store_;
     std::vector<Shard*> shards_;

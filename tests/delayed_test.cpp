@@ -295,6 +295,25 @@ TEST_CASE("what is due in one second comes at a pace") {
     receiver.expect_nothing();
 }
 
+TEST_CASE("a message comes in time though others have filled its second") {
+    constexpr int many = 5000;
+    Scene scene([](Config& config) { config.max_message_rate = 0; });
+    Conversation receiver(scene.gateway);
+    receiver.login("receiver").send("82 r k1 s'bobs' 00").expect("90 03 k1 00");
+    std::string sent;
+    for (int i = 0; i < many; ++i) sent += wire("30 r s'$delayed/1/x'");
+    for (const auto* mal : {"mal1", "mal2", "mal3"}) {
+        Conversation sender(scene.gateway);
+        sender.login(mal);
+        sender.send_bytes(sent).expect_nothing();
+    }
+    Conversation bob(scene.gateway);
+    bob.login("bob").send("32 r s'$delayed/1/bobs' k1 '!'").expect("40 02 k1");
+    scene.settle();
+    scene.pass(2000);
+    receiver.expect("30 r s'bobs' '!'");
+}
+
 TEST_CASE("who may not publish to a topic may not do so later") {
     const TemporaryFolder folder;
     folder.write("rules", "allow readwrite room/#\n");

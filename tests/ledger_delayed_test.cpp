@@ -1,12 +1,17 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "server/store/delayed_turns.h"
 #include "server/store/ledger.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
@@ -122,4 +127,109 @@ TEST_CASE("a store in memory keeps delayed messages until it ends") {
     commit(ledger, {delayed(100), session(1), put(5, {1})});
     CHECK(taken(ledger, 101, 9).size() == 1);
     CHECK(stored_of(ledger, {5}).size() == 1);
+}
+
+TEST_CASE("users take turns among what is due, also after a restart, and each keeps its order") {
+    Store store;
+    std::vector<Operation> operations;
+    std::uint32_t number = 0;
+    const auto add = [&](const char* user, std::int64_t due) {
+        operations.emplace_back(
+            PutDelayed{.id = delayed_id(due, ++number), .user = user, .message = message("d", "")});
+        return delayed_id(due, number);
+    };
+    std::vector<std::uint64_t> of_first;
+    for (int i = 0; i < 3000; ++i)
+        for (const char* user : {"mal1", "mal2", "mal3"})
+            if (const auto id = add(user, 100); user == std::string("mal1")) of_first.push_back(id);
+    const auto bobs = add("bob", 100);
+    const auto earlier = add("carol", 99);
+    commit(*store, std::move(operations));
+    for (const bool restarts : {false, true}) {
+        CAPTURE(restarts);
+        if (restarts) store.restart();
+        std::vector<std::uint64_t> seen;
+        bool has_bobs = false;
+        bool has_earlier = false;
+        for (int round = 0; round < 20; ++round)
+            for (const auto id : taken(*store, 101, 100)) {
+                if (std::ranges::binary_search(of_first, id)) seen.push_back(id);
+                has_bobs |= id == bobs && round == 0;
+                has_earlier |= id == earlier && round == 0;
+            }
+        CHECK(has_bobs);
+        CHECK(has_earlier);
+        CHECK(seen.size() > 500);
+        CHECK(seen.size() < 800);
+        CHECK(seen == std::vector(of_first.begin(),
+                                  of_first.begin() + static_cast<std::ptrdiff_t>(seen.size())));
+    }
+}
+
+TEST_CASE("turns are those of a plain model") {
+    std::mt19937 random(4711);
+    DelayedTurns turns;
+    std::map<std::string, std::uint64_t> firsts;
+    std::vector<std::string> due;  // in the order of turns
+    std::uint64_t before = 0;
+    const auto is_due = [&](const std::string& user) {
+        return std::ranges::find(due, user) != due.end();
+    };
+    for (int step = 0; step < 20'000; ++step) {
+        const std::string user(1, static_cast<char>('a' + random() % 8));
+        switch (random() % 4) {
+            case 0: {
+                const auto first = before + random() % 20;
+                turns.set(user, first);
+                firsts[user] = first;
+                break;
+            }
+            case 1:
+                turns.set(user, std::nullopt);
+                firsts.erase(user);
+                break;
+            case 2: {
+                turns.advance(++before);
+                break;
+            }
+            default:
+                turns.served(user);
+                if (!is_due(user)) break;
+                std::erase(due, user);
+                due.push_back(user);
+        }
+        std::erase_if(due, [&](const std::string& each) {
+            return !firsts.contains(each) || firsts[each] >= before;
+        });
+        std::vector<std::pair<std::uint64_t, std::string>> newly;
+        for (const auto& [each, first] : firsts)
+            if (first < before && !is_due(each)) newly.emplace_back(first, each);
+        std::ranges::sort(newly);
+        for (const auto& each : newly) due.push_back(each.second);
+        REQUIRE(turns.next(99) == due);
+        REQUIRE(turns.due() == due.size());
+    }
+}
+
+TEST_CASE("room for delayed messages is given away once, and comes back with those that are lost") {
+    Store store;
+    const auto fits = [](const DelayedTotal& all, const DelayedTotal& own) {
+        return all.messages <= 5 && own.messages <= 3;
+    };
+    const auto claim = [&](const char* user) { return store->claim_delayed(user, {1, 70}, fits); };
+    std::vector<DelayedClaimRef> claims{claim("ann"), claim("ann"), claim("ann")};
+    CHECK_FALSE(claim("ann"));
+    claims.push_back(claim("bob"));
+    claims.push_back(claim("bob"));
+    CHECK_FALSE(claim("carol"));
+    claims.pop_back();
+    CHECK(claim("carol"));
+    PutDelayed put{.id = delayed_id(100, 1), .user = "ann", .message = message("d", "")};
+    put.claim = claims.front();
+    commit(*store, {put});  // it counts once, though somebody has it still
+    CHECK_FALSE(claim("ann"));
+    CHECK(claim("carol"));
+    CHECK(store->delayed_total("ann").messages == 1);
+    claims.clear();
+    CHECK(claim("ann"));
 }

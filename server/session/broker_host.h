@@ -8,6 +8,7 @@
 
 #include "server/message.h"
 #include "server/routing/interest.h"
+#include "server/session/gateway_totals.h"
 #include "server/session/presence.h"
 #include "server/session/session_id.h"
 #include "server/session/shard_messages.h"
@@ -41,6 +42,9 @@ public:
 
     virtual MemoryState memory() const = 0;
 
+    /// Of all shards.
+    virtual GatewayTotals& totals() = 0;
+
     // The store.
 
     /// Does anything outlive the process?
@@ -62,7 +66,8 @@ public:
 
     virtual std::uint32_t next_delayed_number() = 0;
     virtual std::int64_t next_delayed() const = 0;
-    virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
+    virtual DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                          const DelayedSums::Fits& fits) = 0;
     /// A DelayedDue follows.
     virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "server/base/hash.h"
@@ -38,11 +39,19 @@ bool is_promised(const Session& session, const Publish& publish) {
     return publish.qos == QoS::exactly_once && session.state.owner != 0;
 }
 
+DelayedOrigin origin_of(const Session& session) {
+    constexpr std::int64_t latest = std::numeric_limits<std::uint32_t>::max();
+    const auto issued = session.authorization ? session.authorization->token_issued : std::nullopt;
+    return {.token_issued =
+                static_cast<std::uint32_t>(std::clamp<std::int64_t>(issued.value_or(0), 0, latest)),
+            .client = delayed_client(session.user.name, session.client)};
+}
+
 }  // namespace
 
 // -- from clients --
 
-std::optional<Refusal> DelayedPublishing::objection(const Session& session, const Publish& publish,
+std::optional<Refusal> DelayedPublishing::objection(const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
     // What is refused is not tried again, so nothing may overtake it.
     if (journal_.would_be_refused())
@@ -58,12 +67,11 @@ std::optional<Refusal> DelayedPublishing::objection(const Session& session, cons
     if (!journal_.is_on() && host_.memory() != MemoryState::plenty)
         return Refusal{Reason::quota_exceeded, "memory-budget is nearly used up",
                        Limit::memory_budget};
-    return delayed_limit_reached(settings_, host_.delayed_total(std::nullopt),
-                                 host_.delayed_total(session.user.name));
+    return std::nullopt;
 }
 
-std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& publish,
-                                       const DelayedTopic& topic, const DebtRef& debt, Millis now) {
+PutDelayed DelayedPublishing::make(const Session& session, const Publish& publish,
+                                   const DelayedTopic& topic, Millis now) {
     Message message = make_message(topic.topic, publish.payload, publish.properties, publish.qos,
                                    publish.retain && settings_.retain_available, now);
     message.expires = 0;
@@ -74,10 +82,19 @@ std::uint64_t DelayedPublishing::delay(const Session& session, const Publish& pu
                    .user = session.user.name};
     if (const auto name = name_of(publish)) put.name.emplace(*name);
     put.is_promised = is_promised(session, publish);
+    put.origin = origin_of(session);
     put.message = share(std::move(message));
-    const auto id = put.id;
-    journal_.put(std::move(put), debt);
-    return id;
+    return put;
+}
+
+std::optional<Refusal> DelayedPublishing::claim(PutDelayed& put) {
+    std::optional<Refusal> refusal;
+    const auto fits = [&](const DelayedTotal& all, const DelayedTotal& own) {
+        refusal = delayed_limit_reached(settings_, all, own);
+        return !refusal;
+    };
+    put.claim = host_.claim_delayed(put.user, {.messages = 1, .bytes = bytes_of(put)}, fits);
+    return refusal;
 }
 
 void DelayedPublishing::cancel(const Session& session, const Publish& publish,
@@ -93,7 +110,8 @@ void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
     const auto [receipt, packet_id, qos, found, refused] = cancelled;
     if (receipt == 0) return;
     // A success, as nothing is wrong: it was published or cancelled before.
-    if (!found && !refused) answers_.answer_unmatched(receipt, packet_id, qos);
+    if (!found && !refused)
+        answers_.answer_instead(receipt, packet_id, qos, Reason::no_matching_subscribers);
     receipts_.settle(receipt, refused);
 }
 
@@ -121,6 +139,14 @@ void DelayedPublishing::receive(DelayedDue& due, Millis now) {
     taking_ = false;
     std::move(due.messages.begin(), due.messages.end(), std::back_inserter(due_));
     publish_next(now);
+}
+
+std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
+    return std::erase_if(due_, [&](const PutDelayed& put) {
+        if (!which.includes(put)) return false;
+        journal_.add(DropDelayed{put.id});
+        return true;
+    });
 }
 
 /// One in a turn, for each may have very many receivers.

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/base/counters.h"
 #include "server/session/answers.h"
 #include "server/session/broker_host.h"
+#include "server/session/delayed_terms.h"
 #include "server/session/fan_out.h"
 #include "server/session/journal.h"
 #include "server/session/receipts.h"
@@ -42,12 +44,16 @@ public:
           host_(host) {}
 
     /// Why the message is not taken, if it is not.
-    std::optional<Refusal> objection(const Session& session, const Publish& publish,
-                                     const DelayedTopic& topic, Millis now) const;
+    std::optional<Refusal> objection(const Publish& publish, const DelayedTopic& topic,
+                                     Millis now) const;
 
-    /// Stores the message until it is due; returns its number. Null: for what may be lost.
-    std::uint64_t delay(const Session& session, const Publish& publish, const DelayedTopic& topic,
-                        const DebtRef& debt, Millis now);
+    /// The message as it is to be stored, which nothing speaks against.
+    PutDelayed make(const Session& session, const Publish& publish, const DelayedTopic& topic,
+                    Millis now);
+    /// Claims room for it; or says why there is none.
+    std::optional<Refusal> claim(PutDelayed& put);
+    /// Stores it until it is due. Null: for what may be lost.
+    void delay(PutDelayed put, const DebtRef& debt) { journal_.put(std::move(put), debt); }
 
     /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
     /// Its answer says whether there was one.
@@ -66,6 +72,8 @@ public:
     void receive(DelayedDue& due, Millis now);
     /// Publishes the next of those that were taken.
     void publish_next(Millis now);
+    /// Drops those that were taken, and are not published yet.
+    std::size_t drop_taken(const DelayedByClients& which);
     /// Takes no more: what is due now is published after the next start.
     void stop() { stopped_ = true; }
 

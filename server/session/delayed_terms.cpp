@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "server/base/hash.h"
+
 namespace pulsegate {
 
 namespace {
@@ -32,6 +34,21 @@ bool is_delay_name(std::string_view name) {
            !std::ranges::all_of(name, is_digit);
 }
 
+/// Never 0, which is nobody's.
+std::uint32_t delayed_client(std::string_view user, std::string_view client) {
+    constexpr std::uint64_t mask = (1u << 23) - 1;
+    return static_cast<std::uint32_t>(fingerprint(user, client) % mask) + 1;
+}
+
+bool DelayedByClients::includes(const PutDelayed& put) const {
+    const DelayedOrigin& origin = put.origin;
+    if (put.user != user || origin.is_backend) return false;
+    if (client && origin.client != 0 && origin.client != delayed_client(user, *client))
+        return false;
+    return !tokens_spared_since || origin.token_issued == 0 ||
+           std::int64_t{origin.token_issued} < *tokens_spared_since;
+}
+
 std::optional<std::uint64_t> decimal_number(std::string_view digits) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -43,14 +60,14 @@ std::optional<Refusal> delayed_limit_reached(const BrokerSettings& settings,
                                              const DelayedTotal& all,
                                              const std::optional<DelayedTotal>& own) {
     constexpr auto reason = Reason::quota_exceeded;
-    if (all.messages >= settings.max_delayed_messages)
+    if (all.messages > settings.max_delayed_messages)
         return Refusal{reason, "max-delayed-messages is reached", Limit::max_delayed_messages};
-    if (all.bytes >= settings.max_delayed_bytes)
+    if (all.bytes > settings.max_delayed_bytes)
         return Refusal{reason, "max-delayed-bytes is reached", Limit::max_delayed_bytes};
-    if (own && own->messages >= settings.max_delayed_messages_per_user)
+    if (own && own->messages > settings.max_delayed_messages_per_user)
         return Refusal{reason, "max-delayed-messages-per-user is reached",
                        Limit::max_delayed_messages_per_user};
-    if (own && own->bytes >= settings.max_delayed_bytes_per_user)
+    if (own && own->bytes > settings.max_delayed_bytes_per_user)
         return Refusal{reason, "max-delayed-bytes-per-user is reached",
                        Limit::max_delayed_bytes_per_user};
     return std::nullopt;

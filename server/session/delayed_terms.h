@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "server/base/clock.h"
@@ -25,10 +26,24 @@ std::optional<std::int64_t> due_at(std::uint64_t unix_seconds, WallMillis time);
 /// Can it be cancelled by a topic, and is it not taken for a number?
 bool is_delay_name(std::string_view name);
 
+/// For `DelayedOrigin`.
+std::uint32_t delayed_client(std::string_view user, std::string_view client);
+
+/// The delayed messages of a user that clients have published whose logins are good no more. Of
+/// those that don't tell by which client or token they came, all.
+struct DelayedByClients {
+    std::string user;
+    std::optional<std::string> client{};  ///< nothing: by any of the user's
+    /// Not those that came by a token that was issued then or later, in seconds since 1970.
+    std::optional<std::int64_t> tokens_spared_since{};
+
+    bool includes(const PutDelayed& put) const;
+};
+
 std::optional<std::uint64_t> decimal_number(std::string_view digits);
 
-/// Why no more messages are taken, if they are not. `own`: those of the user; nothing: it is not
-/// limited.
+/// Why messages are not taken, if they are not: these are the totals with them. `own`: of the user;
+/// nothing: it is not limited.
 std::optional<Refusal> delayed_limit_reached(const BrokerSettings& settings,
                                              const DelayedTotal& all,
                                              const std::optional<DelayedTotal>& own);

@@ -5,21 +5,24 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "server/store/database.h"
+#include "server/store/delayed_sums.h"
+#include "server/store/delayed_turns.h"
 #include "server/store/ledger.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
 
-/// The messages that are published later. Their numbers sort by time, so the next ones are the
-/// first rows of the table, and nothing of them is in memory but a sum for each user and what was
-/// taken and is not dropped yet. `begin`, `finish` and `committed` are called for each transaction,
-/// which may fail and be tried again. Nearly half of its members are prepared statements.
+/// The messages that are published later. Their numbers sort by time, so the next ones of a user
+/// are the first rows of the index of users, and nothing of them is in memory but a sum and a place
+/// in the order of turns for each user, and what was taken and is not dropped yet. `begin`,
+/// `finish` and `committed` are called for each transaction, which may fail and be tried again.
+/// Nearly half of its members are prepared statements.
 class DelayedTable {
 public:
     explicit DelayedTable(Database& database);
@@ -41,22 +44,27 @@ public:
     // From any thread.
 
     std::int64_t next() const { return next_.load(std::memory_order_relaxed); }
-    DelayedTotal total(const std::optional<std::string>& user) const;
+    DelayedTotal total(const std::optional<std::string>& user) const { return sums_->stored(user); }
+    DelayedClaimRef claim(const std::string& user, const DelayedTotal& room,
+                          const DelayedSums::Fits& fits) {
+        return sums_->claim(user, room, fits);
+    }
 
 private:
+    class Page;
     struct Found {
         std::uint64_t id;
         std::string user;
         std::int64_t bytes;
     };
-    struct Change {
-        std::int64_t messages = 0;
-        std::int64_t bytes = 0;
-    };
-
     std::optional<Found> find(std::uint64_t id);
     std::optional<Found> find(const std::string& user, const std::string& name);
     void remove(const Found& found);
+    void note_put(const PutDelayed& put, std::int64_t bytes);
+    bool take_of(const std::string& user, std::uint64_t before, std::size_t most,
+                 std::size_t most_bytes, Page& page);
+    std::optional<std::uint64_t> first_of(const std::string& user);
+    void restore_turns();
     bool is_taken(std::uint64_t id) const { return taken_.contains(id) || newly_.contains(id); }
     std::int64_t first_due();
 
@@ -67,6 +75,7 @@ private:
     Statement remove_;
     Statement ids_;
     Statement due_;
+    Statement ids_of_user_;
     Statement list_;
     Statement list_user_;
     Statement put_sum_;
@@ -79,15 +88,18 @@ private:
     // Of the transaction.
     boost::unordered_flat_set<std::uint64_t> newly_;  ///< taken
     std::vector<std::uint64_t> dropped_;
-    boost::unordered_flat_map<std::string, Change> changes_;
+    DelayedSums::Changes changes_;
+    std::vector<DelayedClaimRef> claims_;
+    boost::unordered_flat_map<std::string, std::uint64_t> added_;  ///< the first of each user
+    boost::unordered_flat_map<std::string, std::optional<std::uint64_t>> firsts_;
+    std::vector<std::string> served_;
     std::optional<std::uint32_t> last_number_;
     bool is_changed_ = false;
     std::int64_t first_due_ = 0;
 
     std::atomic<std::int64_t> next_;
-    mutable std::mutex mutex_;  ///< of what follows
-    boost::unordered_flat_map<std::string, DelayedTotal> sums_;
-    DelayedTotal sum_;
+    const std::shared_ptr<DelayedSums> sums_ = std::make_shared<DelayedSums>();
+    DelayedTurns turns_;
 };
 
 }  // namespace pulsegate

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/base/hash.h"
+#include "server/store/delayed_sums.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
@@ -35,13 +36,6 @@ struct StoredCounts {
     std::size_t owners = 0;
     std::size_t subscriptions = 0;
     std::size_t users = 0;
-};
-
-struct DelayedTotal {
-    std::size_t messages = 0;
-    std::size_t bytes = 0;
-
-    bool operator==(const DelayedTotal&) const = default;
 };
 
 /// Keeps what has to outlive the process: it takes units of operations, applies each completely or
@@ -109,7 +103,8 @@ public:
 
     using DelayedAnswer = std::function<void(Outcome, std::vector<PutDelayed>)>;
     /// Takes those that are due before `before`, in seconds since 1970: they are not taken again
-    /// and can't be cancelled any more. After a restart, those that were not dropped can be.
+    /// and can't be cancelled any more. After a restart, those that were not dropped can be. Users
+    /// take turns; those of one user are taken in their order.
     virtual void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) = 0;
     /// Those of a user, or of all, with numbers above `after`.
     virtual void list_delayed(std::optional<std::string> user, std::uint64_t after,
@@ -138,6 +133,9 @@ public:
     virtual std::int64_t next_delayed() const = 0;
     /// The delayed messages of a user, or of all.
     virtual DelayedTotal delayed_total(const std::optional<std::string>& user) const = 0;
+    /// Room for delayed messages of a user that are not submitted yet; null: it does not fit.
+    virtual DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                          const DelayedSums::Fits& fits) = 0;
     /// What is stored takes so much room.
     virtual std::size_t bytes() const = 0;
     /// Is the disk in trouble, and everything refused?

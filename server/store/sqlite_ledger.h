@@ -82,6 +82,10 @@ public:
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return delayed_.total(user);
     }
+    DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                  const DelayedSums::Fits& fits) override {
+        return delayed_.claim(user, room, fits);
+    }
     std::size_t bytes() const override { return commits_.file_size().used(); }
     /// Operations that the database never takes, since the start.
     std::uint64_t left_out() const { return commits_.left_out(); }

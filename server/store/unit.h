@@ -11,6 +11,7 @@
 #include "protocol/packet.h"
 #include "server/base/clock.h"
 #include "server/message.h"
+#include "server/store/delayed_sums.h"
 #include "server/store/event_log.h"
 
 namespace pulsegate {
@@ -76,9 +77,8 @@ struct PutOwner {
     OwnerId owner = 0;
     OwnerKind kind = OwnerKind::session;
     std::string user{};
-    std::string client{};      ///< or of an inbox who has caused it: the sender's fingerprint in
-                               ///< hexadecimal digits; of a room the shard, and how many there are;
-                               ///< of a retired owner its number
+    std::string client{};      ///< or of a room the shard, and how many there are; of a retired
+                               ///< owner its number; of an inbox nothing
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 
@@ -176,6 +176,16 @@ struct DropRetained {
     std::string topic{};
 };
 
+/// Who has published a delayed message, as far as it is known: of those of earlier versions,
+/// nothing is.
+struct DelayedOrigin {
+    bool is_backend = false;  ///< by HTTP
+    /// Of the token that its client came by, in seconds since 1970; 0: it came by something else.
+    std::uint32_t token_issued = 0;
+    std::uint32_t client = 0;  ///< 23 bits of a fingerprint of its client id; 0: it is not known
+
+    bool operator==(const DelayedOrigin&) const = default;
+};
 /// A message that is published later. It replaces one of the same user with the same name.
 struct PutDelayed {
     std::uint64_t id = 0;  ///< `delayed_id`
@@ -184,9 +194,18 @@ struct PutDelayed {
     std::string user{};
     std::optional<std::string> name{};
     MessageRef message{};
+    DelayedOrigin origin{};
     bool is_promised = false;  ///< to be submitted again if it is refused; not stored
-    bool is_taken = false;  ///< it is being published, and taken after a restart only; not stored
+    bool is_taken = false;    ///< it is being published, and taken after a restart only; not stored
+    DelayedClaimRef claim{};  ///< until it is committed; not stored
 };
+/// The room that a delayed message takes.
+inline std::size_t bytes_of(const PutDelayed& put) {
+    constexpr std::size_t bookkeeping = 64;
+    const Message& message = *put.message;
+    return bookkeeping + put.user.size() + put.name.value_or("").size() + message.topic.size() +
+           message.properties.size() + message.payload.size();
+}
 /// Deletes a delayed message, unless it was taken to be published.
 struct CancelDelayed {
     std::uint64_t id = 0;               ///< 0: it is named

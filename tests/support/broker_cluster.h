@@ -127,6 +127,7 @@ private:
             cluster.recorded.push_back(std::move(change));
         }
         MemoryState memory() const override { return cluster.memory; }
+        GatewayTotals& totals() override { return cluster.totals_; }
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
         bool is_store_full() const override { return cluster.is_store_full; }
@@ -143,8 +144,9 @@ private:
         std::int64_t next_delayed() const override {
             return cluster.store ? cluster.store->next_delayed() : std::int64_t{1} << 40;
         }
-        DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
-            return cluster.store ? cluster.store->delayed_total(user) : DelayedTotal{};
+        DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                      const DelayedSums::Fits& fits) override {
+            return cluster.store ? cluster.store->claim_delayed(user, room, fits) : nullptr;
         }
         void take_delayed(std::int64_t before, std::size_t most) override {
             cluster.take_delayed(index, before, most);
@@ -166,6 +168,7 @@ private:
     void take_delayed(unsigned from, std::int64_t before, std::size_t most);
 
     const BrokerSettings settings_;
+    GatewayTotals totals_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::map<Pair, std::deque<InTransit>> in_transit_;
     std::list<KeptLink*> links_;

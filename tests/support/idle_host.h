@@ -20,6 +20,7 @@ public:
     void send(unsigned, ShardMessage) override {}
     void record(PresenceChange) override {}
     MemoryState memory() const override { return MemoryState::plenty; }
+    GatewayTotals& totals() override { return totals_; }
     bool stores() const override { return true; }
     OwnerId next_owner() override { return 1; }
     bool is_store_full() const override { return false; }
@@ -29,11 +30,15 @@ public:
     void call_store_overdue(Millis) override {}
     std::uint32_t next_delayed_number() override { return 1; }
     std::int64_t next_delayed() const override { return 0; }
-    DelayedTotal delayed_total(const std::optional<std::string>&) const override { return {}; }
+    DelayedClaimRef claim_delayed(const std::string&, const DelayedTotal&,
+                                  const DelayedSums::Fits&) override {
+        return nullptr;
+    }
     void take_delayed(std::int64_t, std::size_t) override {}
 
 private:
     Interest interest_;
+    GatewayTotals totals_;
 };
 
 }  // namespace pulsegate

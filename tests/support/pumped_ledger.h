@@ -71,6 +71,10 @@ public:
     DelayedTotal delayed_total(const std::optional<std::string>& user) const override {
         return ledger_.delayed_total(user);
     }
+    DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                  const DelayedSums::Fits& fits) override {
+        return ledger_.claim_delayed(user, room, fits);
+    }
     std::size_t bytes() const override { return ledger_.bytes(); }
     bool refusing() const override { return ledger_.refusing(); }
 

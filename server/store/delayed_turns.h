@@ -1,0 +1,66 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/hash.h"
+
+namespace pulsegate {
+
+/// Whose delayed messages are published next. Users who have some that are due take turns, so that
+/// nobody's come late because others have filled the same second. Of each user it knows the number
+/// of the first message that was not taken; it has no clock and no database.
+class DelayedTurns {
+public:
+    DelayedTurns() = default;
+    ~DelayedTurns();
+    DelayedTurns(const DelayedTurns&) = delete;
+    DelayedTurns& operator=(const DelayedTurns&) = delete;
+
+    /// The user's first message that was not taken; nothing: there is none.
+    void set(std::string_view user, std::optional<std::uint64_t> first);
+    /// The user has another message.
+    void add(std::string_view user, std::uint64_t id);
+
+    /// Whoever's first message has a number below `before` takes turns from now on, behind those
+    /// who do so already.
+    void advance(std::uint64_t before);
+    /// Those whose turn is next, in their order.
+    std::vector<std::string> next(std::size_t most) const;
+    /// The user has had a turn, and is the last now.
+    void served(std::string_view user);
+
+    std::size_t due() const { return due_count_; }
+
+private:
+    struct Place : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
+        explicit Place(std::string_view user) : user(user) {}
+        bool operator<(const Place& other) const {
+            return first < other.first || (first == other.first && user < other.user);
+        }
+
+        const std::string user;
+        std::uint64_t first = 0;
+        bool is_due = false;
+    };
+
+    void leave(Place& place);
+    void enter(Place& place);
+
+    boost::unordered_flat_map<std::string_view, std::unique_ptr<Place>, TextHash, std::equal_to<>>
+        places_;
+    boost::intrusive::set<Place> waiting_;  ///< by their first messages
+    boost::intrusive::list<Place, boost::intrusive::constant_time_size<false>> due_;
+    std::size_t due_count_ = 0;
+    std::uint64_t before_ = 0;  ///< what has a smaller number is due
+};
+
+}  // namespace pulsegate
