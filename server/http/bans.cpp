@@ -14,6 +14,7 @@
 #include "server/base/log.h"
 #include "server/http/bad_request.h"
 #include "server/http/commit.h"
+#include "server/http/delayed.h"
 #include "server/http/eviction_steps.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
@@ -106,9 +107,18 @@ awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
 
 awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget target) {
     if (target.address) co_return co_await evict_all(api, *target.address);
-    Eviction eviction{.user = target.user, .arrived_by = wall_now(), .why = "it was banned"};
+    Eviction eviction{
+        .user = target.user, .drops_wills = true, .arrived_by = wall_now(), .why = "it was banned"};
     if (!target.client.empty()) eviction.client = target.client;
     co_return co_await evict_all(api, std::move(eviction));
+}
+
+/// Nobody knows from which address a message was delayed. False: the disk is in trouble.
+awaitable<bool> cancel_delayed_of(const ApiContext& api, const BanTarget& target) {
+    if (target.address) co_return true;
+    DelayedByClients which{.user = target.user};
+    if (!target.client.empty()) which.client = target.client;
+    co_return co_await cancel_of_clients(api, std::move(which));
 }
 
 std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Millis> time,
@@ -147,14 +157,17 @@ awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
             fmt::format("there are {} bans already: lift some first", most_ordered_bans));
     const Commit commit(api, ban_operations(target, time, reason));
     const auto gone = co_await throw_out(api, target);
-    const bool is_stored = co_await commit.done();
+    const bool cancelled = co_await cancel_delayed_of(api, target);
+    const bool is_stored = co_await commit.done() && cancelled;
     if (!gone) co_return shard_unavailable();
     spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
                  time ? fmt::format("for {} s", *time / 1000) : "for good", gone->disconnected,
                  in_quotes(reason));
     if (!is_stored)
-        co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: the ban holds, but ends with the gateway");
+        co_return api_refusal(
+            status::service_unavailable,
+            "the disk is in trouble: the ban holds, but may end with the gateway, "
+            "and delayed messages may come");
     co_return api_reply({{"disconnected", gone->disconnected}});
 }
 

@@ -16,10 +16,13 @@
 
 #include "protocol/utf8.h"
 #include "server/base/await_result.h"
+#include "server/base/log.h"
 #include "server/base/url.h"
 #include "server/data_store.h"
 #include "server/http/bad_request.h"
 #include "server/http/message_json.h"
+#include "server/http/shard_questions.h"
+#include "server/http/stored.h"
 #include "server/limits/admission.h"
 #include "server/session/delayed_terms.h"
 #include "server/session/stored_will.h"
@@ -72,8 +75,8 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
     const auto expiry = members.count("expiry", 0xffffffff);
     const auto user = members.text("user").value_or("");
     const auto name = members.text("name");
-    if (!valid_utf8(user) || !valid_utf8(name.value_or("")))
-        throw BadRequest("'user' or 'name' has control characters");
+    if (!valid_utf8(user) || has_control_character(user) || !valid_utf8(name.value_or("")))
+        throw BadRequest("'user' has a control character, or 'name' a null character");
     if (name && topics.size() > 1) throw BadRequest("a 'name' is for one topic");
     if (name && !is_delay_name(*name))
         throw BadRequest("'name' is empty, a number, longer than 256 bytes, or has + or #");
@@ -83,6 +86,7 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
         PutDelayed put{.id = delayed_id(due, 0), .flags = flags};
         if (expiry) put.message_expiry = static_cast<std::uint32_t>(*expiry);
         put.user = user;
+        put.origin.is_backend = true;
         put.name = name;
         Message own = message;
         own.topic = topic;
@@ -164,6 +168,20 @@ awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operat
     co_return co_await await_result<Submitted>(api.io, ask);
 }
 
+/// For all of them, or none.
+std::optional<Refusal> claim_room(const ApiContext& api, std::vector<PutDelayed>& puts) {
+    DelayedTotal room{.messages = puts.size()};
+    for (const PutDelayed& put : puts) room.bytes += bytes_of(put);
+    std::optional<Refusal> refusal;
+    const auto fits = [&](const DelayedTotal& all, const DelayedTotal&) {
+        refusal = delayed_limit_reached(api.settings, all, std::nullopt);
+        return !refusal;
+    };
+    const auto claim = api.store.ledger().claim_delayed("", room, fits);
+    for (PutDelayed& put : puts) put.claim = claim;
+    return refusal;
+}
+
 ApiReply disk_trouble() {
     return api_refusal(status::service_unavailable, "the disk is in trouble: nothing is stored");
 }
@@ -179,22 +197,31 @@ awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
     co_return api_reply({{"cancelled", done.cancelled}});
 }
 
-awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
+/// How many; nothing if the disk is in trouble.
+template <class Wanted>
+awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
+                                                std::optional<std::string> user, Wanted wanted) {
     std::size_t cancelled = 0;
     for (std::uint64_t after = 0;;) {
         const Listed found = co_await list(api, user, after, most_cancelled_at_once);
-        if (found.outcome == Outcome::refused) co_return disk_trouble();
-        if (found.messages.empty()) break;
+        if (found.outcome == Outcome::refused) co_return std::nullopt;
+        if (found.messages.empty()) co_return cancelled;
         after = found.messages.back().id;
         std::vector<Operation> operations;
         for (const PutDelayed& put : found.messages)
-            operations.emplace_back(CancelDelayed{.id = put.id});
+            if (wanted(put)) operations.emplace_back(CancelDelayed{.id = put.id});
         const Submitted done = co_await submit(api, std::move(operations));
-        if (done.outcome == Outcome::refused) co_return disk_trouble();
+        if (done.outcome == Outcome::refused) co_return std::nullopt;
         cancelled += done.cancelled;
     }
-    if (cancelled == 0) co_return not_there();
-    co_return api_reply({{"cancelled", cancelled}});
+}
+
+awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
+    const auto all = [](const PutDelayed&) { return true; };
+    const auto cancelled = co_await cancel_if(api, std::move(user), all);
+    if (!cancelled) co_return disk_trouble();
+    if (*cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", *cancelled}});
 }
 
 }  // namespace
@@ -205,10 +232,7 @@ awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request
         co_return api_refusal(status::insufficient_storage, "memory-budget is nearly used up");
     Batch batch = messages_in(request.body, api.settings);
     auto& puts = batch.puts;
-    auto all = api.store.ledger().delayed_total(std::nullopt);
-    all.messages += puts.size() - std::min<std::size_t>(puts.size(), 1);
-    all.bytes += batch.room.bytes();
-    if (const auto refusal = delayed_limit_reached(api.settings, all, std::nullopt))
+    if (const auto refusal = claim_room(api, puts))
         co_return api_refusal(status::insufficient_storage, refusal->why);
     for (PutDelayed& put : puts)
         put.id = delayed_id(due_seconds(put.id), api.store.next_delayed_number());
@@ -259,6 +283,20 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     which.user = std::move(user);
     which.name = *std::move(name);
     co_return co_await cancel(api, std::move(which));
+}
+
+/// What their shard has handed in comes first, and those that were taken by then come last.
+awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which) {
+    const bool is_stored = co_await is_stored_by(api, api.shards.home_of(which.user));
+    const auto cancelled = co_await cancel_if(
+        api, which.user, [&](const PutDelayed& put) { return which.includes(put); });
+    const auto taken = co_await api.shards.ask_one(
+        0, [which](Shard& shard) { return shard.broker().drop_taken(which); });
+    if (!is_stored || !cancelled || !taken) co_return false;
+    if (*cancelled + *taken > 0)
+        spdlog::info("{} delayed messages of user {} cancelled", *cancelled + *taken,
+                     in_quotes(which.user));
+    co_return true;
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/http/api_context.h"
+#include "server/session/delayed_terms.h"
 
 namespace pulsegate {
 
@@ -17,5 +18,9 @@ boost::asio::awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRe
 
 /// `DELETE /api/v1/delayed/{id}`, or `?user=&name=`, or `?user=` for all of theirs.
 boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// Cancels what clients have published that were thrown out just now. False: the disk is in
+/// trouble.
+boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which);
 
 }  // namespace pulsegate

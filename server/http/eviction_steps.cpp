@@ -30,8 +30,8 @@ awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t sh
         if (!some) co_return std::nullopt;
         all.disconnected += some->disconnected;
         all.ended += some->ended;
-        more = some->clients() + some->leaving > 0;
-        if (more && some->clients() == 0) co_await wait_for_turns(api);
+        more = some->clients() + some->leaving + some->wills > 0;
+        if (some->leaving > 0 && some->clients() == 0) co_await wait_for_turns(api);
     }
     co_return all;
 }

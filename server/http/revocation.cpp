@@ -15,6 +15,7 @@
 #include "server/base/log.h"
 #include "server/http/bad_request.h"
 #include "server/http/commit.h"
+#include "server/http/delayed.h"
 #include "server/http/eviction_steps.h"
 #include "server/http/shard_questions.h"
 #include "server/login/authenticator.h"
@@ -77,11 +78,14 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
     const Commit commit(api, revocation_operations(user, before));
     api.authenticator.forget(user);
     const Eviction eviction{.user = user,
+                            .drops_wills = true,
                             .arrived_by = wall_now(),
                             .tokens_spared_since = before,
                             .why = "its user's logins were revoked"};
     const auto evicted = co_await evict_all(api, eviction);
-    const bool is_stored = co_await commit.done();
+    const bool cancelled =
+        co_await cancel_of_clients(api, {.user = user, .tokens_spared_since = before});
+    const bool is_stored = co_await commit.done() && cancelled;
     if (!evicted) co_return shard_unavailable();
     spdlog::info(
         "the admin API has revoked the tokens of user {} from before {}, and disconnected {} "
@@ -89,8 +93,9 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
         in_quotes(user), rfc3339(before * 1000), evicted->disconnected);
     if (!is_stored)
         co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: the tokens are revoked, but will be good "
-                              "again with the next start of the gateway");
+                              "the disk is in trouble: the tokens are revoked, but may be good "
+                              "again with the next start of the gateway, and delayed messages "
+                              "may come");
     co_return api_reply({{"user", user},
                          {"before", rfc3339(before * 1000)},
                          {"disconnected", evicted->disconnected}});

@@ -15,6 +15,7 @@ struct Eviction {
     std::string user;
     std::optional<std::string> client{};  ///< nothing: all of them
     bool ends_sessions = false;           ///< or they may come back to their sessions
+    bool drops_wills = false;             ///< of those who are away as well
     WallMillis arrived_by = 0;            ///< who has come later is not meant
     /// Nor who came by a token that was issued then or later, in seconds since 1970.
     std::optional<std::int64_t> tokens_spared_since{};
@@ -26,6 +27,7 @@ struct Evicted {
     std::size_t disconnected = 0;
     std::size_t ended = 0;    ///< sessions
     std::size_t leaving = 0;  ///< clients that were told to go before, and are still there
+    std::size_t wills = 0;    ///< that were dropped
 
     /// Clients that were thrown out, or were away and have lost their sessions.
     std::size_t clients() const { return std::max(disconnected, ended); }

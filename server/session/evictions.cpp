@@ -4,11 +4,18 @@ namespace pulsegate {
 
 namespace {
 
+/// Of a session whose client is away, only its will knows it.
+std::optional<std::int64_t> token_issued(const Session& session) {
+    if (session.authorization) return session.authorization->token_issued;
+    const StoredWill* const will = session.link ? nullptr : session.state.will();
+    return will ? will->token_issued : std::nullopt;
+}
+
 /// Has it come by a token that is good still?
 bool is_spared(const Session& session, const Eviction& eviction) {
     const auto since = eviction.tokens_spared_since;
-    const bool by_token = session.authorization && session.authorization->token_issued;
-    return since && by_token && *session.authorization->token_issued >= *since;
+    const auto issued = token_issued(session);
+    return since && issued && *issued >= *since;
 }
 
 }  // namespace
@@ -72,14 +79,18 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
 void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
     for (auto next = user.devices.begin(); next != user.devices.end();) {
         auto& session = static_cast<Session&>(*next++);
-        if (evicted.clients() + evicted.leaving >= sessions_a_turn) return;
-        if (!session.link && !eviction.ends_sessions) return;
+        if (evicted.clients() + evicted.leaving + evicted.wills >= sessions_a_turn) return;
+        if (!session.link && !eviction.ends_sessions && !eviction.drops_wills) return;
         if (!session.is_inbox()) evict(session, eviction, evicted, now);
     }
 }
 
 void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
     if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
+    if (eviction.drops_wills && session.state.will()) {
+        wills_.keep(session, nullptr);
+        ++evicted.wills;
+    }
     if (session.link) {
         if (eviction.ends_sessions) keeper_.end_with_connection(session);
         if (session.link->broken()) return;  // it ends anyway

@@ -29,7 +29,7 @@ public:
               Presence& presence, Inboxes& inboxes, RoomLogs& room_logs,
               const Authorizations& authorizations, const MemoryLimits& memory,
               const Retained& retained, const PacketSender& sender, ExpiredMessages& expired,
-              Wills& wills, SessionKeeper& keeper, Counters& counters)
+              const Journal& journal, Wills& wills, SessionKeeper& keeper, Counters& counters)
         : settings_(settings),
           place_(place),
           sessions_(sessions),
@@ -41,6 +41,7 @@ public:
           retained_(retained),
           sender_(sender),
           expired_(expired),
+          journal_(journal),
           wills_(wills),
           keeper_(keeper),
           counters_(counters) {}
@@ -73,6 +74,7 @@ private:
     /// Since the last turn.
     std::uint64_t bytes_expired() const { return sender_.expired_bytes() - expired_before_; }
     bool is_over_budget() const;
+    std::size_t fair_share(std::size_t sum, unsigned holders, bool exceeded) const;
     bool make_room(Millis now);
     void make_room_in_store(Millis now);
     void end_largest(User& user, const char* why, Millis now);
@@ -88,6 +90,7 @@ private:
     const Retained& retained_;
     const PacketSender& sender_;
     ExpiredMessages& expired_;
+    const Journal& journal_;
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;

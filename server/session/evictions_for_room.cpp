@@ -33,6 +33,7 @@ struct BytesInMemory {
         std::size_t sum = user.kept;
         for (const Device& device : user.devices) {
             const auto& session = static_cast<const Session&>(device);
+            if (session.is_inbox()) continue;  // it is charged to those who have sent what it has
             if (const Outbox* outbox = session.state.exchanges().outbox())
                 sum += outbox->bytes_in_memory();
             if (!session.link) sum += sizeof(Session) + session.client.size();
@@ -48,6 +49,7 @@ struct BytesWaiting {
         std::size_t sum = 0;
         for (const Device& device : user.devices) {
             const auto& session = static_cast<const Session&>(device);
+            if (session.is_inbox()) continue;
             if (const Outbox* outbox = session.state.exchanges().outbox())
                 sum += outbox->queued_bytes();
         }
@@ -73,16 +75,27 @@ Holder largest_holder(const Presence& presence, BytesHeld bytes_held) {
     return largest;
 }
 
-/// No user with a fair share pays for rooms that take more than all users do, however little each
-/// of them takes.
-bool rooms_pay(const RoomLogs::Largest& log, const Holder& holder, std::size_t fair) {
-    return log.bytes > holder.bytes || (log.sum > holder.sum && holder.bytes <= fair);
-}
+/// Who takes most: a user with its sessions, a room, or a user with what waits in inboxes.
+struct Takers {
+    Holder holder{};
+    RoomLogs::Largest log{};
+    InboxSenders::Largest inboxes{};
+
+    std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
+    std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
+    unsigned holders() const { return holder.holders + inboxes.holders; }
+    /// No user with a fair share pays for rooms that take more than all users do, however little
+    /// each of them takes.
+    bool rooms_pay(std::size_t fair) const {
+        const auto of_user = std::max(holder.bytes, inboxes.bytes);
+        return log.bytes > of_user || (log.sum > holder.sum + inboxes.sum && of_user <= fair);
+    }
+};
 
 /// So much has expired since the last turn: is that as much as to halve what is largest? Then the
 /// next measurement may show that it was enough. Less of it must not put off what has to be done.
-bool is_worth_waiting(std::uint64_t expired, const RoomLogs::Largest& log, const Holder& holder) {
-    return expired > 0 && 2 * expired >= std::max(log.bytes, holder.bytes);
+bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
+    return expired > 0 && 2 * expired >= takers.most();
 }
 
 }  // namespace
@@ -91,15 +104,19 @@ void Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) return;
     expired_.drop_all(now);
-    const auto holder = largest_holder(presence_, BytesWaiting());
-    const auto log = room_logs_.largest(&Outbox::queued_bytes);
-    const bool in_a_room = rooms_pay(log, holder, worth_ending);
-    if (!in_a_room && holder.bytes <= worth_ending) return;
+    const Takers takers{.holder = largest_holder(presence_, BytesWaiting()),
+                        .log = room_logs_.largest(&Outbox::queued_bytes),
+                        .inboxes = inboxes_.largest(true)};
+    if (takers.most() <= worth_ending && !takers.rooms_pay(worth_ending)) return;
     next_room_in_store_ = now + until_it_shows;
-    if (is_worth_waiting(bytes_expired(), log, holder)) return;
-    if (in_a_room)
-        return room_logs_.halve(log.topic, "max-data-bytes is exceeded, and most waits in it", now);
-    end_largest(presence_.awake(*holder.user),
+    if (is_worth_waiting(bytes_expired(), takers)) return;
+    if (takers.rooms_pay(worth_ending))
+        return room_logs_.halve(takers.log.topic,
+                                "max-data-bytes is exceeded, and most waits in it", now);
+    if (takers.inboxes.bytes > takers.holder.bytes)
+        return inboxes_.drop_some(takers.inboxes, "max-data-bytes is exceeded, and it has most",
+                                  now);
+    end_largest(presence_.awake(*takers.holder.user),
                 "max-data-bytes is exceeded, and most waits for its user", now);
 }
 
@@ -110,6 +127,16 @@ bool Evictions::is_over_budget() const {
     return sessions_.over_budget(bodies + sender_.waiting().bytes_of_entries() * place_.count);
 }
 
+/// Nobody pays who takes no more than that. If all that could be ended is little, somebody else
+/// takes the memory; if it is much, though each takes little, those with more than the average pay.
+std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceeded) const {
+    const std::size_t each = std::max(holders, 1u);
+    if (!exceeded)
+        return std::min(settings_.persistent_session_bytes / place_.count / each, unfair);
+    const bool is_little = sum * place_.count < settings_.persistent_session_bytes / 4;
+    return is_little ? worth_ending : std::min(worth_ending, (sum - 1) / each);
+}
+
 /// When memory runs short, what has expired goes first. If that is not enough, the user with the
 /// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
 bool Evictions::make_room(Millis now) {
@@ -117,28 +144,27 @@ bool Evictions::make_room(Millis now) {
     if (!exceeded && !is_over_budget()) return false;
     expired_.drop_all(now);
     if (!exceeded && !is_over_budget()) return false;
-    const auto holder = largest_holder(presence_, BytesInMemory());
-    const auto log = room_logs_.largest(&Outbox::bytes_in_memory);
-    if (exceeded && is_worth_waiting(bytes_expired(), log, holder)) {
+    const Takers takers{.holder = largest_holder(presence_, BytesInMemory()),
+                        .log = room_logs_.largest(&Outbox::bytes_in_memory),
+                        .inboxes = inboxes_.largest(!journal_.is_on())};
+    if (exceeded && is_worth_waiting(bytes_expired(), takers)) {
         malloc_trim(0);
         return false;
     }
-    const auto equal_share =
-        settings_.persistent_session_bytes / place_.count / std::max(holder.holders, 1u);
-    const auto fair = exceeded ? worth_ending : std::min(equal_share, unfair);
-    if (rooms_pay(log, holder, fair)) {
-        room_logs_.halve(log.topic,
-                         exceeded ? "memory-budget is exceeded, and it takes most"
-                                  : "persistent-session-bytes is exceeded, and it takes most",
-                         now);
-        if (exceeded) malloc_trim(0);
-        return !exceeded;
-    }
-    if (holder.bytes <= fair) return false;
-    end_largest(presence_.awake(*holder.user),
-                exceeded ? "memory-budget is exceeded, and its user takes most"
-                         : "persistent-session-bytes is exceeded, and its user takes most",
-                now);
+    const auto fair = fair_share(takers.sum(), takers.holders(), exceeded);
+    const char* const why = exceeded ? "memory-budget is exceeded, and it takes most"
+                                     : "persistent-session-bytes is exceeded, and it takes most";
+    if (takers.rooms_pay(fair))
+        room_logs_.halve(takers.log.topic, why, now);
+    else if (std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair)
+        return false;
+    else if (takers.inboxes.bytes > takers.holder.bytes)
+        inboxes_.drop_some(takers.inboxes, why, now);
+    else
+        end_largest(presence_.awake(*takers.holder.user),
+                    exceeded ? "memory-budget is exceeded, and its user takes most"
+                             : "persistent-session-bytes is exceeded, and its user takes most",
+                    now);
     if (exceeded) malloc_trim(0);  // or the allocator would keep it, and the next user pay as well
     return !exceeded;              // which is measured once a second
 }

@@ -21,6 +21,7 @@ std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Co
     if (authorization) {
         stored->rules = authorization->rules;
         stored->authorized_until = authorization->expiry;
+        stored->token_issued = authorization->token_issued;
     }
     return stored;
 }

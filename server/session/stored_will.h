@@ -18,6 +18,7 @@ struct StoredWill {
     std::uint32_t delay = 0;                           ///< Will Delay Interval, in seconds
     std::shared_ptr<const AccessRules> rules{};        ///< that came with the login, if any did
     std::optional<std::int64_t> authorized_until{};    ///< seconds since 1970
+    std::optional<std::int64_t> token_issued{};        ///< of the login, if it was by a token
     bool is_stored = false;                            ///< with its session
 };
 

@@ -44,6 +44,49 @@ class RevocationTest(Folder):
         *_, (first, body) = client.receive_until_closed()
         self.assertEqual((first >> 4, body[0]), (DISCONNECT, ADMINISTRATIVE_ACTION))
 
+    def delayed(self, gateway, user="alice"):
+        """The payloads of what the user's clients, and backends in her name, have delayed."""
+        found = gateway.ask("GET", f"/api/v1/delayed?user={user}")[1]
+        return sorted(message["payload"] for message in found["delayed"])
+
+    def test_what_older_logins_have_delayed_is_cancelled(self):
+        with self.with_tokens() as gateway:
+            for client, age in ("old", 60), ("timeless", None), ("recent", 10):
+                one, _ = self.login(gateway, self.token(age), client)
+                one.publish("$delayed/3600/inbox/bob", client.encode(), qos=1)
+                one.receive()
+            bob, _ = self.login(gateway, self.token(60, "bob"), user="bob")
+            bob.publish("$delayed/3600/inbox/bob", b"bob", qos=1)
+            bob.receive()
+            gateway.ask("POST", "/api/v1/delayed", {"topic": "x", "in": 3600, "payload": "backend", "user": "alice"})
+            self.assertEqual(self.delayed(gateway), ["backend", "old", "recent", "timeless"])
+            self.revoke(gateway, {"before": int(time.time()) - 30})
+            self.assertEqual(self.delayed(gateway), ["backend", "recent"])
+            self.assertEqual(self.delayed(gateway, "bob"), ["bob"])
+            gateway.wait_for_log("2 delayed messages of user 'alice' cancelled")
+        with self.with_tokens() as gateway:  # it is stored who has delayed what
+            self.assertEqual(self.delayed(gateway), ["backend", "recent"])
+            self.revoke(gateway, {"before": int(time.time())})
+            self.assertEqual(self.delayed(gateway), ["backend"])
+
+    def test_what_a_banned_client_has_left_behind_does_not_come(self):
+        with self.gateway() as gateway:
+            watcher, _ = self.login(gateway, "", "watcher", "bob")
+            watcher.subscribe("wills")
+            for client in "stolen", "other":
+                raw = Client(gateway.port)
+                self.addCleanup(raw.close)
+                raw.version = 5
+                raw.login(client, version=5, username="alice", will=("wills", client))
+                raw.publish("$delayed/3600/inbox/bob", client.encode(), qos=1)
+                raw.receive()
+            gateway.ask("PUT", "/api/v1/bans?user=alice&client=stolen")
+            self.assertEqual(self.delayed(gateway), ["other"])
+            raw.close()  # the other one's will comes, and no other did before
+            self.assertEqual(watcher.receive_publish(), ("wills", b"other"))
+            gateway.ask("PUT", "/api/v1/bans?user=alice")
+            self.assertEqual(self.delayed(gateway), [])
+
     def test_who_came_by_an_older_token_goes_and_the_token_opens_nothing_any_more(self):
         with self.with_tokens() as gateway:
             old, timeless, recent = self.token(60), self.token(), self.token(10)
