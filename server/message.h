@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,11 @@ namespace pulsegate {
 
 /// Has the Message Expiry Interval ended that ends at `expires` (0: never)?
 constexpr bool has_expired(Millis expires, Millis now) { return expires != 0 && now > expires; }
+
+class RetainedSeat;
+void intrusive_ptr_add_ref(RetainedSeat* seat);
+void intrusive_ptr_release(RetainedSeat* seat);
+using RetainedSeatRef = boost::intrusive_ptr<RetainedSeat>;
 
 /// A published message. It never changes once it is shared, so the shards of all its receivers may
 /// hold it.
@@ -30,7 +36,8 @@ struct Message {
     /// retained, so that it is kept nowhere at anybody's expense.
     std::uint64_t sender = 0;
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
-    bool not_kept = false;  ///< it finds no room: its topic has no retained message from now on
+    bool not_kept = false;   ///< it finds no room: its topic has no retained message from now on
+    RetainedSeatRef seat{};  ///< of a retained message: its place among all of the gateway
 
     bool expired(Millis now) const { return has_expired(expires, now); }
 

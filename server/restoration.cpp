@@ -123,6 +123,7 @@ public:
         message.publisher = stored.publisher;
         message.sender = stored.sender;
         message.expires = as_monotonic_time(stored.expires, now_);
+        message.seat = brokers_.front()->restore().seat_of(message);
         const auto kept = share(std::move(message));
         for (Broker* broker : brokers_) broker->restore().retained(kept, now_);
         ++retained_;

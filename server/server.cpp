@@ -128,11 +128,11 @@ Server::Server(const Config& config, std::function<void()> store_failed) try
                             .failed = std::move(store_failed)});
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
-        all.push_back(
-            shards_
-                .emplace_back(std::make_unique<Shard>(config_, i, admission_, address_limits_,
-                                                      authenticator_, events_.get(), *store_))
-                .get());
+        all.push_back(shards_
+                          .emplace_back(std::make_unique<Shard>(
+                              config_, i, admission_, address_limits_, totals_, authenticator_,
+                              events_.get(), *store_))
+                          .get());
     for (Shard* shard : all) shard->meet(all);
     admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_, *store_,
                                      webhook_.get(), config_,

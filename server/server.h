@@ -13,6 +13,7 @@
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
+#include "server/session/gateway_totals.h"
 
 namespace pulsegate {
 
@@ -68,6 +69,7 @@ private:
     const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
     Admission admission_;
     AddressLimits address_limits_;
+    GatewayTotals totals_;
     std::unique_ptr<LineWriter> events_;
     Authenticator authenticator_;
     std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it

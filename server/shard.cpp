@@ -62,11 +62,11 @@ LoginSettings login_settings(const Config& config) {
 }  // namespace
 
 Shard::Shard(const Config& config, unsigned index, Admission& admission,
-             AddressLimits& address_limits, Authenticator& authenticator, LineWriter* events,
-             DataStore& store)
+             AddressLimits& address_limits, GatewayTotals& totals, Authenticator& authenticator,
+             LineWriter* events, DataStore& store)
     : index_(index),
       admission_(admission),
-      peers_(index, admission, events, store),
+      peers_(index, admission, totals, events, store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
       transport_(loop_, transport_settings(config, admission), {admission, address_limits},
                  counters_, *this),

@@ -37,7 +37,8 @@ public:
 
     /// `config` must outlive it.
     Shard(const Config& config, unsigned index, Admission& admission, AddressLimits& address_limits,
-          Authenticator& authenticator, LineWriter* events, DataStore& store);
+          GatewayTotals& totals, Authenticator& authenticator, LineWriter* events,
+          DataStore& store);
     ~Shard();
 
     // Before `run`, from the thread that made it:

@@ -22,7 +22,8 @@ MessageRef message(std::string topic, std::string payload, std::uint64_t stamp,
                                              .payload = std::move(payload),
                                              .properties = {},
                                              .expires = expires,
-                                             .stamp = stamp});
+                                             .stamp = stamp,
+                                             .sender = 1});
 }
 
 /// The topics that a filter selects, with their payloads, read page by page.
@@ -43,7 +44,7 @@ std::map<std::string, std::string> all(const Retained& retained, std::string_vie
 /// As the publisher's shard does. False if there is no room for it.
 bool keep(Retained& retained, const MessageRef& message, Millis now) {
     auto kept = std::make_shared<Message>(*message);
-    kept->not_kept = !retained.fits(*message, now);
+    kept->not_kept = !retained.fits(*kept, now);
     retained.keep(kept, now);
     return !kept->not_kept;
 }

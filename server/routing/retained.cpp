@@ -12,42 +12,33 @@ constexpr Millis deletion_counts = 10'000;
 
 }  // namespace
 
-bool Retained::fits(const Message& message, Millis now) {
+bool Retained::fits(Message& message, Millis now) {
     thread_.assert_here();
     // One that has expired may be of another user, and not help; more than these go in a tick.
     constexpr int most_forgotten = 1000;
     for (int left = most_forgotten; left > 0; --left) {
-        if (has_room_for(message)) return true;
+        if (take_room(message)) return true;
         if (expiries_.empty() || !has_expired(expiries_.begin()->expires, now)) return false;
         forget_expired(now, 1);
     }
-    return has_room_for(message);
+    return take_room(message);
 }
 
-bool Retained::has_room_for(const Message& message) const {
-    if (message.payload.empty()) return true;
+/// A deletion needs none, and makes some at once.
+bool Retained::take_room(Message& message) {
     const auto present = topics_.find(message.topic);
-    if (present != topics_.end() && present->second->stamp > message.stamp) return true;
-
-    const auto share = shares_.find(message.sender);
-    Share of_user = share == shares_.end() ? Share{} : share->second;
-    Share of_all{messages_, bytes_};
-    const auto add = [](Share& sum, const Message& more) {
-        ++sum.messages;
-        sum.bytes += more.cost();
-    };
-    const auto subtract = [](Share& sum, const Message& less) {
-        --sum.messages;
-        sum.bytes -= less.cost();
-    };
-    if (present != topics_.end() && !present->second->payload.empty()) {
-        subtract(of_all, *present->second);
-        if (present->second->sender == message.sender) subtract(of_user, *present->second);
+    const bool is_there = present != topics_.end();
+    if (message.payload.empty()) {
+        if (is_there) give_back(*present->second, message.stamp);
+        return true;
     }
-    add(of_all, message);
-    add(of_user, message);
-    return of_all.messages <= limits_.messages && of_all.bytes <= limits_.bytes &&
-           of_user.messages <= limits_.messages_of_user && of_user.bytes <= limits_.bytes_of_user;
+    if (is_there && present->second->stamp > message.stamp) return true;
+    message.seat = seats_->take(is_there ? present->second->seat : nullptr, message, limits_);
+    return message.seat != nullptr;
+}
+
+void Retained::give_back(const Message& message, std::uint64_t stamp) {
+    if (message.seat) message.seat->give_back(stamp);
 }
 
 void Retained::keep(const MessageRef& message, Millis now) {
@@ -86,10 +77,6 @@ void Retained::count(const Message& message, int sign) {
     (is_deletion ? deletion_bytes_ : bytes_) += static_cast<std::size_t>(sign) * message.cost();
     if (is_deletion) return;
     messages_ += static_cast<std::size_t>(sign);
-    Share& share = shares_[message.sender];
-    share.messages += static_cast<std::size_t>(sign);
-    share.bytes += static_cast<std::size_t>(sign) * message.cost();
-    if (share.messages == 0) shares_.erase(message.sender);
 }
 
 /// The least text behind `topic`, which the filter does not select, that may begin a topic which it
@@ -143,6 +130,7 @@ void Retained::erase(Erasure& erasure, Millis now,
     for (const MessageRef& message : found) {
         if (message->stamp > erasure.stamp) continue;
         if (erased) erased(message->topic);
+        give_back(*message, erasure.stamp);
         forget(topics_.find(message->topic));
         Message deletion{.topic = message->topic, .payload = {}, .properties = {}};
         deletion.stamp = erasure.stamp;
@@ -161,6 +149,7 @@ void Retained::forget_expired(Millis now, std::size_t most) {
         const auto [expires, entry] = *expiries_.begin();
         if (!has_expired(expires, now)) return;
         const MessageRef message = entry->second;
+        give_back(*message, message->stamp);
         forget(entry);
         if (expired_ && !message->payload.empty()) expired_(*message);
     }

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <boost/container/set.hpp>
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,32 +15,31 @@
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
 #include "server/message.h"
+#include "server/routing/retained_seats.h"
 
 namespace pulsegate {
 
 /// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Each shard has a Retained of its
 /// own, with references to the same messages, so that a subscription is answered without other
 /// shards. Two messages to one topic may reach shards in different order: the one with the later
-/// stamp wins. Whether there is room is asked on the publisher's shard only, so that all shards
-/// keep the same.
+/// stamp wins. Whether there is room is asked on the publisher's shard only, for all of them
+/// together, so that all shards keep the same.
 class Retained {
 public:
-    struct Limits {
-        std::size_t messages;
-        std::size_t bytes;
-        std::size_t messages_of_user = SIZE_MAX;
-        std::size_t bytes_of_user = SIZE_MAX;
-    };
+    using Limits = RetainedSeats::Limits;
 
-    explicit Retained(Limits limits) : limits_(limits) {}
+    /// `seats` are those of all shards.
+    explicit Retained(const Limits& limits,
+                      std::shared_ptr<RetainedSeats> seats = std::make_shared<RetainedSeats>())
+        : seats_(std::move(seats)), limits_(limits) {}
 
     /// `expired` is called with each message that is forgotten because it has expired.
     using Expired = std::function<void(const Message&)>;
     void tell_expired(Expired expired) { expired_ = std::move(expired); }
 
-    /// Do the limits leave room for this message, in place of the topic's present one? If not,
-    /// messages that have expired are forgotten first.
-    [[nodiscard]] bool fits(const Message& message, Millis now);
+    /// Takes room for this message, in place of the topic's present one, if the limits leave any.
+    /// If not, messages that have expired are forgotten first.
+    [[nodiscard]] bool fits(Message& message, Millis now);
 
     [[nodiscard]] bool has(std::string_view topic) const { return topics_.contains(topic); }
 
@@ -88,15 +87,11 @@ private:
     // kept until no older message can arrive from another shard.
     using Topics = std::map<std::string_view, MessageRef>;
 
-    struct Share {
-        std::size_t messages = 0;
-        std::size_t bytes = 0;
-    };
-
     static bool live(const Message& message, Millis now) {
         return !message.payload.empty() && !message.expired(now);
     }
-    bool has_room_for(const Message& message) const;
+    bool take_room(Message& message);
+    static void give_back(const Message& message, std::uint64_t stamp);
     void forget_expired(Millis now, std::size_t most);
     void add(const MessageRef& message);
     void mark_deletion(const Message& message, Millis now);
@@ -105,6 +100,7 @@ private:
     static std::optional<std::string> candidate_after(std::string_view topic,
                                                       std::string_view filter);
 
+    const std::shared_ptr<RetainedSeats> seats_;
     const Limits limits_;
     /// What will expire, in that order.
     struct Expiry {
@@ -120,7 +116,6 @@ private:
     Topics topics_;
     boost::container::set<Expiry> expiries_;
     Expired expired_;
-    boost::unordered_flat_map<std::uint64_t, Share> shares_;  ///< by Message::sender
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
     std::size_t deletion_bytes_ = 0;  ///< of the deletion marks; not in `bytes_`

@@ -149,6 +149,8 @@ public:
 
     /// Throws clients out, a bounded number of them.
     Evicted evict(const Eviction& eviction, Millis now) { return evictions_.evict(eviction, now); }
+    /// See DelayedPublishing.
+    std::size_t drop_taken(const DelayedByClients& which) { return delayed_.drop_taken(which); }
     /// Calls `stored` when the store has all that was handed in so far, or refuses it.
     void when_stored(OnPublished stored);
 
@@ -174,7 +176,7 @@ public:
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
         return router_.work() + shared_.work() + replay_.work() + fan_out_.work() + sender_.work() +
-               room_logs_.work();
+               room_logs_.work() + inboxes_.work();
     }
 
 private:

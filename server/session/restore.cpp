@@ -105,7 +105,7 @@ Session* Restore::owner(const PutOwner& stored) {
     session.state.exchanges().begin_after(some_packet_id());
     session.terms.version = static_cast<Version>(stored.protocol);
     user.devices.push_back(session);
-    if (is_inbox) inboxes_.restore(session, stored.client);
+    if (is_inbox) inboxes_.restore(session);
     return &session;
 }
 

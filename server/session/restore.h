@@ -88,6 +88,10 @@ public:
                       const Receiver& receiver, Millis expires) {
         room_logs_.restore(topic, stored, receiver, expires);
     }
+    /// Of all shards together.
+    RetainedSeatRef seat_of(const Message& message) {
+        return host_.totals().retained->take_anyway(message);
+    }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Restores all of it as a record. False: it can't be one. Behind all members.
     bool packed(const StoredSession& stored, Millis now);

@@ -24,6 +24,7 @@ auto first_room(const ByTopic& lists, std::string_view after) {
 Rooms::~Rooms() {
     for (const auto& [topic, room] : rooms_)
         if (room.table) interest_.remove(topic, *room.table);
+    totals_.room_members -= memberships_;
 }
 
 const Rooms::Members* Rooms::members(std::string_view topic) const {
@@ -75,7 +76,7 @@ Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
     thread_.assert_here();
     const Members* const all = members(topic);
     if (all && all->contains(user)) return Change::nothing;
-    if (memberships_ >= settings_.max_room_members / place_.count + 1) return Change::no_room;
+    if (!claim_membership()) return Change::no_room;
     const bool is_first = is_room(topic) && !has_rooms(user);
     const Stamp since = next_stamp();
     enter(topic, user, since);
@@ -89,9 +90,20 @@ Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
 
 void Rooms::restore(const PutMember& stored) {
     const Members* const all = members(stored.topic);
-    if (!all || !all->contains(stored.user)) enter(stored.topic, stored.user, stored.since);
+    if (all && all->contains(stored.user)) return;
+    ++totals_.room_members;
+    enter(stored.topic, stored.user, stored.since);
 }
 
+/// Of those of all shards.
+bool Rooms::claim_membership() {
+    std::size_t members = totals_.room_members;
+    while (members < settings_.max_room_members)
+        if (totals_.room_members.compare_exchange_weak(members, members + 1)) return true;
+    return false;
+}
+
+/// It is claimed.
 void Rooms::enter(std::string_view topic, std::string_view user, Stamp since) {
     auto found = rooms_.find(topic);
     if (found == rooms_.end()) {
@@ -136,6 +148,7 @@ void Rooms::leave(ByTopic::iterator room, Members::iterator member) {
     }
     room->second.members.erase(member);
     --memberships_;
+    --totals_.room_members;
     if (!room->second.members.empty()) return;
     if (room->second.table) interest_.remove(room->first, *room->second.table);
     rooms_.erase(room);

@@ -14,6 +14,7 @@
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
 #include "server/routing/interest.h"
+#include "server/session/gateway_totals.h"
 #include "server/session/journal.h"
 #include "server/session/presence.h"
 #include "server/session/settings.h"
@@ -39,10 +40,11 @@ public:
     /// With the stamp since which they are members.
     using Members = std::map<std::string, Stamp, std::less<>>;
 
-    Rooms(const BrokerSettings& settings, ShardPlace place, Interest& interest,
-          const Presence& presence, Journal& journal)
+    Rooms(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
+          Interest& interest, const Presence& presence, Journal& journal)
         : settings_(settings),
           place_(place),
+          totals_(totals),
           interest_(interest),
           presence_(presence),
           journal_(journal) {}
@@ -161,12 +163,14 @@ private:
         Stamp away = 0;  ///< see PutAway
     };
 
+    bool claim_membership();
     void enter(std::string_view topic, std::string_view user, Stamp since);
     void put_away(std::string_view user, Stamp place);
     void leave(ByTopic::iterator room, Members::iterator member);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    GatewayTotals& totals_;
     Interest& interest_;
     const Presence& presence_;
     Journal& journal_;

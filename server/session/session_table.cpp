@@ -24,8 +24,21 @@ std::size_t SessionTable::Hash::operator()(const Key& key) const {
     return keyed_hash(reinterpret_cast<std::uintptr_t>(&key.user), key.client);
 }
 
-SessionTable::SessionTable(const BrokerSettings& settings, ShardPlace place)
-    : settings_(settings), place_(place), next_id_(place.count + place.index) {}
+SessionTable::SessionTable(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals)
+    : settings_(settings), place_(place), totals_(totals), next_id_(place.count + place.index) {}
+
+SessionTable::~SessionTable() {
+    totals_.disconnected -= disconnected_;
+    totals_.disconnected_bytes -= disconnected_bytes_;
+}
+
+/// Of disconnected clients, here and in the whole gateway.
+void SessionTable::count(std::ptrdiff_t sessions, std::ptrdiff_t bytes) {
+    disconnected_ += static_cast<std::size_t>(sessions);
+    disconnected_bytes_ += static_cast<std::size_t>(bytes);
+    totals_.disconnected += static_cast<std::size_t>(sessions);
+    totals_.disconnected_bytes += static_cast<std::size_t>(bytes);
+}
 
 Session* SessionTable::find(const User& user, std::string_view client) const {
     thread_.assert_here();
@@ -60,14 +73,12 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     const auto due = std::max<Millis>(now + Millis{delay} * 1000, 0);
     expiry_wheel_.schedule(*session.expiry_timer, tick_after(due));
     longest_disconnected_.push_back(*session.expiry_timer);
-    ++disconnected_;
-    disconnected_bytes_ += session.expiry_timer->bytes;
+    count(1, session.expiry_timer->bytes);
 }
 
 void SessionTable::replace(Session& session, DormantRecord& record) {
     thread_.assert_here();
-    disconnected_bytes_ += record.bytes;
-    disconnected_bytes_ -= session.expiry_timer->bytes;
+    count(0, std::ptrdiff_t{record.bytes} - session.expiry_timer->bytes);
     longest_disconnected_.insert(longest_disconnected_.iterator_to(*session.expiry_timer), record);
     ++dormant_;
     destroy(session);
@@ -78,8 +89,7 @@ void SessionTable::replace(DormantRecord& record, Session& session) {
     session.expiry_timer = std::make_unique<SessionExpiry>(session, record.ends);
     session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
     expiry_wheel_.schedule(*session.expiry_timer, record.ends);
-    disconnected_bytes_ += session.expiry_timer->bytes;
-    disconnected_bytes_ -= record.bytes;
+    count(0, std::ptrdiff_t{session.expiry_timer->bytes} - record.bytes);
     longest_disconnected_.insert(longest_disconnected_.iterator_to(record), *session.expiry_timer);
     longest_disconnected_.erase(longest_disconnected_.iterator_to(record));
     --dormant_;
@@ -88,30 +98,26 @@ void SessionTable::replace(DormantRecord& record, Session& session) {
 void SessionTable::add(DormantRecord& record) {
     thread_.assert_here();
     longest_disconnected_.push_back(record);
-    ++disconnected_;
     ++dormant_;
-    disconnected_bytes_ += record.bytes;
+    count(1, record.bytes);
 }
 
 void SessionTable::stop_expiry(Session& session) {
     thread_.assert_here();
     if (!session.expiry_timer) return;
-    --disconnected_;
-    disconnected_bytes_ -= session.expiry_timer->bytes;
+    count(-1, -std::ptrdiff_t{session.expiry_timer->bytes});
     session.expiry_timer.reset();
 }
 
 Absence* SessionTable::over_quota(Session& latest) {
-    const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / place_.count, 1);
-    if (disconnected_ <= quota) return nullptr;
+    if (totals_.disconnected <= settings_.persistent_session_quota) return nullptr;
     // A user that invents client ids must not end the sessions of others.
     const bool over_share = latest.user.sessions > most_of_one_user;
     return over_share ? latest.expiry_timer.get() : &longest_disconnected_.front();
 }
 
 bool SessionTable::over_budget(std::size_t queued_bytes) const {
-    // The users are spread evenly over the shards.
-    return disconnected_bytes_ * place_.count + queued_bytes > settings_.persistent_session_bytes;
+    return totals_.disconnected_bytes + queued_bytes > settings_.persistent_session_bytes;
 }
 
 std::size_t SessionTable::behind() const {

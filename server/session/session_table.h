@@ -10,6 +10,7 @@
 #include "server/base/owner_thread.h"
 #include "server/base/sparse.h"
 #include "server/session/dormant_record.h"
+#include "server/session/gateway_totals.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
@@ -21,7 +22,10 @@ namespace pulsegate {
 /// disconnected. It owns the sessions; it belongs to the shard's thread and has no clock.
 class SessionTable {
 public:
-    SessionTable(const BrokerSettings& settings, ShardPlace place);
+    SessionTable(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals);
+    ~SessionTable();
+    SessionTable(const SessionTable&) = delete;
+    SessionTable& operator=(const SessionTable&) = delete;
 
     void reserve(std::size_t sessions) { sessions_.reserve(sessions); }
     /// Once a second.
@@ -70,9 +74,12 @@ public:
 
     std::size_t connected() const { return sessions_.size() + dormant_ - disconnected_; }
     std::size_t disconnected() const { return disconnected_; }
+    std::size_t disconnected_bytes() const { return disconnected_bytes_; }
     std::size_t dormant() const { return dormant_; }
 
 private:
+    void count(std::ptrdiff_t sessions, std::ptrdiff_t bytes);
+
     struct Key {
         const User& user;
         std::string_view client;
@@ -99,6 +106,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    GatewayTotals& totals_;
     boost::unordered_flat_set<Pointer, Hash, Equal> sessions_;
     SessionId next_id_;
 

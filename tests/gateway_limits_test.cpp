@@ -1,0 +1,176 @@
+// Limits hold for all shards together, however their messages cross.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "server/routing/retained.h"
+#include "tests/support/durable_cluster.h"
+#include "tests/support/versions.h"
+
+using namespace pulsegate;
+
+namespace {
+
+std::string name_at(unsigned shard, unsigned shards, const std::string& beginning,
+                    unsigned number) {
+    for (unsigned i = 0;; ++i) {
+        const auto name = beginning + std::to_string(number) + "-" + std::to_string(i);
+        if (home_shard(name, shards) == shard) return name;
+    }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "no more messages are retained than max-retained-messages, whatever shards publish them") {
+    for (const unsigned shards : {1u, 2u, 3u}) {
+        CAPTURE(shards);
+        BrokerSettings settings;
+        settings.max_retained_messages = 10;
+        DurableCluster brokers(shards, settings);
+        std::list<PlainClient> clients;
+        for (unsigned i = 0; i < 6; ++i) {
+            clients.emplace_back(brokers, "c" + std::to_string(i), "c" + std::to_string(i), v5);
+            clients.back().connect(true);
+        }
+        brokers.settle();
+        for (PlainClient& client : clients) client.take();
+        unsigned number = 0;
+        for (int round = 0; round < 10; ++round)
+            for (PlainClient& client : clients)  // nothing is delivered between shards meanwhile
+                client.send("33 r s't/" + std::to_string(++number) + "' k1 [ ] 'x'");
+        brokers.settle();
+        unsigned kept = 0;
+        for (PlainClient& client : clients)
+            for (std::string all = client.take(); !all.empty(); all.erase(0, 15))
+                kept += all.starts_with("40 03 00 01 10");
+        CHECK(kept == 10);
+        for (unsigned shard = 0; shard < shards; ++shard)
+            CHECK(brokers->broker(shard).retained().messages() == 10);
+        clients.front().send("31 r s't/1' [ ]");  // a deletion
+        clients.front().send("33 r s'other' k1 [ ] 'x'");
+        clients.front().send("33 r s'another' k1 [ ] 'x'");
+        brokers.settle();
+        CHECK(clients.front().take() == hex(wire("40 03 k1 10 | 40 03 k1 97")));
+        brokers.crash();
+        for (unsigned shard = 0; shard < shards; ++shard)
+            CHECK(brokers->broker(shard).retained().messages() == 10);
+        PlainClient late(brokers, "late", "late", v5);
+        late.connect(true);
+        brokers.settle();
+        late.take();
+        late.send("33 r s'late' k1 [ ] 'x'");
+        brokers.settle();
+        CHECK(late.take() == hex(wire("40 03 k1 97")));
+    }
+}
+
+TEST_CASE("seats are as many as topics, however messages and deletions cross between shards") {
+    std::mt19937 random(4711);
+    for (int play = 0; play < 200; ++play) {
+        const auto seats = std::make_shared<RetainedSeats>();
+        constexpr RetainedSeats::Limits limits{6, 1 << 20, 4, 1 << 20};
+        std::list<Retained> shards;
+        for (int i = 0; i < 3; ++i) shards.emplace_back(limits, seats);
+        std::map<std::pair<int, int>, std::list<MessageRef>> in_transit;
+        std::uint64_t stamp = 0;
+        const auto shard = [&](int index) -> Retained& {
+            return *std::next(shards.begin(), index);
+        };
+        const auto deliver = [&](std::pair<int, int> pair) {
+            auto& queue = in_transit[pair];
+            if (queue.empty()) return;
+            shard(pair.second).keep(queue.front(), 0);
+            queue.pop_front();
+        };
+        for (int step = 0; step < 200; ++step) {
+            const int from = static_cast<int>(random() % 3);
+            if (random() % 3 != 0) {
+                deliver({static_cast<int>(random() % 3), static_cast<int>(random() % 3)});
+                continue;
+            }
+            auto message = std::make_shared<Message>(
+                Message{.topic = std::string(1, static_cast<char>('a' + random() % 10)),
+                        .payload = random() % 3 == 0 ? "" : "x",
+                        .properties = {},
+                        .stamp = ++stamp,
+                        .sender = 1 + random() % 3});
+            message->not_kept = !shard(from).fits(*message, 0);
+            shard(from).keep(message, 0);
+            for (int to = 0; to < 3; ++to)
+                if (to != from) in_transit[{from, to}].push_back(message);
+        }
+        for (auto& [pair, queue] : in_transit)
+            while (!queue.empty()) deliver(pair);
+        in_transit.clear();
+        REQUIRE(shard(0).messages() == shard(1).messages());
+        REQUIRE(shard(0).messages() == shard(2).messages());
+        REQUIRE(shard(0).messages() <= limits.messages);
+        // All the places that are left can be taken, and no more.
+        for (int i = 0; i < 20; ++i) {
+            auto more =
+                std::make_shared<Message>(Message{.topic = "more" + std::to_string(i),
+                                                  .payload = "x",
+                                                  .properties = {},
+                                                  .stamp = ++stamp,
+                                                  .sender = 100 + static_cast<unsigned>(i)});
+            if (!shard(0).fits(*more, 0)) break;
+            shard(0).keep(more, 0);
+        }
+        REQUIRE(shard(0).messages() == limits.messages);
+    }
+}
+
+TEST_CASE("rooms have no more members than max-room-members, on all shards together") {
+    for (const unsigned shards : {1u, 3u}) {
+        BrokerSettings settings;
+        settings.max_room_members = 10;
+        DurableCluster brokers(shards, settings);
+        std::size_t added = 0;
+        for (unsigned i = 0; i < 30; ++i) {
+            const unsigned shard = i % shards;
+            const auto user = name_at(shard, shards, "u", i);
+            added += brokers->broker(shard).rooms().add("room/x", user) == Rooms::Change::done;
+        }
+        CHECK(added == 10);
+        brokers.settle();
+        brokers.crash();
+        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 0)) ==
+              Rooms::Change::no_room);
+        CHECK(brokers->broker(0).rooms().remove_some("room/x", 1) == 1);
+        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 0)) ==
+              Rooms::Change::done);
+        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 1)) ==
+              Rooms::Change::no_room);
+    }
+}
+
+TEST_CASE("as many sessions are kept as persistent-session-quota says, wherever their users live") {
+    for (const unsigned shards : {1u, 3u}) {
+        BrokerSettings settings;
+        settings.persistent_session_quota = 9;
+        DurableCluster brokers(shards, settings);
+        std::list<PlainClient> clients;
+        const auto kept = [&] {
+            std::size_t sum = 0;
+            for (unsigned shard = 0; shard < shards; ++shard)
+                sum += brokers->broker(shard).sessions().disconnected();
+            return sum;
+        };
+        for (unsigned i = 0; i < 20; ++i) {
+            // Many on one shard, and few on the others.
+            const auto user = name_at(i % 4 == 0 ? shards - 1 : 0, shards, "u", i);
+            clients.emplace_back(brokers, user).connect(false);
+            clients.back().lose_connection();
+            brokers.settle();
+            CHECK(kept() == std::min(i + 1, 9u));
+        }
+    }
+}
