@@ -171,7 +171,7 @@ void add_sessions(Settings& settings, Config& config) {
                    "How many sessions of disconnected clients are kept; beyond it the session that "
                    "has been disconnected longest ends");
     settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
-                  most_bytes, "1GiB",
+                  most_bytes, "1GiB, or half of memory-budget if that is less",
                   "How much memory these sessions take, with all queues; beyond it the session "
                   "that has been disconnected longest ends");
     settings.size("queue-memory", config.queue_memory, 0, most_bytes, "64MiB",
@@ -186,28 +186,36 @@ void add_sessions(Settings& settings, Config& config) {
                     "Whether clients may publish retained messages");
     settings.count("max-retained-messages", config.max_retained_messages, 0, 1'000'000'000,
                    "1000000", "How many retained messages are kept");
-    settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes, "256MiB",
+    settings.size("max-retained-bytes", config.max_retained_bytes, 0, most_bytes,
+                  "256MiB, or a quarter of memory-budget if that is less",
                   "How much memory retained messages take");
     settings.count("max-retained-messages-per-user", config.max_retained_messages_per_user, 0,
-                   1'000'000'000, "100000", "How many of them may be one user's");
+                   1'000'000'000, "100000, or a tenth of all if that is less",
+                   "How many of them may be one user's");
     settings.size("max-retained-bytes-per-user", config.max_retained_bytes_per_user, 0, most_bytes,
-                  "32MiB", "How much memory those of one user take");
+                  "32MiB, or a tenth of all if that is less",
+                  "How much memory those of one user take");
 
     settings.duration("inbox-expiry", config.inbox_expiry, 0, longest_memory, "7d",
                       "How long messages to inbox/{user} wait for a user without a session, after "
                       "the last one; 0s: they don't");
     settings.count("max-inboxes", config.max_inboxes, 0, 1'000'000'000, "100000",
                    "Of how many such users");
-    settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000, "1000",
-                   "How many of them may be due to one user's messages");
+    settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
+                   "1000, or a tenth of all if that is less",
+                   "In how many of them one user may have messages");
+    settings.size("max-inbox-bytes-per-user", config.max_inbox_bytes_per_user, 0, most_bytes,
+                  "32MiB", "How many bytes of messages one user may have in them");
     settings.count("max-delayed-messages", config.max_delayed_messages, 0, 1'000'000'000,
                    "10000000", "How many messages wait to be published later");
     settings.size("max-delayed-bytes", config.max_delayed_bytes, 0, most_bytes, "4GiB",
                   "How much room they take on disk, or in memory without a folder for data");
     settings.count("max-delayed-messages-per-user", config.max_delayed_messages_per_user, 0,
-                   1'000'000'000, "100000", "How many of them may be one user's");
+                   1'000'000'000, "100000, or a tenth of all if that is less",
+                   "How many of them may be one user's");
     settings.size("max-delayed-bytes-per-user", config.max_delayed_bytes_per_user, 0, most_bytes,
-                  "64MiB", "How much room those of one user take");
+                  "64MiB, or a tenth of all if that is less",
+                  "How much room those of one user take");
 }
 
 /// Packets, messages and topics of one client.
@@ -368,6 +376,7 @@ std::vector<std::string> arguments_for(const CLI::App& app, int argc, const char
 Config parse_config(int argc, const char* const* argv) {
     Config config;
     config.shards = std::min(available_processors(), most_shards);
+    leave_shares_open(config);
 
     CLI::App app{
         "Pulsegate, a chat gateway: MQTT 3.1.1 and 5.0 for mobile clients, with reliable "
@@ -436,6 +445,7 @@ Config parse_config(int argc, const char* const* argv) {
     if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
         throw ConfigError(
             "user-from: clients are not asked for certificates; name a --tls-client-ca as well");
+    complete_shares(config);
     check_tls(config);
     check_events(config);
     complete_events(config);

@@ -17,6 +17,12 @@ inline constexpr Millis second = 1000;
 inline constexpr Millis longest_memory = 3650ll * 86'400 * second;
 inline constexpr std::size_t most_bytes = std::size_t{1} << 40;
 
+/// Not stated: it follows from another setting.
+inline constexpr std::size_t by_share = SIZE_MAX;
+/// Before the settings are read, and behind.
+void leave_shares_open(Config& config);
+void complete_shares(Config& config);
+
 /// Defines the options: each one parses its text into a member of the Config.
 class Settings {
 public:

@@ -96,6 +96,7 @@ const std::vector<std::pair<std::string, std::string>> settings{
     {"inbox-expiry", "3h"},
     {"max-inboxes", "27"},
     {"max-inboxes-per-user", "28"},
+    {"max-inbox-bytes-per-user", "30KiB"},
     {"max-delayed-messages", "25"},
     {"max-delayed-bytes", "26KiB"},
     {"max-delayed-messages-per-user", "7"},
@@ -191,6 +192,8 @@ void check_unusual(const Config& config) {
     CHECK(config.rooms_are_closed);
     CHECK(config.presence_is_for_watchers);
     CHECK(config.max_room_members == 29);
+    CHECK(config.max_inboxes_per_user == 28);
+    CHECK(config.max_inbox_bytes_per_user == 30 * 1024);
     CHECK(config.sender_property == "author");
     CHECK(config.sender_in_topic);
     CHECK(config.max_subscriptions == 17);
@@ -221,6 +224,29 @@ TEST_CASE("without arguments the gateway serves this machine only") {
     CHECK(config.authenticator.hook.cache == 10'000);
     CHECK(config.authenticator.hook.connections == 16);
     CHECK(config.events.empty());
+}
+
+TEST_CASE("a user's share is a tenth of all at most, unless it is stated") {
+    const Config usual = parsed({"--memory-budget", "8GiB"});
+    CHECK(usual.persistent_session_bytes == std::size_t{1} << 30);
+    CHECK(usual.max_retained_bytes == std::size_t{256} << 20);
+    CHECK(usual.max_retained_messages_per_user == 100'000);
+    CHECK(usual.max_inboxes_per_user == 1000);
+    CHECK(usual.max_delayed_messages_per_user == 100'000);
+    CHECK(usual.max_delayed_bytes_per_user == std::size_t{64} << 20);
+    const Config small =
+        parsed({"--memory-budget", "300MiB", "--max-retained-messages", "50", "--max-inboxes", "40",
+                "--max-delayed-messages", "30", "--max-delayed-bytes", "20KiB"});
+    CHECK(small.persistent_session_bytes == std::size_t{150} << 20);
+    CHECK(small.max_retained_bytes == std::size_t{75} << 20);
+    CHECK(small.max_retained_bytes_per_user == (std::size_t{75} << 20) / 10);
+    CHECK(small.max_retained_messages_per_user == 5);
+    CHECK(small.max_inboxes_per_user == 4);
+    CHECK(small.max_delayed_messages_per_user == 3);
+    CHECK(small.max_delayed_bytes_per_user == 20 * 1024);  // one message may take so much
+    CHECK(parsed({"--max-inboxes", "1"}).max_inboxes_per_user == 1);
+    CHECK(parsed({"--max-inboxes", "0"}).max_inboxes_per_user == 0);
+    CHECK(parsed({"--max-inboxes", "40", "--max-inboxes-per-user", "7"}).max_inboxes_per_user == 7);
 }
 
 TEST_CASE("every setting is a flag") {

@@ -25,7 +25,7 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "persistent-session-bytes", "queue-memory", "max-queued-messages", "max-queued-bytes", "retain-available",
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
-            "max-inboxes-per-user", "max-delayed-messages", "max-delayed-bytes",
+            "max-inboxes-per-user", "max-inbox-bytes-per-user", "max-delayed-messages", "max-delayed-bytes",
             "max-delayed-messages-per-user", "max-delayed-bytes-per-user", "inbox", "sender-property", "sender-in-topic",
             "rooms", "presence-for", "max-room-members", "max-subscriptions", "max-client-memory", "max-user-memory",
             "wildcard-subscriptions", "shared-subscriptions", "max-topic-length", "max-topic-levels", "webhook",
