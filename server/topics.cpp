@@ -126,6 +126,12 @@ std::optional<std::string> inbox_user(std::string_view topic) {
     return user_after(inbox_prefix, topic);
 }
 
+bool names_no_inbox(std::string_view topic) {
+    if (topic.size() <= longest_name) return false;  // as nearly always
+    const auto user = inbox_user(topic);
+    return user && user->size() > longest_name;
+}
+
 std::string room_topic(std::string_view room) {
     return std::string(room_prefix) + topic_level(room);
 }
@@ -157,7 +163,9 @@ std::optional<DelayedTopic> delayed_topic(std::string_view topic) {
     return delayed;
 }
 
-bool is_topic_name(std::string_view text) { return valid_utf8(text) && valid_topic_name(text); }
+bool is_topic_name(std::string_view text) {
+    return valid_utf8(text) && !has_control_character(text) && valid_topic_name(text);
+}
 
 bool is_plain_filter(std::string_view text) {
     return valid_topic_filter(text) && !shared_filter(text);

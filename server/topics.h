@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,10 @@ namespace pulsegate {
 /// protocol/topic.h, because the validity of a filter depends on it.
 
 inline constexpr std::string_view presence_level = "presence";
+
+/// The longest name, in bytes, of a user who has an inbox, is a member of rooms or watches others,
+/// and of a room that has members.
+inline constexpr std::size_t longest_name = 1024;
 
 /// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
 std::string topic_level(std::string_view user);
@@ -50,6 +55,9 @@ std::string inbox_topic(std::string_view user);
 /// The user whose inbox this topic is, if it is such a topic.
 std::optional<std::string> inbox_user(std::string_view topic);
 
+/// Is it the topic of an inbox of a user whose name is too long for one?
+bool names_no_inbox(std::string_view topic);
+
 /// `room/{room}`
 std::string room_topic(std::string_view room);
 
@@ -77,7 +85,8 @@ struct DelayedTopic {
 /// Nothing for other topics.
 std::optional<DelayedTopic> delayed_topic(std::string_view topic);
 
-/// Can anything be published to it, were it not reserved?
+/// Can anything be published to it, were it not reserved? As for clients, control characters
+/// can't.
 bool is_topic_name(std::string_view text);
 
 /// Is it a valid topic filter, and not that of a shared subscription?

@@ -69,12 +69,20 @@ public:
 
     /// `interval`: in seconds; 0: it never expires.
     void publish(const std::string& payload, unsigned interval, std::size_t publisher = 0) {
+        try_to_publish(payload, interval, publisher);
+        CHECK(answer == hex(wire("40 02 k1")));  // no error
+    }
+    void publish_too_much(const std::string& payload) {
+        try_to_publish(payload, 0);
+        CHECK(answer == hex(wire("40 03 k1 97")));
+    }
+    void try_to_publish(const std::string& payload, unsigned interval, std::size_t publisher = 0) {
         const std::string properties = interval == 0 ? "[ ]" : fmt::format("[ 02 w{} ]", interval);
         PlainClient& from = *publishers_[publisher];
         from.take();
         from.send(fmt::format("32 r s'{}' k1 {} '{}'", topic, properties, payload));
         brokers.settle();
-        CHECK(from.take() == hex(wire("40 02 k1")));  // no error
+        answer = from.take();
     }
     void pass(unsigned seconds) {
         brokers->now += Millis{seconds} * 1000;
@@ -114,6 +122,7 @@ public:
     DurableCluster brokers;
     const Target target;
     std::string topic;
+    std::string answer{};  ///< to the last message
     PlainClient client{brokers, "ann"};
 
 private:
@@ -368,21 +377,21 @@ TEST_CASE("expired messages go before those that live when the memory or the dis
 
 TEST_CASE("inboxes in which everything has expired make room for others") {
     BrokerSettings settings = small_queues();
-    SUBCASE("at max-inboxes") { settings.max_inboxes = 1; }
-    SUBCASE("at max-inboxes-per-user") { settings.max_inboxes_per_user = 1; }
+    SUBCASE("at max-inboxes") { settings.max_inboxes = 2; }
+    SUBCASE("at max-inboxes-per-user") { settings.max_inboxes_per_user = 2; }
     Waiting waiting(Target::inbox, true, settings);
-    waiting.publish("for ann", unit);  // with one shard a limit of 1 means 2
+    waiting.publish("for ann", unit);
     waiting.topic = "inbox/eve";
     waiting.publish("for eve", 0);
     waiting.topic = "inbox/fay";
-    waiting.publish("too many", 0);
+    waiting.publish_too_much("too many");
     CHECK(waiting.brokers->sum(&Counters::dropped_no_inbox) == 1);
     waiting.pass(unit + 1);
     waiting.publish("for fay", 0);
     CHECK(waiting.brokers->sum(&Counters::dropped_no_inbox) == 1);
     CHECK(waiting.expired() == 1);
     waiting.topic = "inbox/gus";
-    waiting.publish("too many", 0);
+    waiting.publish_too_much("too many");
     CHECK(waiting.brokers->sum(&Counters::dropped_no_inbox) == 2);
 }
 

@@ -109,6 +109,8 @@ void check_publishable(std::string_view topic, std::string_view payload,
                        std::string_view properties, const BrokerSettings& settings) {
     if (!is_topic_name(topic) || topic.size() > settings.max_topic_length)
         throw BadRequest(fmt::format("'{}' is no topic that can be published to", topic));
+    if (settings.inbox && names_no_inbox(topic))
+        throw BadRequest("a user with a name of more than 1024 bytes has no inbox");
     if (reserved_topic(topic)) throw BadRequest(fmt::format("the topic '{}' is reserved", topic));
     if (topic.size() + payload.size() + properties.size() > settings.max_packet_size)
         throw BadRequest("it is larger than max-packet-size");

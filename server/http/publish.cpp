@@ -44,17 +44,22 @@ using Results = std::vector<Published>;
 
 // -- from JSON --
 
+/// No client could have it, or subscribe to its topic.
+void check_name(std::string_view name, std::string_view whose) {
+    if (name.empty() || !valid_utf8(name) || has_control_character(name))
+        throw BadRequest(
+            fmt::format("the name of a {} is empty, or has a control character", whose));
+}
+
 std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSettings& settings) {
     auto topics = members.texts("topic", "topics");
     for (const auto& user : members.texts("inbox", "inboxes")) {
         if (!settings.inbox) throw BadRequest("there are no inboxes: the setting inbox is off");
-        if (user.empty() || !valid_utf8(user))
-            throw BadRequest("a user's name is empty or has a null character");
+        check_name(user, "user");
         topics.push_back(inbox_topic(user));
     }
     for (const auto& room : members.texts("room", "rooms")) {
-        if (room.empty() || !valid_utf8(room))
-            throw BadRequest("a room's name is empty or has a null character");
+        check_name(room, "room");
         topics.push_back(room_topic(room));
     }
     if (topics.empty()) throw BadRequest("it has no topic, inbox or room, nor a list of them");

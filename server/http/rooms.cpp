@@ -31,7 +31,6 @@ using boost::beast::http::status;
 
 namespace {
 
-constexpr std::size_t longest_member_name = 1024;
 constexpr std::size_t most_members_changed = 10'000;
 
 // In one turn of a shard.
@@ -54,11 +53,14 @@ struct MembersChanged {
 
 // -- what a request says --
 
+/// As of clients: what they can't name, nobody could read or leave.
 void check_member_name(std::string_view name) {
-    if (name.empty() || name.size() > longest_member_name || !valid_utf8(name))
+    if (name.empty() || name.size() > longest_name || !valid_utf8(name) ||
+        has_control_character(name))
         throw BadRequest(
-            fmt::format("a room or a user has an empty name, one of more than {} bytes, or no text",
-                        longest_member_name));
+            fmt::format("the name of a room or a user is empty, has more than {} bytes or a "
+                        "control character, or is no UTF-8",
+                        longest_name));
 }
 
 bool names(const ApiRequest& request, std::string_view segment) {

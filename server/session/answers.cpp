@@ -19,10 +19,9 @@ void Answers::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer 
     hold(session, receipt, std::move(connack), std::move(refused));
 }
 
-void Answers::answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos) {
-    constexpr auto unmatched = Reason::no_matching_subscribers;
-    if (qos == QoS::at_least_once) replace(receipt, Puback{packet_id, unmatched, {}});
-    if (qos == QoS::exactly_once) replace(receipt, Pubrec{packet_id, unmatched, {}});
+void Answers::answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason) {
+    if (qos == QoS::at_least_once) replace(receipt, Puback{packet_id, reason, {}});
+    if (qos == QoS::exactly_once) replace(receipt, Pubrec{packet_id, reason, {}});
 }
 
 /// Another packet instead of the one that was given to `answer`, if the client is still there.

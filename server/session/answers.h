@@ -37,9 +37,9 @@ public:
     void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
                 const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
 
-    /// Instead of the answer that says the message is accepted: it is, and nobody gets it
-    /// (MQTT 5.0, 3.4.2.1). 3.1.1 has no words for that.
-    void answer_unmatched(ReceiptId receipt, std::uint16_t packet_id, QoS qos);
+    /// With this reason instead of the one that was given to `answer` (MQTT 5.0, 3.4.2.1). 3.1.1
+    /// has no words for that.
+    void answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason);
 
     /// The same for bytes. An empty `accepted` disconnects the client: they exceed its Maximum
     /// Packet Size. `charge`: bytes that the client makes the gateway keep until then.

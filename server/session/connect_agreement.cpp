@@ -66,6 +66,8 @@ std::optional<Refusal> objection_to_will(const BrokerSettings& settings, const W
     if (will.topic.size() > settings.max_topic_length)
         return Refusal{Reason::topic_name_invalid,
                        "the will's topic is longer than max-topic-length", Limit::max_topic_length};
+    if (settings.inbox && names_no_inbox(will.topic))
+        return Refusal{Reason::topic_name_invalid, no_such_inbox};
     if (v5 && will.qos > settings.max_qos)
         return Refusal{Reason::qos_not_supported, "the will's QoS is higher than max-qos"};
     if (v5 && will.retain && !settings.retain_available)
@@ -143,13 +145,9 @@ Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
         properties.add(Property::session_expiry_interval, agreement.session_expiry);
     if (!details.assigned_client_id.empty())
         properties.add(Property::assigned_client_identifier, details.assigned_client_id);
-    if (settings.inbox && stated.number(Property::request_response_information) == 1) {
-        // Percent-encoded as a topic level the name grows; if it is too long, no client can publish
-        // to its inbox.
-        constexpr std::size_t longest_topic = 65'535;
-        const auto inbox = inbox_topic(details.user);
-        if (inbox.size() <= longest_topic) properties.add(Property::response_information, inbox);
-    }
+    const bool has_inbox = settings.inbox && details.user.size() <= longest_name;
+    if (has_inbox && stated.number(Property::request_response_information) == 1)
+        properties.add(Property::response_information, inbox_topic(details.user));
     Buffer connack;
     encode(Connack{.session_present = details.session_present, .properties = properties.view()},
            connect.version, connack);

@@ -10,8 +10,14 @@ Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
     return *flow_;
 }
 
+const Outbox& Exchanges::begin_inbox(Outbox::Totals& totals) {
+    flow_ = std::make_unique<Flow>(totals, true);
+    return flow_->outbox;
+}
+
 void Exchanges::forget_if_idle() {
-    if (flow_ && flow_->outbox.idle() && !flow_->received && flow_->held.empty()) flow_.reset();
+    const bool is_idle = flow_ && flow_->outbox.idle() && !flow_->received && flow_->held.empty();
+    if (is_idle && !flow_->outbox.is_inbox()) flow_.reset();
 }
 
 // -- messages to the client --

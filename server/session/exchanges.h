@@ -22,6 +22,11 @@ namespace pulsegate {
 /// hence so many. Returned pointers are valid until the next change.
 class Exchanges {
 public:
+    /// They are those of an inbox, whose outbox stays as long as they do. Before all else.
+    const Outbox& begin_inbox(Outbox::Totals& totals);
+
+    const Outbox& inbox() const { return flow_->outbox; }
+
     // Messages to the client; see Outbox.
 
     bool must_wait(std::uint16_t window) const { return flow_ && flow_->outbox.must_wait(window); }
@@ -76,7 +81,10 @@ public:
     std::size_t take_lost();
 
     /// Null if there is no exchange and no queued message.
-    const Outbox* outbox() const { return flow_ ? &flow_->outbox : nullptr; }
+    const Outbox* outbox() const {
+        const bool is_there = flow_ && !(flow_->outbox.is_inbox() && flow_->outbox.idle());
+        return is_there ? &flow_->outbox : nullptr;
+    }
     /// Is there nothing besides a queue that has lost no message, or nothing at all?
     bool has_only_queue() const {
         return !flow_ ||
@@ -129,7 +137,7 @@ private:
     };
 
     struct Flow : Recycled<Flow> {
-        explicit Flow(Outbox::Totals& totals) : outbox(totals) {}
+        explicit Flow(Outbox::Totals& totals, bool is_inbox = false) : outbox(totals, is_inbox) {}
 
         Outbox outbox;
         HeldAnswers held;

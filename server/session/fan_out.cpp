@@ -143,7 +143,7 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
         deliver(recipient, delivery, encoder, debts, now);
     };
     const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
-    if (!found.has_room) debts.count(Fate::dropped);
+    if (!found.has_room) debts.count(Fate::no_room);
     keep_for_absent(message, found.behind, debts, now);
     tell_of_away(*message, owner, audience, debts, now);
     if (later.empty() && !unfinished()) return fan_out_to_groups(message, topic, debts, now);
@@ -236,10 +236,10 @@ FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stam
     const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
     if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
     if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};
-    const std::uint64_t creator = since ? Inboxes::by_rooms : message.sender;
-    const auto [inbox, has_room] = inboxes_.receiver(name, user, creator, now);
-    if (inbox) visit(Recipient{inbox, std::min(message.qos, settings_.max_qos), false, {}});
-    return {.has_room = has_room};
+    const Inboxes::Place place = inboxes_.receiver(name, user, message, now);
+    if (place.inbox)
+        visit(Recipient{place.inbox, std::min(message.qos, settings_.max_qos), false, {}});
+    return {.has_room = place.has_room};
 }
 
 /// The user's sessions that don't get the message by a subscription of their own. Returns how many

@@ -1,13 +1,11 @@
 #include "server/session/inboxes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <string>
 #include <utility>
+#include <vector>
 
 #include "server/base/log.h"
+#include "server/topics.h"
 
 namespace pulsegate {
 
@@ -17,28 +15,105 @@ Session& session_of(Device& device) { return static_cast<Session&>(device); }
 
 }  // namespace
 
-Session* Inboxes::find(const User& user) const {
-    return creators_.empty() ? nullptr : sessions_.find(user, {});
+Inboxes::Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
+                 SessionTable& sessions, Presence& presence, PacketSender& sender, Journal& journal,
+                 Counters& counters)
+    : settings_(settings),
+      place_(place),
+      accounts_(totals.inboxes),
+      sessions_(sessions),
+      presence_(presence),
+      sender_(sender),
+      journal_(journal),
+      counters_(counters),
+      senders_(totals.inboxes) {
+    sender_.waiting().inbox_senders = &senders_;
 }
 
-Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, std::uint64_t creator,
+/// The queues tell of their messages when they end, and the sessions outlive this.
+Inboxes::~Inboxes() {
+    for (const auto& [outbox, inbox] : inboxes_) inbox->state.exchanges().clear();
+}
+
+Session* Inboxes::find(const User& user) const {
+    return inboxes_.empty() ? nullptr : sessions_.find(user, {});
+}
+
+Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const Message& message,
                                  Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
     if (!may_wait || (user && user->has_device())) return {};
     if (!place_.is_home_of(name)) return {};
-    Session* inbox = user ? find(*user) : nullptr;
-    if (!inbox) inbox = create_if_room(name, creator, now);
-    if (!inbox) return {.has_room = false};
-    sessions_.stop_expiry(*inbox);
-    sessions_.start_expiry(*inbox, now);  // in the store, the message's stamp says so
-    return {.inbox = inbox};
+    Place place;
+    auto limit = limit_reached(place, user, message);
+    if (limit) {
+        end_expired_of(SenderShares::sender(message), now);
+        limit = limit_reached(place, user, message);
+    }
+    if (!limit && !place.inbox && !may_open(name, SenderShares::sender(message), now))
+        limit = Limit::max_inboxes;
+    if (limit) {
+        refuse(name, *limit);
+        return {.has_room = false};
+    }
+    if (!place.inbox) place.inbox = &create(presence_.find_or_create(name));
+    sessions_.stop_expiry(*place.inbox);
+    sessions_.start_expiry(*place.inbox, now);  // in the store, the message's stamp says so
+    return place;
 }
 
-Session& Inboxes::open(User& user, std::uint64_t creator, Millis now) {
-    Session* const known = find(user);
-    Session& inbox = known ? *known : create(user, creator);
-    begin_anew(inbox, now);
-    return inbox;
+/// That forbids the message, if any of its sender's does. If not, it is claimed.
+std::optional<Limit> Inboxes::limit_reached(Place& place, const User* user,
+                                            const Message& message) {
+    place.inbox = user ? find(*user) : nullptr;
+    const auto sender = SenderShares::sender(message);
+    const bool is_in =
+        place.inbox && senders_.takes_part(place.inbox->state.exchanges().inbox(), sender);
+    InboxAccounts::Share more{.bytes = message.cost()};
+    if (!is_in) more = {.inboxes = 1, .bytes = more.bytes + InboxSenders::bytes_of_inbox};
+    const InboxAccounts::Share most{.inboxes = settings_.max_inboxes_per_user,
+                                    .bytes = settings_.max_inbox_bytes_per_user};
+    const auto limit = accounts_.claim(sender, more, most);
+    if (!limit) place.claim.emplace(accounts_, sender, more);
+    return limit;
+}
+
+void Inboxes::refuse(std::string_view name, Limit limit) {
+    counters_.count(limit);
+    ++counters_.dropped_no_inbox;
+    log_limited(spdlog::level::warn,
+                "message to the inbox of user {} dropped: the user has no session, and {} is "
+                "reached",
+                in_quotes(name), limit_names[static_cast<std::size_t>(limit)]);
+}
+
+bool Inboxes::may_open(std::string_view name, InboxSenders::Sender sender, Millis now) {
+    if (name.size() > longest_name) return false;  // of a will or a delayed message of before
+    if (accounts_.open(settings_.max_inboxes)) return true;
+    end_expired(now);
+    if (accounts_.open(settings_.max_inboxes)) return true;
+    return make_place(sender, now) && accounts_.open(settings_.max_inboxes);
+}
+
+/// Those who have many inboxes give way to those who have few, and none that is lent ends.
+bool Inboxes::make_place(InboxSenders::Sender sender, Millis now) {
+    const auto may_end = [&](const Outbox& outbox) {
+        return !inboxes_.find(&outbox)->second->user.has_device();
+    };
+    const Outbox* const surplus = senders_.surplus(sender, may_end);
+    if (!surplus) return false;
+    end_(*inboxes_.find(surplus)->second, "max-inboxes is reached, and its senders have most", now);
+    return true;
+}
+
+Session& Inboxes::open(User& user, Millis now) {
+    Session* inbox = find(user);
+    if (!inbox) {
+        accounts_.open_anyway();
+        inbox = &create(user);
+    }
+    begin_anew(*inbox, now);
+    return *inbox;
 }
 
 /// The store is told of a later end, so that it knows the next one before this one has come.
@@ -51,71 +126,61 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
-Session* Inboxes::create_if_room(std::string_view name, std::uint64_t creator, Millis now) {
-    if (reached_limit(creator)) end_expired(now);
-    if (const auto limit = reached_limit(creator)) {
-        counters_.count(*limit);
-        ++counters_.dropped_no_inbox;
-        log_limited(spdlog::level::warn,
-                    "message to the inbox of user {} dropped: the user has no session, and "
-                    "max-inboxes or max-inboxes-per-user is reached",
-                    in_quotes(name));
-        return nullptr;
-    }
-    return &create(presence_.find_or_create(name), creator);
-}
-
-Session& Inboxes::create(User& user, std::uint64_t creator) {
+/// It is counted already.
+Session& Inboxes::create(User& user) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
     inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
     user.devices.push_back(inbox);
-    count(inbox, creator);
+    enter(inbox);
     if (!journal_.is_on()) return inbox;
     inbox.state.owner = journal_.next_owner();
     journal_.add(PutOwner{.owner = inbox.state.owner,
                           .kind = OwnerKind::inbox,
                           .user = user.name,
-                          .client = fmt::format("{:x}", creator),
                           .expiry = inbox.state.expiry(),
                           .protocol = static_cast<std::uint8_t>(inbox.terms.version)});
     return inbox;
 }
 
-void Inboxes::count(Session& inbox, std::uint64_t creator) {
-    creators_[&inbox] = creator;
-    ++created_[creator];
+void Inboxes::enter(Session& inbox) {
+    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(sender_.waiting()), &inbox);
 }
 
-/// Those of earlier versions have not stored who it was, and count as the gateway's own.
-void Inboxes::restore(Session& inbox, std::string_view creator) {
-    std::uint64_t sender = 0;
-    std::from_chars(creator.data(), creator.data() + creator.size(), sender, 16);
-    count(inbox, sender);
+void Inboxes::restore(Session& inbox) {
+    accounts_.open_anyway();
+    enter(inbox);
 }
 
 /// Ends those in which everything has expired. It looks at all, and therefore once a second.
 void Inboxes::end_expired(Millis now) {
     if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now)) return;
-    std::vector<Session*> empty;
-    for (const auto& [inbox, creator] : creators_) {
-        sender_.drop_expired(*inbox, now);
-        if (!inbox->state.exchanges().outbox()) empty.push_back(inbox);
-    }
-    for (Session* inbox : empty) end_if_done_(inbox->user, now);
+    std::vector<User*> users;
+    for (const auto& [outbox, inbox] : inboxes_)
+        if (sender_.drop_expired(*inbox, now)) users.push_back(&inbox->user);
+    for (User* user : users) end_if_done_(*user, now);
 }
 
-/// That forbids another inbox, if any does.
-std::optional<Limit> Inboxes::reached_limit(std::uint64_t creator) const {
-    const auto share = [&](std::size_t of_all) { return of_all / place_.count + 1; };
-    if (creators_.size() >= share(settings_.max_inboxes)) return Limit::max_inboxes;
-    const auto created = created_.find(creator);
-    const bool gateways_own = creator == 0;
-    if (gateways_own || created == created_.end()) return std::nullopt;
-    // One message to a large room must not take the inboxes of everybody else.
-    const std::size_t most =
-        creator == by_rooms ? settings_.max_inboxes / 2 : settings_.max_inboxes_per_user;
-    if (created->second < share(most)) return std::nullopt;
-    return Limit::max_inboxes_per_user;
+void Inboxes::end_expired_of(InboxSenders::Sender sender, Millis now) {
+    for (const Outbox* outbox : senders_.inboxes_of(sender, settings_.max_inboxes_per_user)) {
+        Session& inbox = *inboxes_.find(outbox)->second;
+        if (sender_.drop_expired(inbox, now)) end_if_done_(inbox.user, now);
+    }
+}
+
+void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, Millis now) {
+    constexpr std::size_t inboxes_a_turn = 512;
+    constexpr std::size_t messages_a_turn = 4096;
+    std::size_t left = messages_a_turn;
+    const std::size_t half = std::min(inboxes_a_turn, (largest.inboxes + 1) / 2);
+    for (const Outbox* outbox : senders_.inboxes_of(largest.sender, half)) {
+        Session& inbox = *inboxes_.find(outbox)->second;
+        left -= sender_.drop_of(inbox, largest.sender, left);
+        end_if_done_(inbox.user, now);
+        if (left == 0) break;
+    }
+    log_limited(spdlog::level::warn,
+                "{} messages dropped that waited in inboxes, all of one user: {}",
+                messages_a_turn - left, why);
 }
 
 /// What is lent keeps its place in the store.
@@ -151,11 +216,7 @@ Session* Inboxes::done(const User& user) const {
 }
 
 void Inboxes::forget(Session& inbox) {
-    const auto found = creators_.find(&inbox);
-    if (found == creators_.end()) return;
-    const auto created = created_.find(found->second);
-    creators_.erase(found);
-    if (created != created_.end() && --created->second == 0) created_.erase(created);
+    if (inboxes_.erase(&inbox.state.exchanges().inbox()) > 0) accounts_.close();
 }
 
 }  // namespace pulsegate

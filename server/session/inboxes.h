@@ -2,13 +2,14 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "server/base/counters.h"
+#include "server/session/gateway_totals.h"
+#include "server/session/inbox_senders.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
@@ -22,39 +23,38 @@ namespace pulsegate {
 /// logs in. An inbox is a session without a client and without a client id, so its queue, its
 /// expiry and its place in the store are those of sessions. A device is lent what waits: what it
 /// has not acknowledged when its session ends goes back. So an inbox does not end before its user's
-/// last session. It counts the inboxes of one shard, and who has caused them; it belongs to the
-/// shard's thread.
+/// last session. Inboxes are charged to those who have messages in them; it belongs to the shard's
+/// thread.
 class Inboxes {
 public:
-    Inboxes(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-            Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
-        : settings_(settings),
-          place_(place),
-          sessions_(sessions),
-          presence_(presence),
-          sender_(sender),
-          journal_(journal),
-          counters_(counters) {}
+    Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
+            SessionTable& sessions, Presence& presence, PacketSender& sender, Journal& journal,
+            Counters& counters);
+    ~Inboxes();
+    Inboxes(const Inboxes&) = delete;
+    Inboxes& operator=(const Inboxes&) = delete;
 
     /// Ends the user's inbox if it is needed no more.
     using EndIfDone = std::function<void(User&, Millis)>;
-    void end_by(EndIfDone end_if_done) { end_if_done_ = std::move(end_if_done); }
-
-    /// The creator of inboxes that rooms need.
-    static constexpr std::uint64_t by_rooms = 1;
+    /// Ends an inbox with all that waits in it.
+    using End = std::function<void(Session&, const char* why, Millis)>;
+    void end_by(EndIfDone end_if_done, End end) {
+        end_if_done_ = std::move(end_if_done);
+        end_ = std::move(end);
+    }
 
     struct Place {
         Session* inbox = nullptr;
-        bool has_room = true;  ///< false: another inbox would be needed, and there is no room
+        bool has_room = true;                         ///< false: a limit is reached
+        std::optional<InboxAccounts::Claim> claim{};  ///< until the message is in the inbox
     };
-    /// Who receives a message to the user of this name (null: there is none yet), if there is no
-    /// device; nobody if there is one. `creator`: a fingerprint of who is to blame for the inbox,
-    /// 0 for the gateway, or `by_rooms`.
-    Place receiver(std::string_view name, const User* user, std::uint64_t creator, Millis now);
+    /// The inbox of the user of this name (null: there is none yet) for this message, made if need
+    /// be; none if there is a device.
+    Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
     /// The inbox of a user whose first device logs in, made if need be: for what has been promised
     /// already. No limit refuses it, for it has come with a login, and is of no use without.
-    Session& open(User& user, std::uint64_t creator, Millis now);
+    Session& open(User& user, Millis now);
 
     /// A device has logged in: it gets what waits, before all that comes meanwhile.
     void lend(User& user, Millis now);
@@ -66,30 +66,42 @@ public:
     /// null.
     Session* done(const User& user) const;
 
-    /// After a restart; `creator` is the client of its PutOwner.
-    void restore(Session& inbox, std::string_view creator);
+    /// The user whose messages take most on this shard.
+    InboxSenders::Largest largest(bool with_bodies) const { return senders_.largest(with_bodies); }
+    /// Drops the oldest messages of that user, half of them or a turn's worth, because there is too
+    /// little room.
+    void drop_some(const InboxSenders::Largest& largest, const char* why, Millis now);
+
+    /// After a restart, before its messages.
+    void restore(Session& inbox);
     /// The inbox ends.
     void forget(Session& inbox);
 
+    std::uint64_t work() const { return senders_.work(); }
+
 private:
     Session* find(const User& user) const;
-    Session* create_if_room(std::string_view name, std::uint64_t creator, Millis now);
-    Session& create(User& user, std::uint64_t creator);
-    std::optional<Limit> reached_limit(std::uint64_t creator) const;
+    std::optional<Limit> limit_reached(Place& place, const User* user, const Message& message);
+    void refuse(std::string_view name, Limit limit);
+    bool may_open(std::string_view name, InboxSenders::Sender sender, Millis now);
+    bool make_place(InboxSenders::Sender sender, Millis now);
+    Session& create(User& user);
+    void enter(Session& inbox);
     void end_expired(Millis now);
-    void count(Session& inbox, std::uint64_t creator);
+    void end_expired_of(InboxSenders::Sender sender, Millis now);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    InboxAccounts& accounts_;
     SessionTable& sessions_;
     Presence& presence_;
     PacketSender& sender_;
     Journal& journal_;
     Counters& counters_;
-    /// Who has sent the first message: a fingerprint of the user, or 0.
-    boost::unordered_flat_map<Session*, std::uint64_t> creators_;
-    boost::unordered_flat_map<std::uint64_t, std::size_t> created_;
+    InboxSenders senders_;
+    boost::unordered_flat_map<const Outbox*, Session*> inboxes_;  ///< by their outboxes
     EndIfDone end_if_done_;
+    End end_;
     Tick ended_expired_ = 0;  ///< when it was done last
 };
 

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "server/session/inbox_senders.h"
+
 namespace pulsegate {
 
 namespace {
@@ -28,8 +30,10 @@ Outbox::~Outbox() {
     totals_.messages -= queue_.size();
     totals_.expiring -= expiring();
     totals_.bytes -= queued_bytes_;
-    for (const QueuedMessage& each : queue_)
+    for (const QueuedMessage& each : queue_) {
         if (is_held(each)) totals_.bytes_held -= each.cost;
+        if (is_inbox_) totals_.inbox_senders->remove(*this, each.sender, each.cost);
+    }
 }
 
 Outbox::InFlight& Outbox::send(Delivery delivery, std::uint16_t last) {
@@ -243,6 +247,7 @@ void Outbox::count_queued(Queue::iterator entry) {
     totals_.bytes += entry->cost;
     ++totals_.messages;
     if (surplus_) surplus_->shares.add(entry->sender, entry->cost);
+    if (is_inbox_) totals_.inbox_senders->add(*this, entry->sender, entry->cost);
     if (entry->has_body()) count_body(*entry);
     if (entry->expires() == 0) return;
     if (!expiries_) expiries_ = std::make_unique<QueueExpiries>();
@@ -269,6 +274,7 @@ QueuedMessage Outbox::dequeue(Queue::iterator entry) {
     totals_.bytes -= cost;
     --totals_.messages;
     totals_.bodies.remove(*entry);
+    if (is_inbox_) totals_.inbox_senders->remove(*this, entry->sender, cost);
     if (entry->expires() != 0) forget_expiry(entry);
     if (is_held(*entry)) {
         bytes_held_ -= cost;

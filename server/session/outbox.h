@@ -20,6 +20,8 @@
 
 namespace pulsegate {
 
+class InboxSenders;
+
 /// A message in flight that is not in the store. Its publisher is answered when the client
 /// acknowledges it, which saves the disk; if that takes too long, it is stored.
 struct Unstored
@@ -73,6 +75,7 @@ public:
                                boost::intrusive::constant_time_size<false>>
             to_note{};
         Journal* journal = nullptr;
+        InboxSenders* inbox_senders = nullptr;  ///< is told of what inboxes have
 
         std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
         /// Of the queues without any body.
@@ -89,7 +92,8 @@ public:
         settled,    ///< the exchange is complete
     };
 
-    explicit Outbox(Totals& totals) : totals_(totals) {}
+    /// `is_inbox`: of a user without a session.
+    explicit Outbox(Totals& totals, bool is_inbox = false) : totals_(totals), is_inbox_(is_inbox) {}
     ~Outbox();
     Outbox(const Outbox&) = delete;
     Outbox& operator=(const Outbox&) = delete;
@@ -228,6 +232,7 @@ public:
     bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
     bool has_only_queue() const { return sent_.empty() && interrupted_.empty() && lost_ == 0; }
     bool idle() const { return has_only_queue() && queue_.empty(); }
+    bool is_inbox() const { return is_inbox_; }
     bool has_shared() const { return shared_; }
     std::size_t in_flight() const { return sent_.size(); }
     std::size_t interrupted() const { return interrupted_.size(); }
@@ -280,6 +285,7 @@ private:
     std::uint32_t lost_ = 0;
     std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
     bool shared_ = false;           ///< some messages are of a shared subscription
+    const bool is_inbox_;
 };
 
 template <class Wanted>

@@ -264,7 +264,7 @@ Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     const auto room = [&] { return make_room(session, delivery); };
     if (!find_room(exchanges, session.state.owner, delivery, now, room)) {
         drop(delivery);
-        return Fate::dropped;
+        return Fate::no_room;
     }
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
@@ -280,13 +280,25 @@ Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& deliver
         return Fate::dropped;
     }
     const auto room = [&] { return make_room(queue, owner, delivery); };
-    if (!find_room(queue, owner, delivery, now, room)) return Fate::dropped;
+    if (!find_room(queue, owner, delivery, now, room)) return Fate::no_room;
     Delivery stored = delivery;
     store_for(owner, stored, debts, now);
     queue.enqueue(waiting_, stored);
     queue.order_last();
     leave_to_store();
     return Fate::queued;
+}
+
+std::size_t PacketSender::drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most) {
+    const auto is_of_sender = [&](const QueuedMessage& each) {
+        return each.sender == sender && most > 0 && most-- > 0;
+    };
+    Exchanges& queue = inbox.state.exchanges();
+    if (const Outbox* outbox = queue.outbox()) work_ += outbox->queued();
+    const Queue dropped = queue.take_queued_if(is_of_sender);
+    for (const QueuedMessage& each : dropped) drop(inbox.state.owner, each);
+    counters_.dropped_no_inbox += dropped.size();
+    return dropped.size();
 }
 
 void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count) {

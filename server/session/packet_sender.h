@@ -55,6 +55,8 @@ public:
               DebtSource& debts);
     /// Puts messages into the session's queue in the order of stamps, with its bounds.
     void merge(Session& session, Queue messages, Millis now);
+    /// Drops the oldest messages of one user in an inbox, up to `most`; returns how many.
+    std::size_t drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most);
     /// The first so many of a queue that is no session's are needed no more.
     void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
     /// Drops what has expired in the queue of `owner`; returns whether anything has. To be

@@ -36,8 +36,14 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
 
     ++counters_.messages_in;
     const auto delayed = delayed_topic(*topic);
-    const auto refusal = objection(session, publish, *topic, delayed, now);
+    std::optional<PutDelayed> put;
+    auto refusal = objection(session, publish, *topic, delayed, now);
+    if (!refusal && delayed && !delayed->cancels()) {
+        put = delayed_.make(session, publish, *delayed, now);
+        refusal = delayed_.claim(*put);
+    }
     const bool waits = waits_behind_others(session, publish.qos);
+    bool is_kept = true;
     if (refusal) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
@@ -51,47 +57,67 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
             return session.link->end(
                 {Cause::kicked, Reason::quota_exceeded, "the disk is in trouble", true});
     } else if (delayed) {
-        return delay(session, publish, *delayed, now);
+        return delay(session, publish, *delayed, std::move(put));
     } else {
-        const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
-        if (!is_answered) receipt.only_count();
+        if (!awaits_others(session, publish.qos, *topic)) receipt.only_count();
         if (waits) receipt.collect_all();
         Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
                                        publish.retain, now);
         state_sender(settings_, message, session.user.name);
-        fan_out_.publish(std::move(message), &session, now, &receipt);
+        is_kept = fan_out_.publish(std::move(message), &session, now, &receipt);
     }
     if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
-        note_received({session.state.owner, publish.packet_id}, receipt, now);
-    if (!refusal && waits) note_received({session.state.owner, 0}, receipt, now);
+        note_received(session, publish.packet_id, receipt, is_kept, now);
+    if (!refusal && waits) note_received(session, 0, receipt, is_kept, now);
     const ReceiptId id = receipt.close();
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
-    acknowledge(session, publish, refusal ? refusal->reason : acceptance(publish, receipt, id), id,
-                words);
+    acknowledge(session, publish,
+                refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept), id, words);
+}
+
+/// Does its answer wait for other shards? Without a store it promises nothing, but 5.0 has a word
+/// for what finds no room in an inbox.
+bool Publishing::awaits_others(const Session& session, QoS qos, std::string_view topic) const {
+    if (qos == QoS::at_most_once) return false;
+    return journal_.is_on() || (session.terms.version == Version::v5_0 && is_chat_topic(topic));
 }
 
 /// How the message is answered when it is accepted. If only others may have receivers for it, they
 /// decide before the answer is sent; without a store it does not wait for them, and promises less.
-Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id) {
-    if (receipt.reach().any()) return Reason::success;
-    if (id == 0 && receipt.is_open()) return Reason::success;
-    if (id == 0) {
-        count_unreached(publish.retain);
-        return Reason::no_matching_subscribers;
-    }
-    receipts_.watch(id, [this, id, packet_id = publish.packet_id, qos = publish.qos,
-                         retain = publish.retain](const Published& published) {
-        if (published.refused || published.reach.any()) return;
-        count_unreached(retain);
-        answers_.answer_unmatched(id, packet_id, qos);
+Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
+                              bool is_kept) {
+    const Reach here = receipt.reach();
+    if (is_kept && (here.sent > 0 || here.queued > 0)) return Reason::success;  // as mostly
+    const Asked asked{.packet_id = publish.packet_id,
+                      .qos = publish.qos,
+                      .retain = publish.retain,
+                      .is_kept = is_kept};
+    if (id == 0 && receipt.is_open()) return is_kept ? Reason::success : Reason::quota_exceeded;
+    if (id == 0) return verdict(asked, here);
+    receipts_.watch(id, [this, id, asked, here](const Published& published) {
+        if (published.refused) return;
+        Reach reach = here;
+        reach += published.reach;
+        answer_late(id, asked, verdict(asked, reach));
     });
     return Reason::success;
 }
 
-/// A retained message is for those who subscribe later.
-void Publishing::count_unreached(bool is_retained) {
-    if (!is_retained) ++counters_.dropped_no_receiver;
+/// What is dropped, or not retained, because of a limit is no success (MQTT 5.0, 3.4.2.1).
+Reason Publishing::verdict(const Asked& asked, const Reach& reach) {
+    if (!reach.any() && !asked.retain) ++counters_.dropped_no_receiver;
+    if (!asked.is_kept || reach.is_refused()) return Reason::quota_exceeded;
+    return reach.any() ? Reason::success : Reason::no_matching_subscribers;
+}
+
+/// 3.1.1 has no words for it.
+void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
+    Session* const session = receipts_.session_of(id);
+    if (reason == Reason::success || !session || session->terms.version != Version::v5_0) return;
+    answers_.answer_instead(id, asked.packet_id, asked.qos, reason);
+    if (is_error(reason) && asked.qos == QoS::exactly_once)
+        session->state.exchanges().release(asked.packet_id);
 }
 
 void Publishing::publish(Message message, OnPublished published, Millis now) {
@@ -104,21 +130,22 @@ void Publishing::publish(Message message, OnPublished published, Millis now) {
     const ReceiptId id = receipt.close();
     receipts_.report(id, {.not_retained = !is_kept, .reach = receipt.reach()},
                      [this, is_retained, report = std::move(published)](const Published& what) {
-                         if (!what.refused && !what.reach.any()) count_unreached(is_retained);
+                         if (!what.refused && !what.reach.any() && !is_retained)
+                             ++counters_.dropped_no_receiver;
                          report(what);
                      });
 }
 
 void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,
-                       Millis now) {
+                       std::optional<PutDelayed> put) {
     const bool is_answered = publish.qos != QoS::at_most_once;
     PendingReceipt receipt(receipts_);
     PropertyList words;
     if (topic.cancels()) {
         delayed_.cancel(session, publish, topic.cancel, is_answered ? receipt.add_part() : 0);
     } else {
-        const auto number =
-            delayed_.delay(session, publish, topic, is_answered ? receipt.debt() : DebtRef(), now);
+        const auto number = put->id;
+        delayed_.delay(*std::move(put), is_answered ? receipt.debt() : DebtRef());
         // 5.0, 3.4.2.2: neither unasked nor if the packet would be too large for the client.
         constexpr std::uint32_t room = 64;
         if (session.terms.takes_reasons && session.terms.takes(room))
@@ -138,16 +165,22 @@ bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
 
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
 /// message and its identifier are one unit, for the receivers of all shards.
-void Publishing::note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now) {
-    auto& received = received_[incoming.owner];
-    const auto last = received.insert(
-        received.end(), {.packet_id = incoming.packet_id, .message = receipt.collected()});
-    receipt.then(
-        [this, owner = incoming.owner, last, now](const DebtRef& debt, Collected collected) {
-            last->debt = debt;
-            last->collected = std::move(collected);
-            store_received(owner, now);
-        });
+void Publishing::note_received(const Session& session, std::uint16_t packet_id,
+                               PendingReceipt& receipt, bool is_kept, Millis now) {
+    const OwnerId owner = session.state.owner;
+    auto& received = received_[owner];
+    const auto last =
+        received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
+    const bool can_refuse = session.terms.version == Version::v5_0;
+    receipt.then([this, owner, last, can_refuse, is_kept, here = receipt.reach(), now](
+                     const DebtRef& debt, Collected collected) {
+        Reach reach = here;
+        reach += collected.reach;
+        last->is_refused = can_refuse && (!is_kept || reach.is_refused());
+        last->debt = debt;
+        last->collected = std::move(collected);
+        store_received(owner, now);
+    });
 }
 
 /// In the order of the client's PUBLISHes, though one may have to wait for longer than the next:
@@ -158,7 +191,8 @@ void Publishing::store_received(OwnerId owner, Millis now) {
     for (; !received.empty() && received.front().debt; received.pop_front()) {
         Received& first = received.front();
         journal_.put(first.message, std::move(first.collected), first.debt, now);
-        if (first.packet_id != 0) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
+        const bool is_noted = first.packet_id != 0 && !first.is_refused;
+        if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
         for (const DebtRef& each : first.sent_again) journal_.await(each);
     }
     if (received.empty()) received_.erase(found);
@@ -233,7 +267,7 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
                                              const std::optional<DelayedTopic>& delayed,
                                              Millis now) const {
     if (delayed)
-        if (auto wrong = delayed_.objection(session, publish, *delayed, now)) return wrong;
+        if (auto wrong = delayed_.objection(publish, *delayed, now)) return wrong;
     if (!delayed || !delayed->cancels()) {
         const auto target = delayed ? delayed->topic : topic;
         if (auto wrong = objection_to_topic(session, target)) return wrong;
@@ -261,6 +295,8 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
                        Limit::max_topic_length};
+    if (settings_.inbox && names_no_inbox(topic))
+        return Refusal{Reason::topic_name_invalid, no_such_inbox};
     return std::nullopt;
 }
 

@@ -53,13 +53,25 @@ private:
                                      std::string_view topic,
                                      const std::optional<DelayedTopic>& delayed, Millis now) const;
     std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
-    void delay(Session& session, const Publish& publish, const DelayedTopic& topic, Millis now);
+    void delay(Session& session, const Publish& publish, const DelayedTopic& topic,
+               std::optional<PutDelayed> put);
     bool waits_behind_others(const Session& session, QoS qos) const;
-    void note_received(PutIncoming incoming, PendingReceipt& receipt, Millis now);
+    void note_received(const Session& session, std::uint16_t packet_id, PendingReceipt& receipt,
+                       bool is_kept, Millis now);
     void store_received(OwnerId owner, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
-    Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id);
-    void count_unreached(bool is_retained);
+    bool awaits_others(const Session& session, QoS qos, std::string_view topic) const;
+    /// Of the PUBLISH that is answered.
+    struct Asked {
+        std::uint16_t packet_id;
+        QoS qos;
+        bool retain;
+        bool is_kept;  ///< false: it should be retained, and is not
+    };
+    Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
+                      bool is_kept);
+    Reason verdict(const Asked& asked, const Reach& reach);
+    void answer_late(ReceiptId id, const Asked& asked, Reason reason);
     void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
                      const PropertyList& words = {});
 
@@ -81,6 +93,7 @@ private:
         MessageRef message;
         DebtRef debt{};  ///< null: not all shards have named its receivers
         Collected collected{};
+        bool is_refused = false;            ///< its answer ends the exchange
         std::vector<DebtRef> sent_again{};  ///< answers to the same one
     };
     std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes

@@ -6,9 +6,10 @@ namespace pulsegate {
 
 /// What became of a message for one of its receivers.
 enum class Fate : std::uint8_t {
-    sent,    ///< to a connected client
-    queued,  ///< until its client has room for it, or comes back
-    dropped  ///< a limit is reached, or it has expired
+    sent,     ///< to a connected client
+    queued,   ///< until its client has room for it, or comes back
+    dropped,  ///< it has expired, or is too large for the client
+    no_room   ///< a limit is reached
 };
 
 /// How many receivers a message had.
@@ -16,15 +17,20 @@ struct Reach {
     std::uint32_t sent = 0;
     std::uint32_t queued = 0;
     std::uint32_t dropped = 0;
+    std::uint32_t no_room = 0;  ///< of those that were dropped
 
+    /// Does nobody get it, because of a limit? Its publisher is to know.
+    bool is_refused() const { return sent == 0 && queued == 0 && no_room > 0; }
     bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
     void count(Fate fate) {
         ++(fate == Fate::sent ? sent : fate == Fate::queued ? queued : dropped);
+        no_room += fate == Fate::no_room;
     }
     Reach& operator+=(const Reach& other) {
         sent += other.sent;
         queued += other.queued;
         dropped += other.dropped;
+        no_room += other.no_room;
         return *this;
     }
 };

@@ -77,6 +77,7 @@ void Receipts::close_part(Receipt& receipt) {
     if (closed_ || --receipt.open > 0) return;
     if (receipt.last_step) {
         ++receipt.open;
+        receipt.collected.reach = receipt.published.reach;
         const DebtRef debt = new Debt(*this, place_.index, receipt.id);
         return std::exchange(receipt.last_step, {})(debt, std::move(receipt.collected));
     }

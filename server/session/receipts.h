@@ -31,6 +31,7 @@ using DebtRef = boost::intrusive_ptr<Debt>;
 struct Collected {
     std::vector<Receiver> receivers{};
     std::vector<unsigned> shards{};
+    Reach reach{};  ///< what the other parts have counted
 };
 
 /// What is to be done when all other parts of a receipt are settled: it gets a part of its own, and

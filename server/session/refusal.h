@@ -9,6 +9,10 @@ namespace pulsegate {
 
 /// Why a packet, or one filter of it, is refused: the reason code for the client, text for the log
 /// and for the reason string, and the limit that was reached, if any.
+/// Why nothing is published to the inbox of a user whose name is too long.
+inline constexpr const char* no_such_inbox =
+    "a user with a name of more than 1024 bytes has no inbox";
+
 struct Refusal {
     Reason reason;
     const char* why;

@@ -41,7 +41,7 @@ void SessionKeeper::catch_up(Session& session, Millis now) {
 
 void SessionKeeper::welcome_first_device(User& user, Millis now) {
     if (room_logs_.has_missed(user.name, now))
-        room_logs_.catch_up_inbox(inboxes_.open(user, Inboxes::by_rooms, now), now);
+        room_logs_.catch_up_inbox(inboxes_.open(user, now), now);
     rooms_.device_came(user.name);
 }
 

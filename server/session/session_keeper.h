@@ -38,7 +38,10 @@ public:
           wills_(wills),
           counters_(counters),
           ended_(journal) {
-        inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); });
+        inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); },
+                        [this](Session& inbox, const char* why, Millis now) {
+                            end_disconnected(inbox, why, now);
+                        });
     }
 
     /// The connection ends and the session continues.

@@ -55,6 +55,7 @@ struct BrokerSettings {
     Millis inbox_expiry = 7 * 24 * 3600 * Millis{1000};
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;
+    std::size_t max_inbox_bytes_per_user = 32 * 1024 * 1024;
     bool rooms_are_closed = false;              ///< to all but their members
     bool presence_is_for_watchers = false;      ///< and for the user
     std::size_t max_room_members = 10'000'000;  ///< of all rooms, and watchers of all users

@@ -1,0 +1,234 @@
+// Who may have how much in the inboxes of users who are not there, and who gives way.
+#include <doctest/doctest.h>
+
+#include <iterator>
+#include <list>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "server/session/inbox_senders.h"
+#include "server/topics.h"
+#include "tests/support/durable_cluster.h"
+#include "tests/support/versions.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// Publishers of MQTT 5.0, each its own user.
+struct Scene {
+    Scene(unsigned shards, const BrokerSettings& settings, bool has_store = true)
+        : brokers(shards, settings, has_store) {}
+
+    PlainClient& publisher(const std::string& name) {
+        PlainClient& client = clients.emplace_back(brokers, name, name, v5);
+        client.connect(true);
+        brokers.settle();
+        client.take();
+        return client;
+    }
+    /// How a message at QoS 1 is answered.
+    std::string answer(PlainClient& from, const std::string& user, const std::string& text = "!") {
+        from.send("32 r s'inbox/" + user + "' k1 [ ] '" + text + "'");
+        brokers.settle();
+        return from.take();
+    }
+    /// What waits for a user.
+    std::string inbox_of(const std::string& user) {
+        PlainClient phone(brokers, "phone", user);
+        phone.connect(true);
+        brokers.settle();
+        std::string all;
+        for (const auto& each : phone.take_messages()) all += each.text + " ";
+        phone.lose_connection();
+        brokers.settle();
+        return all;
+    }
+    std::uint64_t refused() { return brokers->sum(&Counters::dropped_no_inbox); }
+
+    DurableCluster brokers;
+    std::list<PlainClient> clients;
+};
+
+const std::string taken = hex(wire("40 02 k1"));
+const std::string refused = hex(wire("40 03 k1 97"));
+
+}  // namespace
+
+TEST_CASE("an inbox's name has 1,024 bytes at most, for clients, wills and everybody") {
+    CHECK_FALSE(names_no_inbox("inbox/" + std::string(longest_name, 'x')));
+    CHECK(names_no_inbox("inbox/" + std::string(longest_name + 1, 'x')));
+    std::string encoded = "inbox/";
+    for (std::size_t i = 0; i < longest_name; ++i) encoded += "%2F";
+    CHECK_FALSE(names_no_inbox(encoded));
+    CHECK(names_no_inbox(encoded + "x"));
+    CHECK_FALSE(names_no_inbox("inbox/" + std::string(2000, 'x') + "/y"));
+    CHECK_FALSE(names_no_inbox("room/" + std::string(2000, 'x')));
+
+    for (const bool has_store : {false, true}) {
+        Scene scene(2, {}, has_store);
+        PlainClient& alice = scene.publisher("alice");
+        const std::string longest(1024, 'x');
+        CHECK(scene.answer(alice, longest, "hello") == taken);
+        CHECK(scene.answer(alice, longest + "x") == hex(wire("40 03 k1 90")));
+        CHECK(scene.inbox_of(longest) == "hello ");
+        PlainClient mal(scene.brokers, "mal", "mal", v5);
+        mal.connect("10 r s'MQTT' 05 06 k60 [ ] s'mal' [ ] s'inbox/" + longest + "x' s'gone'");
+        CHECK(mal.link().bytes.substr(2, 2) == wire("00 90"));
+    }
+}
+
+TEST_CASE("what a user has in inboxes is bounded in bytes, and by their number") {
+    for (const unsigned shards : {1u, 3u})
+        for (const bool has_store : {false, true}) {
+            CAPTURE(shards);
+            CAPTURE(has_store);
+            BrokerSettings settings;
+            settings.max_inboxes_per_user = 5;
+            settings.max_inbox_bytes_per_user = 4 * 3000 + 500;
+            Scene scene(shards, settings, has_store);
+            PlainClient& mal = scene.publisher("mal");
+            const std::string text(600, 'x');  // with what an inbox takes some 3,000 bytes
+            for (const char* user : {"a", "b", "c", "d"})
+                CHECK(scene.answer(mal, user, text) == taken);
+            CHECK(scene.answer(mal, "e", text) == refused);
+            CHECK(scene.answer(mal, "a", text) == refused);
+            CHECK(scene.refused() == 2);
+            CHECK(scene.answer(scene.publisher("alice"), "e") == taken);
+            CHECK(scene.answer(scene.publisher("bob"), "a") == taken);
+            CHECK(scene.inbox_of("a") == text + " ! ");  // not acknowledged: it goes back
+            CHECK(scene.answer(mal, "a", text) == refused);
+        }
+}
+
+TEST_CASE("whose the bytes in inboxes are is known after a restart") {
+    BrokerSettings settings;
+    settings.max_inboxes_per_user = 3;
+    Scene scene(2, settings);
+    for (const char* user : {"a", "b", "c"})
+        CHECK(scene.answer(scene.publisher("mal"), user) == taken);
+    scene.clients.clear();
+    scene.brokers.crash();
+    CHECK(scene.answer(scene.publisher("mal"), "d") == refused);
+    CHECK(scene.answer(scene.publisher("mal"), "a") == taken);
+    PlainClient phone(scene.brokers, "phone", "a");
+    phone.connect(true);
+    scene.brokers.settle();
+    phone.send("40 02 k1");
+    phone.send("40 02 k2");
+    scene.brokers.settle();
+    CHECK(scene.answer(scene.publisher("mal"), "d") == taken);
+}
+
+TEST_CASE("when there are too many inboxes, those who have many give way to those who have few") {
+    for (const unsigned shards : {1u, 2u})
+        for (const bool has_store : {false, true}) {
+            CAPTURE(shards);
+            CAPTURE(has_store);
+            BrokerSettings settings;
+            settings.max_inboxes = 60;
+            settings.max_inboxes_per_user = 20;
+            Scene scene(shards, settings, has_store);
+            CHECK(scene.answer(scene.publisher("bob"), "dave", "important") == taken);
+            for (const std::string mal : {"mal1", "mal2", "mal3"})
+                for (int i = 0; i < 20; ++i)
+                    scene.answer(scene.publisher(mal), mal + "-" + std::to_string(i));
+            // An honest conversation in an inbox that mal has filled first.
+            CHECK(scene.answer(scene.publisher("bob"), "mal1-0", "hello") == taken);
+            for (int i = 0; i < 8; ++i) {
+                const auto n = std::to_string(i);
+                CHECK(scene.answer(scene.publisher("new" + n), "carol" + n, "for you") == taken);
+            }
+            CHECK(scene.answer(scene.publisher("mal1"), "mal1-x") == refused);
+            for (int i = 0; i < 8; ++i)
+                CHECK(scene.inbox_of("carol" + std::to_string(i)) == "for you ");
+            CHECK(scene.inbox_of("dave") == "important ");
+            CHECK(scene.inbox_of("mal1-0").find("hello") != std::string::npos);
+        }
+}
+
+TEST_CASE("a message that is not retained because of a limit is no success") {
+    BrokerSettings settings;
+    settings.max_retained_messages = 1;
+    Scene scene(1, settings);
+    PlainClient& alice = scene.publisher("alice");
+    alice.send("33 r s'a' k1 [ ] 'x'");
+    scene.brokers.settle();
+    CHECK(alice.take() == hex(wire("40 03 k1 10")));  // it is retained, and nobody is there
+    alice.send("33 r s'b' k1 [ ] 'x'");
+    scene.brokers.settle();
+    CHECK(alice.take() == refused);
+    alice.send("35 r s'b' k2 [ ] 'x'");
+    scene.brokers.settle();
+    CHECK(alice.take() == hex(wire("50 03 k2 97")));
+}
+
+TEST_CASE("a full queue is told, and the identifier of QoS 2 is free again, also after a crash") {
+    BrokerSettings settings;
+    settings.max_queued_messages = 1;
+    Scene scene(2, settings);
+    PlainClient& first = scene.publisher("first");
+    CHECK(scene.answer(first, "carol", std::string(300, 'x')) == taken);
+    PlainClient second(scene.brokers, "second", "second", v5);
+    second.connect(false);
+    scene.brokers.settle();
+    second.take();
+    const auto publish = "34 r s'inbox/carol' k7 [ ] '" + std::string(900, 'y') + "'";
+    second.send(publish);
+    scene.brokers.settle();
+    CHECK(second.take() == hex(wire("50 03 k7 97")));
+    scene.brokers.crash();
+    PlainClient again(scene.brokers, "second", "second", v5);
+    again.connect(false);
+    scene.brokers.settle();
+    again.take();
+    again.send("34 r s'inbox/dave' k7 [ ] 'fresh'");
+    scene.brokers.settle();
+    CHECK(again.take() == hex(wire("50 02 k7")));
+    CHECK(scene.inbox_of("dave") == "fresh ");
+}
+
+TEST_CASE("inboxes are counted for each of their senders as often as they are there") {
+    std::mt19937 random(4711);
+    Outbox::Totals totals;
+    InboxAccounts accounts;
+    InboxSenders senders(accounts);
+    std::list<Outbox> inboxes;
+    for (int i = 0; i < 6; ++i) inboxes.emplace_back(totals);
+    std::map<std::pair<const Outbox*, InboxSenders::Sender>, std::size_t> model;
+    const auto inboxes_of = [&](InboxSenders::Sender sender) {
+        std::size_t count = 0;
+        for (const auto& [key, messages] : model) count += key.second == sender && messages > 0;
+        return count;
+    };
+    for (int step = 0; step < 20'000; ++step) {
+        auto inbox = inboxes.begin();
+        std::advance(inbox, random() % inboxes.size());
+        const auto sender = static_cast<InboxSenders::Sender>(random() % 5);
+        std::size_t& messages = model[{&*inbox, sender}];
+        if (random() % 2 == 0 || messages == 0) {
+            senders.add(*inbox, sender, 100);
+            ++messages;
+        } else {
+            senders.remove(*inbox, sender, 100);
+            --messages;
+        }
+        CHECK(senders.takes_part(*inbox, sender) == (messages > 0));
+        const auto newcomer = static_cast<InboxSenders::Sender>(random() % 6);
+        const Outbox* surplus = senders.surplus(newcomer, [](const Outbox&) { return true; });
+        if (!surplus) continue;
+        const std::size_t of_newcomer = newcomer == 0 ? 0 : inboxes_of(newcomer);
+        for (InboxSenders::Sender each = 0; each < 6; ++each) {
+            if (model[{surplus, each}] == 0) continue;
+            CHECK(each != InboxAccounts::gateway);
+            CHECK(inboxes_of(each) > of_newcomer + 1);
+        }
+    }
+    for (InboxSenders::Sender sender = 1; sender < 5; ++sender) {
+        const InboxAccounts::Share most{.inboxes = inboxes_of(sender), .bytes = SIZE_MAX};
+        CHECK(accounts.claim(sender, {.inboxes = 1, .bytes = 0}, most) ==
+              Limit::max_inboxes_per_user);
+    }
+}
