@@ -36,7 +36,14 @@ namespace {
 constexpr Millis longest_idle = 30'000;
 
 using HttpRequest = http::request<http::string_body>;
+using HttpAnswer = http::response_parser<http::string_body>;
 using TlsStream = asio::ssl::stream<tcp::socket&>;
+
+/// 100, 103 and the like come before the answer (RFC 9110, section 15.2); each has a header of 16
+/// KiB at most.
+constexpr unsigned most_interim_answers = 10;
+
+bool is_interim(unsigned status) { return status / 100 == 1 && status != 101; }
 
 /// The certificate must be made out to this host, by name or by IP address.
 bool expect_host(SSL* ssl, const std::string& host) {
@@ -118,21 +125,29 @@ struct HttpClient::Exchange {
                                    asio::redirect_error(asio::use_awaitable, exchange.error));
         if (exchange.error) co_return exchange;
 
-        http::response_parser<http::string_body> parser;
-        parser.header_limit(16 * 1024);
-        parser.body_limit(longest_answer);
         boost::beast::flat_buffer buffer;
-        co_await http::async_read(stream, buffer, parser,
-                                  asio::redirect_error(asio::use_awaitable, exchange.error));
-        exchange.begun = parser.got_some();
-        auto& answer = parser.get();
-        if (parser.is_header_done()) {
+        std::optional<HttpAnswer> parser;
+        unsigned left = most_interim_answers;
+        do {
+            parser.emplace();
+            parser->header_limit(16 * 1024);
+            parser->body_limit(longest_answer);
+            co_await http::async_read_header(
+                stream, buffer, *parser, asio::redirect_error(asio::use_awaitable, exchange.error));
+            exchange.begun |= parser->got_some();
+            if (left-- == 0) exchange.error = http::error::header_limit;
+        } while (!exchange.error && is_interim(parser->get().result_int()));
+        auto& answer = parser->get();
+        if (parser->is_header_done()) {
             exchange.reply.status = answer.result_int();
             exchange.reply.retry_after = delay_in(answer[http::field::retry_after]);
         }
         if (exchange.error) co_return exchange;
-        const bool interim = exchange.reply.status < 200;  // the answer itself would come later
-        exchange.reusable = answer.keep_alive() && buffer.size() == 0 && !interim;
+        co_await http::async_read(stream, buffer, *parser,
+                                  asio::redirect_error(asio::use_awaitable, exchange.error));
+        if (exchange.error) co_return exchange;
+        const bool is_final = exchange.reply.status >= 200;
+        exchange.reusable = answer.keep_alive() && buffer.size() == 0 && is_final;
         exchange.reply.body = std::move(answer.body());
         co_return exchange;
     }

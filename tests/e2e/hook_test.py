@@ -191,7 +191,7 @@ class HookTest(HookCase):
         yes = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"allow":true}'
         no = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
         interim = b"HTTP/1.1 100 Continue\r\n\r\n"
-        for words, code in ((yes + yes, 0), (interim, SERVER_UNAVAILABLE), (interim + yes, SERVER_UNAVAILABLE)):
+        for words, code in ((yes + yes, 0), (interim, SERVER_UNAVAILABLE), (interim * 11 + yes, SERVER_UNAVAILABLE)):
             with self.subTest(words=words), socket.create_server(("127.0.0.1", 0)) as listener:
                 def speak():
                     for said in (words, no):
@@ -200,9 +200,26 @@ class HookTest(HookCase):
                         connection.recv(65536)
                         connection.sendall(said)
                 threading.Thread(target=speak, daemon=True).start()
-                with Gateway("--auth-hook", f"http://127.0.0.1:{listener.getsockname()[1]}") as gateway:
+                with Gateway("--auth-hook", f"http://127.0.0.1:{listener.getsockname()[1]}",
+                             "--auth-hook-timeout", "1s") as gateway:
                     self.assertEqual(self.code(gateway, "a", "x"), code)
                     self.assertEqual(self.code(gateway, "b", "x"), WRONG)
+
+    def test_interim_answers_come_before_the_answer(self):
+        yes = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"allow":true}'
+        hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def speak():
+                connection, _ = listener.accept()
+                self.addCleanup(connection.close)
+                for _ in range(2):  # on one connection
+                    connection.recv(65536)
+                    for said in (b"HTTP/1.1 100 Continue\r\n\r\n", hints + hints, yes):
+                        connection.sendall(said)
+            threading.Thread(target=speak, daemon=True).start()
+            with Gateway("--auth-hook", f"http://127.0.0.1:{listener.getsockname()[1]}") as gateway:
+                self.assertEqual(self.code(gateway, "a", "x"), 0)
+                self.assertEqual(self.code(gateway, "b", "x"), 0)
 
     def test_a_client_of_ipv4_has_its_address_on_a_listener_for_both(self):
         backend = self.backend()
