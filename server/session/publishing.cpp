@@ -123,7 +123,6 @@ void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
 void Publishing::publish(Message message, OnPublished published, Millis now) {
     if (message.qos != QoS::at_most_once && journal_.is_refused())
         return published({.refused = true});
-    ++counters_.messages_in;
     PendingReceipt receipt(receipts_);
     const bool is_retained = message.retain;
     const bool is_kept = fan_out_.publish(std::move(message), nullptr, now, &receipt);
