@@ -195,6 +195,52 @@ TEST_CASE("dead letters wait until they are dropped, and are replayed when that 
     CHECK(dead(*store).empty());
 }
 
+TEST_CASE("a dead letter that is dropped while it is replayed stays away") {
+    const QuietLog quiet;
+    Store store;
+    const DeadLetter letter{.event = {5, 3, "{}"}, .failed = 9, .why = "422"};
+    commit(*store, {PutDeadLetter{letter}, ReplayDeadLetters{}});
+    const DeadLetter again{.event = {5, 3, "{}"}, .failed = 10, .why = "400"};
+    commit(*store, {PutDeadLetter{again, true}});
+    REQUIRE(dead(*store).size() == 1);
+    CHECK(dead(*store)[0].why == "400");
+    CHECK(dead(*store)[0].failed == 10);
+    CHECK(store->events().to_replay == 0);
+    commit(*store, {DropDeadLetters{}});
+    commit(*store, {PutDeadLetter{again, true}});
+    CHECK(dead(*store).empty());
+    CHECK(store->events().dead_letters == 0);
+}
+
+TEST_CASE("a damaged dead letter is not listed, but known to who replays") {
+    const QuietLog quiet;
+    Store store;
+    commit(*store, {PutDeadLetter{{.event = {1, 0, "{\"a\":1}"}}},
+                    PutDeadLetter{{.event = {2, 0, "{\"b\":1}"}}}, ReplayDeadLetters{}});
+    store.run("UPDATE dead_letter SET body = replace(body, 'a', 'c')");
+    CHECK(dead(*store).size() == 1);
+    REQUIRE(dead(*store, true).size() == 2);
+    CHECK(dead(*store, true)[0].event.body.empty());
+}
+
+TEST_CASE("events wait for the webhook that are of its kinds, kept and not delivered") {
+    const QuietLog quiet;
+    Store store({.events = {.max_bytes = 1000, .webhook_kinds = presence}});
+    put_events(*store, 3);
+    commit(*store, {event(3), event(0)});
+    CHECK(store->events().waiting == 4);
+    commit(*store, {EventDelivered{2}});
+    CHECK(store->events().waiting == 2);
+    store.restart();
+    CHECK(store->events().waiting == 2);
+    commit(*store, {EventDelivered{4}, event(0), EventDelivered{5}});
+    CHECK(store->events().waiting == 1);
+    put_events(*store, 20);
+    CHECK(store->events().waiting == 10);  // the others are lost
+    commit(*store, {EventDelivered{store->events().last}});
+    CHECK(store->events().waiting == 0);
+}
+
 TEST_CASE("how many dead letters an operation has found is its answer") {
     const QuietLog quiet;
     Store store;

@@ -20,6 +20,7 @@ struct Delivered {
     std::vector<std::size_t> taken{};
     std::set<std::size_t> dead{};
     std::size_t requests = 0;
+    std::size_t waits = 0;
 };
 
 Delivered deliver(std::size_t count, std::size_t batch, const std::set<std::size_t>& poisoned) {
@@ -30,7 +31,9 @@ Delivered deliver(std::size_t count, std::size_t batch, const std::set<std::size
         REQUIRE(++all.requests < 10 * count);
         const auto first = poisoned.lower_bound(next);
         if (first != poisoned.end() && *first < next + sent) {
-            if (size.refused(sent)) all.dead.insert(next++);
+            const auto step = size.refused(sent);
+            if (step == BatchSize::Step::set_aside) all.dead.insert(next++);
+            all.waits += step == BatchSize::Step::wait;
             continue;
         }
         size.delivered(sent);
@@ -60,10 +63,28 @@ TEST_CASE("the event to blame is found by halves, and all others are delivered i
     }
 }
 
+TEST_CASE("a backend that refuses everything is asked for one event, less and less often") {
+    std::set<std::size_t> poisoned;
+    for (std::size_t i = 1; i <= 12; ++i) poisoned.insert(i);
+    const Delivered all = deliver(250, 100, poisoned);
+    CHECK(all.dead == poisoned);
+    CHECK(all.waits == 2 * (BatchSize::attempts - 1));
+    CHECK(all.taken.size() == 238);
+    CHECK(all.requests <= 10 * 8 + all.waits + 2 + 4);
+
+    // One that is taken clears the backend, and another ten may be set aside.
+    BatchSize size(1);
+    for (int run = 0; run < 3; ++run) {
+        for (int i = 0; i < 10; ++i) CHECK(size.refused(1) == BatchSize::Step::set_aside);
+        CHECK(size.refused(1) == BatchSize::Step::wait);
+        size.delivered(1);
+    }
+}
+
 TEST_CASE("a batch of one that is refused is the one to blame") {
     BatchSize size(1);
     CHECK(size.next() == 1);
-    CHECK(size.refused(1));
+    CHECK(size.refused(1) == BatchSize::Step::set_aside);
     CHECK(size.next() == 1);
 }
 

@@ -42,6 +42,19 @@ inline Verdict verdict_on(unsigned status) {
 /// knows no events.
 class BatchSize {
 public:
+    /// After so many events in a row that were refused, the backend itself is suspected: with a
+    /// wrong secret, say, it refuses all of them. Then an event is to be blamed only after so many
+    /// attempts.
+    static constexpr unsigned most_in_a_row = 10;
+    static constexpr unsigned attempts = 10;
+
+    /// What to do after a refusal.
+    enum class Step : std::uint8_t {
+        halve,      ///< send fewer
+        set_aside,  ///< leave out the first one: it was the one to blame
+        wait,       ///< send the first one again, later
+    };
+
     explicit BatchSize(std::size_t most) : most_(most) {}
 
     std::size_t next() const {
@@ -49,18 +62,27 @@ public:
     }
 
     /// The first `count` events are delivered.
-    void delivered(std::size_t count) { suspects_ -= std::min(count, suspects_); }
+    void delivered(std::size_t count) {
+        suspects_ -= std::min(count, suspects_);
+        in_a_row_ = attempts_ = 0;
+    }
 
-    /// A request with `count` events is refused. True: it was the one to blame, and is to be left
-    /// out.
-    [[nodiscard]] bool refused(std::size_t count) {
-        suspects_ = count == 1 ? 0 : count;
-        return count == 1;
+    /// A request with `count` events is refused.
+    [[nodiscard]] Step refused(std::size_t count) {
+        suspects_ = count;
+        if (count > 1) return Step::halve;
+        if (in_a_row_ == most_in_a_row && ++attempts_ < attempts) return Step::wait;
+        in_a_row_ = std::min(in_a_row_ + 1, most_in_a_row);
+        attempts_ = 0;
+        suspects_ = in_a_row_ == most_in_a_row ? 1 : 0;
+        return Step::set_aside;
     }
 
 private:
     const std::size_t most_;
     std::size_t suspects_ = 0;  ///< among the next so many events there is one to blame
+    unsigned in_a_row_ = 0;     ///< that were set aside
+    unsigned attempts_ = 0;     ///< with the next event alone
 };
 
 /// How long to wait before the next attempt: twice as long after each failure, up to a minute, and

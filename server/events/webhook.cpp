@@ -85,13 +85,21 @@ struct Webhook::Sender {
         secret = std::move(files.secret);
     }
 
+    struct Answer {
+        Verdict verdict = Verdict::later;
+        std::string why{};
+        std::optional<std::chrono::seconds> retry_after{};
+    };
+
     // -- what is to be sent --
 
-    awaitable<void> work() {
+    using Work = awaitable<void> (Sender::*)();
+
+    awaitable<void> keep_at(Work work) {
         for (;;) {
             std::string trouble;
             try {
-                co_await work_on();
+                co_await (this->*work)();
             } catch (const std::exception& failed) {
                 trouble = failed.what();
             }
@@ -100,21 +108,28 @@ struct Webhook::Sender {
         }
     }
 
-    awaitable<void> work_on() {
+    awaitable<void> send_events() {
         const EventLogState began = ledger->events();
         waiting.clear();
-        log = began.log;
         read_upto = began.delivered;
         tried_upto = began.last;  // by the process before, perhaps
         for (;;) {
-            const bool replays = ledger->events().to_replay > 0;
-            if (replays && EventNews::Time::clock::now() >= replay_at) co_await replay_one();
             if (!waiting.empty())
                 co_await send_some();
             else if (ledger->events().last > read_upto)
                 co_await read_some();
             else
-                co_await news.wait(replays ? replay_at : EventNews::Time::max());
+                co_await news.wait();
+        }
+    }
+
+    /// Beside the new events, which don't wait for it.
+    awaitable<void> send_replays() {
+        for (;;) {
+            if (ledger->events().to_replay > 0)
+                co_await replay_one();
+            else
+                co_await news.wait();
         }
     }
 
@@ -136,23 +151,28 @@ struct Webhook::Sender {
         const auto batch = std::span(waiting).first(count);
         const bool repeat = batch.front().number <= tried_upto;
         tried_upto = std::max(tried_upto, batch.back().number);
-        const Answer answer = co_await send(batch, repeat, backoff);
+        const Answer answer = co_await send(batch, repeat);
         switch (answer.verdict) {
             case Verdict::delivered: co_return delivered(count);
-            case Verdict::refused: co_return co_await refused(count, answer.why);
-            case Verdict::later: co_return co_await pause(answer.pause);
+            case Verdict::refused: co_return co_await refused(count, answer);
+            case Verdict::later: co_return co_await wait_after(answer, backoff);
         }
     }
 
     void delivered(std::size_t count) {
+        backoff.succeeded();
         size.delivered(count);
         forget(count);
         note_delivered(delivered_upto());
     }
 
-    awaitable<void> refused(std::size_t count, const std::string& why) {
-        if (!size.refused(count)) co_return;
-        DeadLetter letter{.event = waiting.front(), .failed = wall_now(), .why = why};
+    awaitable<void> refused(std::size_t count, const Answer& answer) {
+        switch (size.refused(count)) {
+            case BatchSize::Step::halve: co_return;
+            case BatchSize::Step::wait: co_return co_await wait_after(answer, backoff);
+            case BatchSize::Step::set_aside: break;
+        }
+        DeadLetter letter{.event = waiting.front(), .failed = wall_now(), .why = answer.why};
         forget(1);
         std::vector<Operation> operations;
         operations.emplace_back(PutDeadLetter{std::move(letter)});
@@ -172,7 +192,7 @@ struct Webhook::Sender {
     /// A crash may come before it is stored: then they are sent again.
     void note_delivered(EventNumber upto) { ledger->submit_lazily({{EventDelivered{upto}}, {}}); }
 
-    /// One by one, between the new events: each has been refused before.
+    /// One by one, because each has been refused before.
     awaitable<void> replay_one() {
         const auto ask = [this](auto answer) {
             ledger->list_dead_letters(0, true, 1,
@@ -181,21 +201,18 @@ struct Webhook::Sender {
                                       });
         };
         auto found = co_await await_result<std::vector<DeadLetter>>(io, ask);
-        if (found.empty()) co_return replay_after(pause_of_log);
+        if (found.empty()) co_return co_await pause(pause_of_log);
         DeadLetter& letter = found.front();
-        const Answer answer = co_await send(std::span(&letter.event, 1), true, replay_backoff);
-        if (answer.verdict == Verdict::later) co_return replay_after(answer.pause);
+        Answer answer{.verdict = Verdict::delivered};  // one that is damaged can only be dropped
+        if (!letter.event.body.empty()) answer = co_await send(std::span(&letter.event, 1), true);
         std::vector<Operation> operations;
         if (answer.verdict == Verdict::refused)
-            operations.emplace_back(PutDeadLetter{{letter.event, wall_now(), answer.why}});
+            operations.emplace_back(PutDeadLetter{{letter.event, wall_now(), answer.why}, true});
         else
             operations.emplace_back(DropDeadLetters{.number = letter.event.number});
-        co_await store(operations);
-    }
-
-    /// New events don't wait for it.
-    void replay_after(Millis time) {
-        replay_at = EventNews::Time::clock::now() + std::chrono::milliseconds(time);
+        if (answer.verdict != Verdict::later) co_await store(operations);
+        if (answer.verdict == Verdict::delivered) co_return replay_backoff.succeeded();
+        co_await wait_after(answer, replay_backoff);
     }
 
     /// Until the disk takes it.
@@ -210,37 +227,29 @@ struct Webhook::Sender {
 
     // -- how it is sent --
 
-    struct Answer {
-        Verdict verdict = Verdict::later;
-        std::string why{};
-        Millis pause = 0;  ///< before the next attempt, if that is to be later
-    };
-
-    awaitable<Answer> send(std::span<const StoredEvent> events, bool repeat, Backoff& attempts) {
-        const std::string body = batch_json(log, events, repeat);
+    awaitable<Answer> send(std::span<const StoredEvent> events, bool repeat) {
+        const std::string body = batch_json(ledger->events().log, events, repeat);
         HttpClient::Fields fields;
         if (!secret.empty())
             fields.emplace_back("Pulsegate-Signature", webhook_signature(secret, unix_now(), body));
         const Millis began = monotonic_now();
         const HttpReply reply = co_await post(body, fields);
-        Answer answer;
+        Answer answer{.why = reply.trouble, .retry_after = reply.retry_after};
         if (reply.status != 0) {  // whatever came of the body
             answer.verdict = verdict_on(reply.status);
             answer.why = fmt::format("status {}", reply.status);
-        } else {
-            answer.why = reply.trouble;
         }
         count(answer.verdict, events.size(), monotonic_now() - began);
-        if (answer.verdict != Verdict::later) {
-            attempts.succeeded();
-        } else {
-            answer.pause = attempts.failed(reply.retry_after, static_cast<std::uint32_t>(random()));
-            log_limited(spdlog::level::warn,
-                        "webhook: {}: {}; the next attempt is in {} ms, and {} events wait",
-                        client.url().authority(), answer.why, answer.pause,
-                        ledger->events().last - ledger->events().delivered);
-        }
         co_return answer;
+    }
+
+    awaitable<void> wait_after(const Answer& answer, Backoff& attempts) {
+        const Millis time =
+            attempts.failed(answer.retry_after, static_cast<std::uint32_t>(random()));
+        log_limited(spdlog::level::warn,
+                    "webhook: {}: {}; the next attempt is in {} ms, and {} events wait",
+                    client.url().authority(), answer.why, time, ledger->events().waiting);
+        co_await pause(time);
     }
 
     awaitable<HttpReply> post(const std::string& body, const HttpClient::Fields& fields) {
@@ -287,7 +296,6 @@ struct Webhook::Sender {
     std::string secret;
     Ledger* ledger = nullptr;  ///< from `start` on
 
-    std::uint64_t log = 0;
     std::vector<StoredEvent> waiting;  ///< a page, and what is left of it
     EventNumber read_upto = 0;
     EventNumber done_upto = 0;
@@ -295,7 +303,6 @@ struct Webhook::Sender {
     BatchSize size;
     Backoff backoff;
     Backoff replay_backoff;
-    EventNews::Time replay_at{};  ///< not before
     std::minstd_rand random{std::random_device{}()};
 
     mutable std::mutex mutex;  ///< of the counters
@@ -313,7 +320,8 @@ Webhook::~Webhook() { stop(); }
 void Webhook::start(Ledger& ledger) {
     sender_->ledger = &ledger;
     ledger.watch_events([&news = sender_->news] { news.tell(); });
-    asio::co_spawn(sender_->io, sender_->work(), asio::detached);
+    for (const auto work : {&Sender::send_events, &Sender::send_replays})
+        asio::co_spawn(sender_->io, sender_->keep_at(work), asio::detached);
     sender_->thread = std::thread([this] { sender_->io.run(); });
 }
 

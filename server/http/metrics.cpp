@@ -150,8 +150,8 @@ public:
         process_counter("pulsegate_webhook_events_total", "Events that the webhook has taken.",
                         webhook.delivered);
         process_gauge("pulsegate_webhook_events_waiting",
-                      "Events in the log behind the last that the webhook has taken.",
-                      static_cast<double>(log.last - log.delivered));
+                      "Events in the log that the webhook is to be told of.",
+                      static_cast<double>(log.waiting));
         process_counter("pulsegate_webhook_events_lost_total",
                         "Events that were deleted before the webhook had taken them.", log.lost);
         process_gauge("pulsegate_webhook_dead_letters", "Events that the webhook refuses.",

@@ -39,6 +39,7 @@ struct EventLogState {
     EventNumber first = 1;      ///< the oldest that is kept
     EventNumber last = 0;       ///< 0: there was none yet
     EventNumber delivered = 0;  ///< the webhook has all up to this one
+    std::uint64_t waiting = 0;  ///< that the webhook is to be told of
     std::size_t bytes = 0;      ///< of those that are kept
     std::uint64_t lost = 0;     ///< deleted before the webhook had them, since the start
     std::size_t dead_letters = 0;

@@ -48,6 +48,8 @@ EventTable::EventTable(Database& database, const EventLogSettings& settings)
       trim_(database, "DELETE FROM event WHERE number <= ?"),
       put_meta_(database, "INSERT OR REPLACE INTO meta VALUES(?,?)"),
       put_dead_(database, "INSERT OR REPLACE INTO dead_letter VALUES(?,?,?,?,?,?,?)"),
+      refuse_again_(database,
+                    "UPDATE dead_letter SET failed = ?, why = ?, to_replay = 0 WHERE number = ?"),
       drop_dead_(database, "DELETE FROM dead_letter WHERE ?1 = 0 OR number = ?1"),
       drop_oldest_dead_(database,
                         "DELETE FROM dead_letter WHERE number = (SELECT min(number) FROM "
@@ -86,17 +88,29 @@ void EventTable::load() {
         });
     next_.delivered = std::min(next_.delivered, next_.last);  // more, if the newest were damaged
     next_.bytes = next_.total - next_.total_before;
+    next_.waiting = wanted(next_.delivered, next_.last);
     count_dead();
     committed();
+}
+
+/// How many events the webhook is told of, behind `after` and up to `upto`.
+std::uint64_t EventTable::wanted(EventNumber after, EventNumber upto) {
+    std::uint64_t found = 0;
+    if (webhook_kinds_ != 0 && after < upto)
+        count_wanted_.each([&](const Row& row) { found = row.bits(0); }, after, upto,
+                           webhook_kinds_);
+    return found;
 }
 
 void EventTable::put(const PutEvent& put) {
     next_.total += event_cost(put.body);
     next_.bytes = next_.total - next_.total_before;
+    next_.waiting += webhook_kinds_ >> put.kind & 1;
     put_.run(++next_.last, put.kind, next_.total, checksum({put.body}), put.body);
 }
 
 void EventTable::delivered(EventDelivered delivered) {
+    next_.waiting -= wanted(next_.delivered, delivered.upto);
     next_.delivered = delivered.upto;
     put_meta_.run("webhook", delivered.upto);
 }
@@ -115,9 +129,9 @@ bool EventTable::halve() {
 void EventTable::trim() {
     const EventNumber upto = end_of_excess();
     if (upto < next_.first) return;
-    if (webhook_kinds_ != 0 && next_.delivered < upto)
-        count_wanted_.each([&](const Row& row) { next_.lost += row.bits(0); }, next_.delivered,
-                           upto, webhook_kinds_);
+    const auto lost = wanted(next_.delivered, upto);
+    next_.lost += lost;
+    next_.waiting -= lost;
     trim_.run(upto);
     next_.first = upto + 1;
     next_.bytes = next_.total - next_.total_before;
@@ -182,6 +196,10 @@ void EventTable::put(const PutDeadLetter& put) {
     const StoredEvent& event = put.letter.event;
     log_limited(spdlog::level::err, "the webhook does not take event {}: {}: {}", event.number,
                 Quoted{put.letter.why}, Quoted{shown_body(event.body)});
+    if (put.is_known) {
+        refuse_again_.run(put.letter.failed, put.letter.why, event.number);
+        return count_dead();
+    }
     put_dead_.run(event.number, event.kind, put.letter.failed, put.letter.to_replay,
                   checksum({event.body}), put.letter.why, event.body);
     count_dead();
@@ -219,10 +237,11 @@ std::vector<DeadLetter> EventTable::dead_letters(EventNumber after, bool to_repl
                               .why = row.text(5),
                               .to_replay = row.number(3) != 0};
             bytes += event_cost(letter.event.body);
-            if (checksum({letter.event.body}) == row.as<std::uint32_t>(4))
-                found.push_back(std::move(letter));
-            else
+            if (checksum({letter.event.body}) != row.as<std::uint32_t>(4)) {
                 note_damaged(database_, "dead_letter", row.number(0));
+                letter.event.body.clear();
+            }
+            if (to_replay || !letter.event.body.empty()) found.push_back(std::move(letter));
             return found.size() < most && bytes < event_bytes_in_an_answer;
         },
         after, to_replay);

@@ -40,6 +40,8 @@ public:
     bool is_to_trim() const { return state_.bytes > room_ && state_.first < state_.last; }
 
     EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
+    /// One that is damaged is left out; of those to replay it has no body, so that it can be
+    /// dropped.
     std::vector<DeadLetter> dead_letters(EventNumber after, bool to_replay, std::size_t most);
 
     // From any thread.
@@ -53,6 +55,7 @@ private:
     void load();
     void trim();
     EventNumber end_of_excess();
+    std::uint64_t wanted(EventNumber after, EventNumber upto);
     void count_dead();
 
     Database& database_;
@@ -66,6 +69,7 @@ private:
     Statement trim_;
     Statement put_meta_;
     Statement put_dead_;
+    Statement refuse_again_;
     Statement drop_dead_;
     Statement drop_oldest_dead_;
     Statement replay_;

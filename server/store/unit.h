@@ -302,6 +302,7 @@ struct EventDelivered {
 /// Keeps an event that the webhook does not take, until it is dropped or there are too many.
 struct PutDeadLetter {
     DeadLetter letter{};
+    bool is_known = false;  ///< it was refused again; one that was dropped meanwhile stays away
 };
 struct DropDeadLetters {
     std::optional<EventNumber> number{};  ///< nothing: all

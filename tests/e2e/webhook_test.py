@@ -332,6 +332,52 @@ class WebhookTest(unittest.TestCase):
             self.assertTrue(receiver.batches[-1]["repeat"])
             wait_until(lambda: gateway.get_json("/api/v1/webhooks/dead")[1]["total"] == 0)
 
+    def test_a_backend_that_refuses_everything_is_asked_less_often_and_loses_nothing(self):
+        refuses = threading.Event()
+        refuses.set()
+        with Receiver(lambda events: 400 if refuses.is_set() else 200) as receiver, \
+                self.gateway(receiver, "--webhook-events", "presence") as gateway:
+            users = [f"user{i}" for i in range(200)]
+            for user in users:
+                gateway.connect(user)
+            gateway.wait_for_log(r"webhook: .*: status 400; the next attempt is in \d+ ms, and 190 events wait")
+            self.assertEqual(gateway.metric("pulsegate_webhook_dead_letters"), 10)
+            self.assertEqual(gateway.metric("pulsegate_webhook_events_waiting"), 190)
+            self.assertLess(len(receiver.requests), 100)
+            self.assertEqual(len(json.loads(receiver.requests[-1][1])["events"]), 1)
+            refuses.clear()
+            receiver.wait_for("presence", 190)
+            gateway.ask("POST", "/api/v1/webhooks/dead/replay")
+            receiver.wait_for("presence", 200)
+            self.assertEqual({event["user"] for event in receiver.events}, set(users))
+
+    def test_a_dead_letter_that_is_dropped_while_it_is_replayed_stays_away_and_nobody_waits_for_it(self):
+        replayed, dropped = threading.Event(), threading.Event()
+
+        def refuse_mallory(events):
+            if all(event["user"] != "mallory" for event in events):
+                return 200
+            if len(events) == 1 and gateway.get_json("/api/v1/webhooks/dead")[1]["total"] == 1:
+                replayed.set()
+                dropped.wait(10)
+            return 422
+
+        with Receiver(refuse_mallory) as receiver, \
+                self.gateway(receiver, "--webhook-events", "presence") as gateway:
+            gateway.connect("mallory")
+            wait_until(lambda: gateway.metric("pulsegate_webhook_dead_letters") == 1)
+            self.assertEqual(gateway.ask("POST", "/api/v1/webhooks/dead/replay"), (200, {"to_replay": 1}))
+            self.assertTrue(replayed.wait(10))
+            gateway.connect("bob")
+            receiver.wait_for("presence", user="bob")
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/webhooks/dead?all=true"), (200, {"dropped": 1}))
+            refused = gateway.metric("pulsegate_webhook_requests_total", result="refused")
+            dropped.set()
+            wait_until(lambda: gateway.metric("pulsegate_webhook_requests_total", result="refused") > refused)
+            gateway.connect("carol")  # is stored later than what became of the replay
+            receiver.wait_for("presence", user="carol")
+            self.assertEqual(gateway.get_json("/api/v1/webhooks/dead")[1], {"dead": [], "total": 0})
+
     def test_dead_letters_are_dropped_one_by_one_or_all(self):
         with Receiver(lambda events: 400) as receiver, \
                 self.gateway(receiver, "--webhook-events", "presence") as gateway:
