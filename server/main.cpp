@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -161,6 +162,7 @@ void check_clock() {
 
 int serve(const Config& config) {
     check_clock();
+    ::umask(::umask(0) | S_IWGRP | S_IRWXO);  // SQLite's files are for everybody else
     std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
     Watch watch;                    // before any thread starts
     const Log log(config.log_level);
