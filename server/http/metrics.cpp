@@ -153,7 +153,9 @@ public:
                       "Events in the log that the webhook is to be told of.",
                       static_cast<double>(log.waiting));
         process_counter("pulsegate_webhook_events_lost_total",
-                        "Events that were deleted before the webhook had taken them.", log.lost);
+                        "Events that were deleted before the webhook had taken them, also as dead "
+                        "letters.",
+                        log.lost);
         process_gauge("pulsegate_webhook_dead_letters", "Events that the webhook refuses.",
                       static_cast<double>(log.dead_letters));
         ClientMetric wait;
@@ -311,7 +313,8 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.limits("pulsegate_limit_hits_total",
                     "How often clients reached a limit, by its setting.");
     families.counter("pulsegate_login_timeouts_total",
-                     "Connections closed because they sent no CONNECT in time.",
+                     "Connections closed because they sent no CONNECT in time, or it was not "
+                     "answered in time.",
                      count(&Counters::login_timeouts));
     families.counter("pulsegate_takeovers_total", "Sessions taken over by a new connection.",
                      count(&Counters::takeovers));
@@ -320,13 +323,15 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
     families.counter("pulsegate_sessions_expired_total", "Sessions ended by their session expiry.",
                      count(&Counters::sessions_expired));
     families.counter("pulsegate_sessions_over_quota_total",
-                     "Sessions ended early because of persistent-session-quota.",
+                     "Sessions ended early because of persistent-session-quota, "
+                     "persistent-session-bytes or memory-budget.",
                      count(&Counters::sessions_over_quota));
     families.counter("pulsegate_expiry_false_alarms_total",
                      "Clients at the silence limit that were kept because they had sent something.",
                      count(&Counters::expiry_false_alarms));
     families.counter("pulsegate_handshakes_refused_total",
-                     "Connections refused at the PROXY header, TLS or WebSocket handshake.",
+                     "Connections refused at the PROXY header, TLS or WebSocket handshake, or "
+                     "because of their address.",
                      count(&Counters::handshakes_refused));
     families.counter("pulsegate_bad_packets_total",
                      "Connections closed for a malformed or illegal packet.",
@@ -339,7 +344,8 @@ std::string metrics_text(const std::vector<ShardStatus>& shards, const Admission
                      count(&Counters::messages_in));
     families.counter("pulsegate_messages_sent_total", "Messages sent to clients.",
                      count(&Counters::messages_out));
-    families.drops("pulsegate_messages_dropped_total", "Messages not delivered, by reason.");
+    families.drops("pulsegate_messages_dropped_total",
+                   "Messages not delivered, or not retained, by reason.");
     families.counter("pulsegate_bytes_received_total", "Bytes received from clients.",
                      count(&Counters::bytes_in));
     families.counter("pulsegate_bytes_sent_total", "Bytes sent to clients.",
