@@ -42,6 +42,15 @@ tcp::endpoint resolve(const ListenUrl& url) {
     return *found.begin();
 }
 
+/// May only one of them listen? Each family has ports of its own, for `::` leaves those of IPv4 to
+/// a listener that names them.
+bool excludes(const ListenUrl& one, const ListenUrl& other) {
+    if (one.port != other.port) return false;
+    const auto a = resolve(one).address();
+    const auto b = resolve(other).address();
+    return a.is_v4() == b.is_v4() && (a == b || a.is_unspecified() || b.is_unspecified());
+}
+
 /// Descriptors for all but clients: event loops, listeners, admin and auth-hook connections, files,
 /// and a reserve.
 std::size_t own_files(const Config& config) {
@@ -89,15 +98,6 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
     const auto all = kept_out.bans.size() + kept_out.revocations.size();
     if (all > 0) spdlog::info("{} bans and revocations hold on", all - lost);
     if (lost > 0) spdlog::error("{} bans or revocations are too many, and are not kept", lost);
-}
-
-[[noreturn]] void cannot_listen(const ListenUrl& url, const boost::system::error_code& error) {
-    const char* remedy = "choose another with --listen";
-    if (error == boost::asio::error::address_in_use)
-        remedy = "stop the process that listens there, or choose another port with --listen";
-    else if (error == boost::asio::error::access_denied)
-        remedy = "ports below 1024 need privileges: choose a higher one with --listen";
-    throw ConfigError(fmt::format("listen: {}: {}; {}", url.text(), error.message(), remedy));
 }
 
 }  // namespace
@@ -189,22 +189,47 @@ void Server::check_public(const ListenUrl& url) const {
                     url.text(), url.proxy_protocol ? " through the proxy" : ""));
 }
 
+/// Then a listener at `::` must leave the clients of IPv4 to it.
+bool Server::has_port_for_ipv4(const ListenUrl& url) const {
+    return url.port != 0 && std::ranges::any_of(config_.listen, [&](const ListenUrl& other) {
+               return other.port == url.port && resolve(other).address().is_v4();
+           });
+}
+
+void Server::cannot_listen(const ListenUrl& url, const boost::system::error_code& error) const {
+    std::string remedy = "choose another with --listen";
+    if (error == boost::asio::error::access_denied)
+        remedy = "ports below 1024 need privileges: choose a higher one with --listen";
+    if (error == boost::asio::error::address_in_use) {
+        const auto ours = std::ranges::find_if(
+            listening_, [&](const Listening& one) { return excludes(one.url, url); });
+        remedy =
+            ours == listening_.end()
+                ? fmt::format("another process has the port, see: ss -ltnp sport = :{}", url.port)
+                : fmt::format("--listen {} has the port", ours->url.text());
+        remedy += "; choose another port with --listen";
+    }
+    throw ConfigError(fmt::format("listen: {}: {}; {}", url.text(), error.message(), remedy));
+}
+
 void Server::listen(const ListenUrl& url) {
     auto endpoint = resolve(url);
     // The clients of a proxy come from anywhere, wherever the proxy itself is.
     const bool is_public = !endpoint.address().is_loopback() || url.proxy_protocol;
     if (is_public) check_public(url);
+    const bool only_ipv6 = endpoint.address().is_v6() && has_port_for_ipv4(url);
     try {
         if (url.scheme == ListenUrl::Scheme::http) {
-            endpoint = admin_->listen(endpoint);
+            endpoint = admin_->listen(endpoint, only_ipv6);
         } else {
-            Listener::check_free(endpoint);
+            const auto ipv4 = only_ipv6 ? Listener::Ipv4::left_out : Listener::Ipv4::accepted;
+            Listener::check_free(endpoint, ipv4);
             // Through a proxy, pages come under the proxy's name.
             const bool guards_loopback = endpoint.address().is_loopback() &&
                                          !authenticates_clients(url) && !url.proxy_protocol;
             const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
                                           guards_loopback};
-            for (auto& shard : shards_) endpoint = shard->listen(endpoint, options);
+            for (auto& shard : shards_) endpoint = shard->listen(endpoint, ipv4, options);
         }
     } catch (const boost::system::system_error& error) {
         cannot_listen(url, error.code());

@@ -60,6 +60,9 @@ private:
     bool authenticates_clients(const ListenUrl& url) const;
     void check_public(const ListenUrl& url) const;
     void listen(const ListenUrl& url);
+    bool has_port_for_ipv4(const ListenUrl& url) const;
+    [[noreturn]] void cannot_listen(const ListenUrl& url,
+                                    const boost::system::error_code& error) const;
     void show_chat();
     std::shared_ptr<const Tls> read_certificates() const;
     void await_presence_sent();

@@ -46,8 +46,9 @@ public:
     /// All shards, this one included, by index.
     void meet(std::vector<Shard*> shards) { peers_.meet(std::move(shards)); }
     /// Returns where it really listens, should the port have been 0.
-    Listener::Endpoint listen(const Listener::Endpoint& endpoint, const ListenerOptions& options) {
-        return listeners_.listen(endpoint, options);
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
+                              const ListenerOptions& options) {
+        return listeners_.listen(endpoint, ipv4, options);
     }
 
     /// Serves until `stop`.

@@ -162,9 +162,23 @@ TEST_CASE("an address is an IP address, or an IPv6 network of 64 bits, and nothi
     CHECK(Address::parse("10.0.0.7")->text() == "10.0.0.7");
     CHECK(Address::parse("2001:db8::7")->text() == "2001:db8::/64");
     CHECK(Address::parse("2001:db8::/64")->text() == "2001:db8::/64");
+    CHECK(Address::parse("::ffff:10.0.0.7")->text() == "10.0.0.7");
+    CHECK(Address::parse("fe80::7%lo")->text() == "fe80::/64");
+    CHECK(Address::parse("fe80::7%no-such-link")->text() == "fe80::/64");
     for (const char* text :
-         {"", "10.0.0", "10.0.0.0/8", "10.0.0.7/64", "2001:db8::/32", "x", "/64"})
-        CHECK_FALSE(Address::parse(text));
+         {"", "10.0.0", "10.0.0.0/8", "10.0.0.7/64", "2001:db8::/32", "x", "/64", "fe80::7%",
+          "2001:db8::7%lo", "10.0.0.7%lo", "::ffff:10.0.0.7/64", "%lo"})
+        CHECK_FALSE_MESSAGE(Address::parse(text), text);
+}
+
+TEST_CASE("an address is told as IPv4 if it is mapped to IPv6") {
+    const auto text = [](const char* address) {
+        return address_text(boost::asio::ip::make_address(address), 1883);
+    };
+    CHECK(text("10.0.0.7") == "10.0.0.7:1883");
+    CHECK(text("::ffff:10.0.0.7") == "10.0.0.7:1883");
+    CHECK(text("2001:db8::7") == "[2001:db8::7]:1883");
+    CHECK(address_text(boost::asio::ip::make_address("::ffff:10.0.0.7")) == "10.0.0.7");
 }
 
 // -- client_limits

@@ -47,7 +47,9 @@ Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimi
 
 Admin::~Admin() { stop(); }
 
-Admin::Endpoint Admin::listen(const Endpoint& endpoint) { return impl_->server.listen(endpoint); }
+Admin::Endpoint Admin::listen(const Endpoint& endpoint, bool only_ipv6) {
+    return impl_->server.listen(endpoint, only_ipv6);
+}
 
 void Admin::show_chat(const ChatGateway& gateway) { impl_->chat = gateway; }
 

@@ -32,9 +32,9 @@ public:
           const Config& config, std::string token);
     ~Admin();
 
-    /// Call it before `start`. Returns the endpoint with its real port. Throws
-    /// boost::system::system_error.
-    Endpoint listen(const Endpoint& endpoint);
+    /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
+    /// another listener's for IPv4. Throws boost::system::system_error.
+    Endpoint listen(const Endpoint& endpoint, bool only_ipv6);
 
     /// Serves the demo's page, which connects there. Call it before `start`.
     void show_chat(const ChatGateway& gateway);

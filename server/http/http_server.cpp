@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -279,8 +280,12 @@ HttpServer::~HttpServer() { stop(); }
 
 asio::io_context& HttpServer::io() { return impl_->io; }
 
-HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint) {
-    auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint, true);
+HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, bool only_ipv6) {
+    auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint.protocol());
+    acceptor->set_option(tcp::acceptor::reuse_address(true));
+    if (only_ipv6 && endpoint.address().is_v6()) acceptor->set_option(asio::ip::v6_only(true));
+    acceptor->bind(endpoint);
+    acceptor->listen();
     auto real = acceptor->local_endpoint();
     asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
     impl_->acceptors.push_back(std::move(acceptor));

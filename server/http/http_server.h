@@ -39,9 +39,9 @@ public:
     /// What runs on the server's thread.
     boost::asio::io_context& io();
 
-    /// Call it before `start`. Returns the endpoint with its real port. Throws
-    /// boost::system::system_error.
-    Endpoint listen(const Endpoint& endpoint);
+    /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
+    /// another listener's for IPv4. Throws boost::system::system_error.
+    Endpoint listen(const Endpoint& endpoint, bool only_ipv6);
 
     void start();
     void stop();

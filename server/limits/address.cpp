@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/base/url.h"
+
 namespace pulsegate {
 
 namespace {
@@ -12,11 +14,18 @@ namespace ip = boost::asio::ip;
 constexpr std::uint64_t v4_mark = std::uint64_t{1} << 32;
 constexpr std::uint64_t v6_zero = 1;
 
-}  // namespace
-
+/// An IPv4 address that is mapped to IPv6 as IPv4; others as they are.
 ip::address unmapped(const ip::address& address) {
     const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
     return mapped ? ip::make_address_v4(ip::v4_mapped, address.to_v6()) : address;
+}
+
+}  // namespace
+
+std::string address_text(const ip::address& address) { return unmapped(address).to_string(); }
+
+std::string address_text(const ip::address& address, std::uint16_t port) {
+    return bracketed(address_text(address)) + ":" + std::to_string(port);
 }
 
 Address::Address(const ip::address& address) {
@@ -34,9 +43,15 @@ std::optional<Address> Address::parse(std::string_view text) {
     constexpr std::string_view network = "/64";
     const bool is_network = text.ends_with(network);
     if (is_network) text.remove_suffix(network.size());
+    // The zone says which of this machine's links it is, which makes no difference here.
+    const auto zone = text.find('%');
+    const bool has_zone = zone != text.npos;
+    if (has_zone && zone + 1 == text.size()) return std::nullopt;
     boost::system::error_code error;
-    const auto address = ip::make_address(text, error);
-    if (error || (is_network && !address.is_v6())) return std::nullopt;
+    const auto address = ip::make_address(text.substr(0, zone), error);
+    if (error) return std::nullopt;
+    if (is_network && unmapped(address).is_v4()) return std::nullopt;
+    if (has_zone && !(address.is_v6() && address.to_v6().is_link_local())) return std::nullopt;
     return Address(address);
 }
 

@@ -11,8 +11,11 @@
 
 namespace pulsegate {
 
-/// An IPv4 address that is mapped to IPv6 as IPv4; others as they are.
-boost::asio::ip::address unmapped(const boost::asio::ip::address& address);
+/// An IP address as logs, the API and backends are told it: an IPv4 address that is mapped to IPv6
+/// is told as IPv4.
+std::string address_text(const boost::asio::ip::address& address);
+/// The same with the port: `10.0.0.7:1883` or `[2001:db8::1]:1883`.
+std::string address_text(const boost::asio::ip::address& address, std::uint16_t port);
 
 /// What the limits by address count as one: an IPv4 address, or an IPv6 network of 64 bits, all of
 /// which belongs to one customer (RFC 6177).
@@ -20,7 +23,8 @@ class Address {
 public:
     Address() = default;  ///< unknown: no limit applies to it
     explicit Address(const boost::asio::ip::address& address);
-    /// Of an IP address, or of what `text` has made; nothing: it is neither.
+    /// Of an IP address, one of a link with its zone or without, or of what `text` has made;
+    /// nothing: it is none of them.
     static std::optional<Address> parse(std::string_view text);
 
     bool known() const { return bits_ != 0; }

@@ -153,12 +153,12 @@ std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
 std::string Connection::peer() const {
     const auto from = endpoint();
     if (!from) return "a peer that has gone";
-    return fmt::format("{}:{}", bracketed(from->address().to_string()), from->port());
+    return address_text(from->address(), from->port());
 }
 
 std::string Connection::address() const {
     const auto from = endpoint();
-    return from ? unmapped(from->address()).to_string() : "";
+    return from ? address_text(from->address()) : "";
 }
 
 std::optional<ClientCertificate> Connection::certificate() const {

@@ -1,5 +1,6 @@
 #include "server/transport/listener.h"
 
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
@@ -27,11 +28,13 @@ void set(const UniqueFd& socket, int level, int option) {
     check(::setsockopt(socket.get(), level, option, &on, sizeof on) == 0, "setsockopt");
 }
 
-UniqueFd open(const Listener::Endpoint& endpoint) {
+UniqueFd open(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4) {
     UniqueFd socket(::socket(endpoint.protocol().family(),
                              SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
     check(static_cast<bool>(socket), "socket");
     set(socket, SOL_SOCKET, SO_REUSEADDR);
+    if (endpoint.address().is_v6() && ipv4 == Listener::Ipv4::left_out)
+        set(socket, IPPROTO_IPV6, IPV6_V6ONLY);
     return socket;
 }
 
@@ -42,9 +45,12 @@ void bind(const UniqueFd& socket, const Listener::Endpoint& endpoint) {
 
 }  // namespace
 
-Listener::Listener(EventLoop& loop, const Endpoint& endpoint, Admission& admission,
+Listener::Listener(EventLoop& loop, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
                    std::function<void(UniqueFd, const Endpoint&)> accepted)
-    : loop_(loop), socket_(open(endpoint)), admission_(admission), accepted_(std::move(accepted)) {
+    : loop_(loop),
+      socket_(open(endpoint, ipv4)),
+      admission_(admission),
+      accepted_(std::move(accepted)) {
     set(socket_, SOL_SOCKET, SO_REUSEPORT);
     set(socket_, IPPROTO_TCP, TCP_NODELAY);  // accepted sockets inherit it
     bind(socket_, endpoint);
@@ -52,7 +58,9 @@ Listener::Listener(EventLoop& loop, const Endpoint& endpoint, Admission& admissi
     check(loop_.poller().add_insistent(socket_.get(), *this), "epoll");
 }
 
-void Listener::check_free(const Endpoint& endpoint) { bind(open(endpoint), endpoint); }
+void Listener::check_free(const Endpoint& endpoint, Ipv4 ipv4) {
+    bind(open(endpoint, ipv4), endpoint);
+}
 
 Listener::Endpoint Listener::endpoint() const {
     Endpoint own;

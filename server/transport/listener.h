@@ -18,13 +18,19 @@ class Listener final : Polled {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
+    /// What a listener for IPv6 does with clients of IPv4.
+    enum class Ipv4 : std::uint8_t {
+        accepted,  ///< at `::`, by addresses that are mapped to IPv6
+        left_out,  ///< the port is another listener's for IPv4
+    };
+
     /// Throws boost::system::system_error when the address can't be had.
-    Listener(EventLoop& loop, const Endpoint& endpoint, Admission& admission,
+    Listener(EventLoop& loop, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
              std::function<void(UniqueFd socket, const Endpoint& peer)> accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
-    static void check_free(const Endpoint& endpoint);
+    static void check_free(const Endpoint& endpoint, Ipv4 ipv4);
 
     Endpoint endpoint() const;
 

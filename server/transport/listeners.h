@@ -22,7 +22,8 @@ public:
 
     /// Returns where it really listens, should the port have been 0. Throws
     /// boost::system::system_error.
-    Listener::Endpoint listen(const Listener::Endpoint& endpoint, const ListenerOptions& options);
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
+                              const ListenerOptions& options);
 
     /// The certificates for new connections from now on.
     void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }

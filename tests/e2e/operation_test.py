@@ -1,6 +1,9 @@
 """Starting, stopping, settings: what whoever runs a gateway sees."""
 
+import contextlib
+import itertools
 import json
+import os
 import re
 import resource
 import signal
@@ -11,7 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
-from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
+from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, free_port, wait_until
 
 SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "password-file",
             "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
@@ -166,7 +169,8 @@ class WrongSettingsTest(unittest.TestCase):
             with self.subTest(scheme=scheme), socket.create_server(("127.0.0.1", 0)) as taken:
                 url = f"{scheme}://127.0.0.1:{taken.getsockname()[1]}"
                 other = "http" if scheme == "mqtt" else "mqtt"
-                self.refused("--listen", url, "--listen", f"{other}://127.0.0.1:0", says=[url, "--listen"])
+                self.refused("--listen", url, "--listen", f"{other}://127.0.0.1:0",
+                             says=[url, "; another process has the port", "--listen"])
 
     def test_a_port_taken_by_another_gateway_is_named(self):
         with Gateway() as gateway:
@@ -174,6 +178,49 @@ class WrongSettingsTest(unittest.TestCase):
                          says=[str(gateway.port)])
             self.refused("--listen", "mqtt://127.0.0.1:0", "--listen", f"http://127.0.0.1:{gateway.http_port}",
                          says=[str(gateway.http_port)])
+
+    def test_a_port_that_another_listener_has_is_named_with_it(self):
+        port = free_port()
+        self.refused("--listen", f"mqtt://127.0.0.1:{port}", "--listen", f"http://127.0.0.1:{port}",
+                     says=[f"listen: http://127.0.0.1:{port}", f"; --listen mqtt://127.0.0.1:{port} has the port"])
+
+    def test_ipv4_and_ipv6_have_ports_of_their_own(self):
+        ports = free_port(), free_port()
+        for first, second in (("0.0.0.0", "[::]"), ("[::]", "0.0.0.0"), ("127.0.0.1", "[::]")):
+            listeners = [f"{scheme}://{host}:{port}" for scheme, port in zip(("mqtt", "http"), ports)
+                         for host in (first, second)]
+            token = Path(self.enterContext(tempfile.TemporaryDirectory())) / "token"
+            token.write_text("0123456789abcdef")
+            token.chmod(0o600)
+            arguments = [word for url in listeners for word in ("--listen", url)]
+            with self.subTest(listeners=listeners), \
+                    Gateway(*arguments, "--allow-anonymous", "--admin-token-file", token, listen=False) as gateway:
+                for host, (family, address) in itertools.product(
+                        ("login", "api"), ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))):
+                    with socket.socket(family) as stream:
+                        stream.connect((address, ports[host == "api"]))
+                        self.assertFalse(stream.getpeername()[0].startswith("::ffff"))
+
+    def test_a_client_of_ipv4_is_told_as_such_on_a_listener_for_both(self):
+        with Gateway("--listen", "mqtt://[::]:0", "--listen", "http://127.0.0.1:0", "--allow-anonymous",
+                     listen=False) as gateway:
+            gateway.connect("ann")
+            clients = gateway.get_json("/api/v1/clients?user=ann")[1]["clients"]
+            self.assertRegex(clients[0]["address"], r"^127\.0\.0\.1:\d+$")
+            self.assertNotIn("::ffff", gateway.log)
+
+    def test_what_is_stored_is_not_for_everybody_to_read(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory())) / "data"
+        folder.mkdir()
+        folder.chmod(0o755)
+        for _ in range(2):
+            with Gateway("--data", folder) as gateway:
+                gateway.connect("ann", clean=False)
+                gateway.wait_for_log(f"data: everybody on this machine may enter {folder}; chmod o-rwx {folder}")
+                modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
+                self.assertIn("pulsegate.db-wal", modes)
+                self.assertEqual(set(modes.values()), {0o640})
+            (folder / "pulsegate.db").chmod(0o644)  # as an older gateway has made it
 
     def test_a_public_listener_needs_authentication_or_allow_anonymous(self):
         for url, remedy in (("mqtt://0.0.0.0:0", "--allow-anonymous"), ("http://0.0.0.0:0", "--admin-token-file")):
@@ -269,6 +316,22 @@ class SettingsTest(unittest.TestCase):
             self.assertEqual(len(versions), 4)
             self.assertEqual(versions, sorted(set(versions)))
 
+    def test_a_pipe_for_events_holds_up_nobody(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = Path(folder) / "events"
+            os.mkfifo(pipe)
+            with Gateway("--events", pipe) as gateway:
+                gateway.connect("ann")
+                gateway.wait_for_log("events: nobody reads the pipe; its lines wait")
+                with pipe.open() as reader:
+                    self.assertEqual(json.loads(reader.readline())["user"], "ann")
+                gateway.process.send_signal(signal.SIGHUP)
+                gateway.connect("bob")
+                self.assertEqual(gateway.get("/healthz")[0], 200)
+                with pipe.open() as reader:
+                    self.assertEqual(json.loads(reader.readline())["user"], "bob")
+                gateway.connect("carl").ping()
+
     def test_a_strict_idle_timeout_holds_all_clients_to_it(self):
         with Gateway("--idle-timeout", "2s", "--strict-idle-timeout") as gateway:
             old = gateway.connect("asks-for-an-hour", keepalive=3600)
@@ -330,6 +393,21 @@ class AdminTest(unittest.TestCase):
                 for _ in range(100):
                     silent = socket.create_connection(("127.0.0.1", gateway.http_port), 10, ("127.0.0.2", 0))
                     self.addCleanup(silent.close)
+
+    def test_connections_that_read_no_answers_push_out_nobody(self):
+        requests = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 600
+        with Gateway() as gateway:
+            for number in range(128):
+                reader = self.enterContext(contextlib.closing(socket.socket()))
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                reader.settimeout(10)
+                reader.bind((f"127.0.0.{2 + number % 2}", 0))
+                reader.connect(("127.0.0.1", gateway.http_port))
+                reader.sendall(requests)
+                if number % 8 == 7:
+                    self.assertEqual(gateway.get("/healthz")[0], 200)
+            for _ in range(20):
+                self.assertEqual(gateway.get("/api/v1/wheel")[0], 200)
 
     def test_what_is_no_resource_is_404_and_what_is_no_http_is_400(self):
         with Gateway() as gateway:
