@@ -12,13 +12,14 @@ DelayedClaim::~DelayedClaim() {
 DelayedClaimRef DelayedSums::claim(const std::string& user, const DelayedTotal& room,
                                    const Fits& fits) {
     const std::lock_guard lock(mutex_);
-    const auto total = [&](const Sum& sum) {
+    const auto with_room = [&](const Sum& sum) {
         DelayedTotal total = sum.stored;
         total += sum.claimed;
         return total += room;
     };
     const auto known = users_.find(user);
-    if (!fits(total(all_), total(known == users_.end() ? Sum{} : known->second))) return nullptr;
+    const Sum of_user = known == users_.end() ? Sum{} : known->second;
+    if (!fits(with_room(all_), with_room(of_user))) return nullptr;
     users_[user].claimed += room;
     all_.claimed += room;
     return std::make_shared<DelayedClaim>(shared_from_this(), user, room);
