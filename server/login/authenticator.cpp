@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/auth/base64.h"
 #include "server/auth/revocations.h"
 #include "server/base/client_id.h"
 #include "server/base/clock.h"
@@ -28,9 +29,14 @@ auto load_for(const char* setting, Load load) {
     }
 }
 
-/// Three parts, of which the first is an object of JSON in base64url. A password may have dots.
+/// Three parts, of which the first is an object of JSON in base64url, perhaps behind blanks (RFC
+/// 7515, section 3). A password may have dots.
 bool looks_like_token(std::string_view password) {
-    return password.starts_with("eyJ") && std::count(password.begin(), password.end(), '.') == 2;
+    if (std::count(password.begin(), password.end(), '.') != 2) return false;
+    const auto header = from_base64url(password.substr(0, password.find('.')));
+    if (!header) return false;
+    const auto begin = header->find_first_not_of(" \t\r\n");
+    return begin != std::string::npos && (*header)[begin] == '{';
 }
 
 AuthResult refusal(std::string why, bool guessed) {

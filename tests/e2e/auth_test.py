@@ -344,6 +344,13 @@ class TokenTest(Folder):
             self.assertNotIn(token(good)[:30], gateway.log)
             gateway.wait_for_log("as user 'alice': login refused: its password is no token")
 
+    def test_a_tokens_header_may_have_blanks(self):
+        with self.gateway("--password-file", self.password_file(alice="a")) as gateway:
+            for blanks in (" ", "\n", "\r\n\t "):
+                with self.subTest(blanks=blanks):
+                    good = token({"sub": "bob", "exp": time.time() + 60}, blanks=blanks)
+                    self.assertEqual(self.code(gateway, "bob", good), 0)
+
     def test_a_password_may_have_dots(self):
         with self.gateway("--password-file", self.password_file(alice="a.b.c")) as gateway:
             self.assertEqual(self.code(gateway, "alice", "a.b.c"), 0)

@@ -19,8 +19,11 @@ def part(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def token(claims, secret=SECRET, header=None):
-    signed = part(json.dumps(header or {"alg": "HS256", "typ": "JWT"}).encode()) + b"." + part(json.dumps(claims).encode())
+def token(claims, secret=SECRET, header=None, blanks=""):
+    """`blanks` are put around the header's members, where JSON allows them."""
+    written = json.dumps(header or {"alg": "HS256", "typ": "JWT"})
+    written = blanks + written[0] + blanks + written[1:] + blanks
+    signed = part(written.encode()) + b"." + part(json.dumps(claims).encode())
     return (signed + b"." + part(hmac.new(secret.encode(), signed, hashlib.sha256).digest())).decode()
 
 
