@@ -285,6 +285,31 @@ TEST_CASE(
     CHECK_FALSE(PasswordFile::load(path).check("carol", "Secret"));
 }
 
+TEST_CASE("what an Argon2id takes less than the costliest is computed besides") {
+    const Argon2Cost costly{.memory = 47'104, .passes = 2, .lanes = 1};
+    CHECK_FALSE(difference(costly, costly));
+    CHECK_FALSE(difference(costly, {.memory = 200'000, .passes = 1, .lanes = 4}));
+    for (const Argon2Cost& own : {Argon2Cost{.memory = 8192, .passes = 1, .lanes = 1},
+                                  Argon2Cost{.memory = 256, .passes = 3, .lanes = 2},
+                                  Argon2Cost{.memory = 40'000, .passes = 2, .lanes = 1}}) {
+        const auto rest = difference(costly, own);
+        REQUIRE(rest);
+        CHECK(rest->work() + own.work() <= costly.work());
+        CHECK(rest->work() + own.work() >= costly.work() - costly.passes);
+        CHECK(rest->memory <= costly.memory);
+    }
+    const TemporaryFolder folder;
+    const auto path = folder.write("users", "");
+    ::chmod(path.c_str(), 0600);
+    set_password(path, "carol", "secret", Argon2Cost{.memory = 512, .passes = 2, .lanes = 1});
+    set_password(path, "dave", "secret", Argon2Cost{.memory = 64, .passes = 1, .lanes = 2});
+    const auto passwords = PasswordFile::load(path);
+    for (const char* user : {"carol", "dave"}) {
+        CHECK(passwords.check(user, "secret"));
+        CHECK_FALSE(passwords.check(user, "Secret"));
+    }
+}
+
 TEST_CASE("an Argon2id that takes too much is refused, and one that takes long is warned of") {
     const std::string tail = ",p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
     const std::string head = "ann:$argon2id$v=19$m=";

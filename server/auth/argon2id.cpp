@@ -3,6 +3,7 @@
 #include <argon2.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
@@ -78,6 +79,14 @@ Argon2Hash parse_argon2(std::string_view text) {
     hashed.salt = *salt;
     hashed.hash = *hash;
     return hashed;
+}
+
+std::optional<Argon2Cost> difference(const Argon2Cost& costly, const Argon2Cost& own) {
+    const auto work = costly.work() - std::min(costly.work(), own.work());
+    const auto memory = static_cast<std::uint32_t>(work / costly.passes);
+    const auto least = 8 * costly.lanes;  // RFC 9106, section 3.1
+    if (memory < least) return std::nullopt;
+    return Argon2Cost{memory, costly.passes, costly.lanes};
 }
 
 std::string to_text(const Argon2Hash& hashed) {

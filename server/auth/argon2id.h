@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ struct Argon2Cost {
 
     bool operator==(const Argon2Cost&) const = default;
 };
+
+/// What takes as long as `costly` takes longer than `own`. Nothing: it is next to nothing.
+std::optional<Argon2Cost> difference(const Argon2Cost& costly, const Argon2Cost& own);
 
 /// Each thread that checks passwords takes as much memory as the line that it checks.
 inline constexpr std::uint32_t most_argon2_memory = 256 * 1024;  ///< KiB
