@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/base/hash.h"
@@ -16,54 +19,96 @@ inline std::uint64_t recent_key(std::string_view first, std::string_view second)
     return keyed_hash(first, second);
 }
 
+/// Counters that keys share, each two of them: the lower one is not less than what is the key's own
+/// (a count-min sketch: Cormode and Muthukrishnan, 2005). It takes no memory until it is used.
+class SharedCounts {
+public:
+    void add(std::uint64_t hash, unsigned weight) {
+        if (counters_.empty()) counters_.resize(2 * row);
+        for (const std::size_t place : places(hash)) counters_[place] += weight;
+    }
+    unsigned count(std::uint64_t hash) const {
+        if (counters_.empty()) return 0;
+        const auto [first, second] = places(hash);
+        return std::min(counters_[first], counters_[second]);
+    }
+
+private:
+    static constexpr std::size_t row = 1 << 17;
+
+    static std::array<std::size_t, 2> places(std::uint64_t hash) {
+        return {keyed_hash(hash) % row, row + keyed_hash(~hash) % row};
+    }
+
+    std::vector<unsigned> counters_;
+};
+
 /// How often something happened within the last minute, by key: a sliding window out of two maps,
 /// one for this minute and one for the last. The last minute's counts are weighted by the part of
 /// it that lies within the last 60 s, and are dropped all at once.
+///
+/// Peers that invent names can't fill the memory, nor switch the counting off: when there are too
+/// many keys, further ones share counters, and the count of one is never less than what it did.
 template <class Key>
 class RecentCounts {
 public:
     /// Counts an event of this weight. Returns the key's count in the window, this one included.
     unsigned add(const Key& key, Millis now, unsigned weight = 1) {
         turn_page(now);
-        if (present_.size() < most_keys || present_.contains(key)) present_[key] += weight;
+        if (present_.counts.size() < most_keys || present_.counts.contains(key))
+            present_.counts[key] += weight;
+        else
+            present_.shared.add(hash(key), weight);
         return count(key, now);
     }
 
     unsigned count(const Key& key, Millis now) {
         turn_page(now);
-        const auto of = [&key](const Counts& counts) {
-            const auto found = counts.find(key);
-            return found == counts.end() ? 0u : found->second;
-        };
         const Millis left = window - (now - began_);
-        return of(present_) + static_cast<unsigned>(of(past_) * left / window);
+        return present_.of(key) + static_cast<unsigned>(past_.of(key) * left / window);
+    }
+
+    /// Has the key a counter of its own? One that shares its counter may be there for the first
+    /// time.
+    bool is_counted_alone(const Key& key) const {
+        return present_.counts.contains(key) || past_.counts.contains(key);
     }
 
     /// Once a second: the memory of what was long ago is given back, though nobody counts.
     void tick(Millis now) { turn_page(now); }
 
     void forget(const Key& key) {
-        present_.erase(key);
-        past_.erase(key);
+        present_.counts.erase(key);
+        past_.counts.erase(key);
     }
 
     static constexpr Millis window = 60'000;
 
-private:
-    using Counts = boost::unordered_flat_map<Key, unsigned>;
-
-    /// Further keys are not counted, so that peers that invent names can't fill the memory.
     static constexpr std::size_t most_keys = 200'000;
+
+private:
+    static std::uint64_t hash(const Key& key) { return boost::hash<Key>()(key); }
+
+    /// Those of one minute.
+    struct Page {
+        boost::unordered_flat_map<Key, unsigned> counts{};
+        SharedCounts shared{};
+
+        unsigned of(const Key& key) const {
+            const auto found = counts.find(key);
+            return found == counts.end() ? shared.count(hash(key)) : found->second;
+        }
+    };
 
     void turn_page(Millis now) {
         if (now - began_ < window) return;
-        past_ = now - began_ < 2 * window ? std::exchange(present_, {}) : Counts();
-        present_ = {};
+        past_ = now - began_ < 2 * window ? std::exchange(present_, {}) : Page();
+        present_ = Page();
         began_ = now - (now - began_) % window;
     }
 
-    Counts present_;
-    Counts past_;
+    Page present_{};
+    Page past_{};
     Millis began_ = 0;
 };
 
