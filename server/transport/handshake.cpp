@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/rfc7230.hpp>
@@ -53,6 +54,18 @@ bool valid_key(std::string_view key) {
     const auto is_base64 = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '/'; };
     return key.size() == 24 && key.ends_with("==") &&
            std::all_of(key.begin(), key.end() - 2, is_base64);
+}
+
+/// What the answer is to name: "mqtt", or 3.1's "mqttv3.1", as the client has written it, for a
+/// browser compares each letter. It may offer several, in fields of their own as well (RFC 6455,
+/// section 11.3.4).
+std::optional<std::string> sub_protocol(const http::request_header<>& request) {
+    const auto fields = request.equal_range(http::field::sec_websocket_protocol);
+    for (const std::string_view known : {"mqtt", "mqttv3.1"})
+        for (auto field = fields.first; field != fields.second; ++field)
+            for (const auto offered : http::token_list(field->value()))
+                if (boost::beast::iequals(offered, known)) return std::string(offered);
+    return std::nullopt;
 }
 
 boost::asio::ip::tcp::endpoint endpoint_of(const ProxySource& source) {
@@ -191,16 +204,13 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
         return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");
-    http::token_list offered(request[http::field::sec_websocket_protocol]);
-    const char* const protocol =
-        offered.exists("mqtt") ? "mqtt" : "mqttv3.1";  // the latter is 3.1's
-    if (!offered.exists(protocol))
-        return reject("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
+    const auto protocol = sub_protocol(request);
+    if (!protocol) return reject("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
 
     output_ =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Protocol: " +
-        std::string(protocol) + "\r\nSec-WebSocket-Accept: " + accept_key(key) + "\r\n\r\n";
+        *protocol + "\r\nSec-WebSocket-Accept: " + accept_key(key) + "\r\n\r\n";
     input_.erase(0, header_size);
     remaining_.path.clear();
     extras.websocket = true;

@@ -45,6 +45,21 @@ class WebSocketTest(unittest.TestCase):
         client.send(frame(b"\x10\x0f\x00\x06MQIsdp\x03\x02\x00\x0a\x00\x01o"))
         self.assertEqual(client.next(), (2, CONNACK))
 
+    def test_the_sub_protocol_is_answered_as_it_was_offered(self):
+        for offered, answered in (("MQTT", "MQTT"), ("chat,Mqtt , mqttv3.1", "Mqtt"), ("MQTTv3.1", "MQTTv3.1"),
+                                  ("chat\r\nSec-WebSocket-Protocol: mqtt", "mqtt")):
+            with self.subTest(offered=offered):
+                client = self.client(Sec_WebSocket_Protocol=offered)
+                self.assertIn(f"Sec-WebSocket-Protocol: {answered}\r\n".encode(), client.answer)
+
+    def test_pongs_that_wait_travel_with_the_login(self):
+        with Gateway("--shards", "2", "--listen", "ws://127.0.0.1:0/mqtt") as gateway:
+            for number in range(20):  # of these, half are at home on the other shard
+                client = WebSocket(port_of(gateway, "ws"))
+                self.addCleanup(client.socket.close)
+                client.send(frame(b"first", 9) + frame(CONNECT % bytes([97 + number])))
+                self.assertEqual([client.next(), client.next()], [(10, b"first"), (2, CONNACK)])
+
     def test_packets_may_span_frames_and_frames_hold_packets(self):
         client = self.client().log_in()
         client.send(frame(b"\x82\x06\x00"), frame(b"\x01\x00\x01x"), frame(b"\x00" + PING + PING))
