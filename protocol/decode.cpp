@@ -97,11 +97,15 @@ Version read_protocol(Reader& in) {
     return Version{level};
 }
 
+/// What 3.1 does not use, it does not forbid: whatever is there is not looked at (3.1,
+/// section 3.1).
 unsigned read_connect_flags(Reader& in, Version version) {
-    const unsigned flags = in.u8();
+    constexpr unsigned of_will = connect_will_qos | connect_will_retain;
+    unsigned flags = in.u8();
+    if (version == Version::v3_1 && !(flags & connect_will)) flags &= ~of_will;
     if ((flags & connect_reserved) && version != Version::v3_1)
         in.malformed("CONNECT: reserved flag is set");
-    if (!(flags & connect_will) && (flags & (connect_will_qos | connect_will_retain)))
+    if (!(flags & connect_will) && (flags & of_will))
         in.malformed("CONNECT: will QoS or will retain without a will");
     if ((flags & connect_will_qos) == connect_will_qos) in.malformed("CONNECT: will QoS is 3");
     // 3.1.1, section 3.1.2.9; 5.0 has given this rule up.
@@ -126,6 +130,8 @@ std::optional<Will> read_will(Reader& in, const Header& header, unsigned flags) 
 Decoded read_connect(Reader& in, const Header& framed) {
     Connect connect;
     connect.version = read_protocol(in);
+    if (framed.flags != 0 && connect.version != Version::v3_1)
+        in.malformed(framed.kind.wrong_flags);
     Header header = framed;
     header.version = connect.version;
     const unsigned flags = read_connect_flags(in, connect.version);
@@ -375,6 +381,7 @@ DecodeError check_first_byte(std::uint8_t first, Version version) {
             return malformed("PUBLISH: DUP is set at QoS 0");
         return {};
     }
+    if (type == PacketType::connect) return {};  // it says further on whether they must be 0
     const Kind& kind = kinds[first >> 4];
     if (kind.read == nullptr) return malformed("packet type 0 is reserved");
     // In 3.1 whatever has QoS 1 is marked when it is sent again: SUBSCRIBE, UNSUBSCRIBE and PUBREL,
@@ -445,8 +452,8 @@ Decoded decode(Bytes frame, Version version, Sender sender) {
 std::optional<ConnectClaims> claims_of_connect(Bytes frame) {
     const FixedHeader fixed = read_fixed_header(frame, Version::v5_0);
     if (fixed.error.cause || fixed.size == 0) return std::nullopt;
-    if (PacketType{static_cast<std::uint8_t>(frame[0] >> 4)} != PacketType::connect)
-        return std::nullopt;
+    constexpr unsigned connect = static_cast<unsigned>(PacketType::connect) << 4;
+    if (frame[0] != connect) return std::nullopt;
     Reader in(frame.subspan(fixed.size));
     const std::string_view protocol = in.text();
     const std::uint8_t level = in.u8();

@@ -26,6 +26,7 @@ constexpr ValidVector valid[] = {
     {"a CONNECT with an empty will", v4, client, "10 r s'MQTT' 04 06 k10 s'p' s'w' s''"},
     {"a CONNECT with an empty password", v4, client, "10 r s'MQTT' 04 c2 k10 s'p' s'ann' s''"},
     {"a CONNECT of 3.1", v3_1, client, "10 r s'MQIsdp' 03 c6 k10 s'p' s'w' s'gone' s'ann' s'secret'"},
+    {"a CONNECT of 3.1 with all that it does not use", v3_1, client, "1f r s'MQIsdp' 03 3b k10 s'p'", "10 r s'MQIsdp' 03 02 k10 s'p'"},
     {"a CONNECT of 3.1 without what its flags promise", v3_1, client, "10 r s'MQIsdp' 03 c3 k10 s'p'", "10 r s'MQIsdp' 03 02 k10 s'p'"},
     {"a small CONNECT", v5, client, "10 r s'MQTT' 05 02 k10 [ ] s'p'"},
     {"a CONNECT with a password alone", v5, client, "10 r s'MQTT' 05 42 k10 [ ] s'p' s'token'"},
