@@ -379,7 +379,7 @@ Config parse_config(int argc, const char* const* argv) {
     leave_shares_open(config);
 
     CLI::App app{
-        "Pulsegate, a chat gateway: MQTT 3.1.1 and 5.0 for mobile clients, with reliable "
+        "Pulsegate, a chat gateway: MQTT 3.1, 3.1.1 and 5.0 for mobile clients, with reliable "
         "presence.\n"
         "Without arguments it serves MQTT on 127.0.0.1:1883 and its admin API on 127.0.0.1:8080.",
         "pulsegate"};
