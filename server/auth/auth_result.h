@@ -15,6 +15,7 @@ namespace pulsegate {
 struct AuthResult {
     Reason reason = Reason::success;
     std::string why{};     ///< of a refusal, for the log
+    const char* told{};    ///< of a refusal, to the client; null: what its reason says
     std::string user{};    ///< the authenticated user; "": the one in the CONNECT
     std::string client{};  ///< for a client that sent no client id; "": any
     std::shared_ptr<const AccessRules> rules{};  ///< of this client; null: the gateway's

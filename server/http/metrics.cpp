@@ -168,12 +168,14 @@ public:
     void auth_hook(const HookCounters& hook) {
         auto& requests =
             family("pulsegate_auth_hook_requests_total",
-                   "Logins for the auth hook, by result; busy: refused without a request.",
+                   "Logins for the auth hook, by result; busy: refused without a request; revoked: "
+                   "allowed, but refused because a user's logins were revoked meanwhile.",
                    MetricType::Counter);
         const std::pair<const char*, std::uint64_t> results[] = {{"allowed", hook.allowed},
                                                                  {"denied", hook.denied},
                                                                  {"failed", hook.failed},
-                                                                 {"busy", hook.busy}};
+                                                                 {"busy", hook.busy},
+                                                                 {"revoked", hook.revoked}};
         for (const auto& [result, count] : results) {
             ClientMetric metric;
             metric.label.push_back({"result", result});

@@ -144,13 +144,14 @@ struct AuthHook::Impl {
         }
         auto& result = std::get<AuthResult>(opinion);
         const bool allows = result.reason == Reason::success;
-        if (allows && question.asked_after != forgotten)
+        const bool outdated = allows && question.asked_after != forgotten;
+        if (outdated)
             result = {.reason = Reason::server_busy,
                       .why =
                           "a user's logins were revoked while the auth-hook was asked: it is "
                           "asked again when the client comes again"};
         count([&](HookCounters& all) {
-            ++(allows ? all.allowed : all.denied);
+            ++(outdated ? all.revoked : allows ? all.allowed : all.denied);
             all.wait.count(now - *question.asked);
         });
         if (is_shared(question)) cache.put(question.key, result, now, unix_now());

@@ -33,6 +33,7 @@ struct HookCounters {
     std::uint64_t denied = 0;
     std::uint64_t failed = 0;      ///< no answer, or none that can be used
     std::uint64_t busy = 0;        ///< not asked, because too many wait
+    std::uint64_t revoked = 0;     ///< allowed, but a user's logins were revoked meanwhile
     std::uint64_t remembered = 0;  ///< logins that needed no request of their own
 
     Histogram<5, 10, 25, 50, 100, 250, 500, 1'000, 2'500, 5'000> wait;  ///< for the answers

@@ -236,6 +236,7 @@ void LoginFlow::count_wrong_password(const Login& login) {
         address.text(), address.text());
 }
 
+    if (result.told) words = result.told;
 // -- at home --
 
 void LoginFlow::receive(WaitingLogin& moved) {

@@ -163,7 +163,12 @@ class RevocationTest(Folder):
             wait_until(lambda: backend.questions, what="the question")
             self.assertEqual(self.revoke(gateway)[0], 200)
             backend.gate.set()
-            self.assertEqual(raw.receive()[1][1], 0x89)
+            refused = raw.receive()[1]
+            self.assertEqual(refused[1], 0x89)
+            self.assertIn(b"logins were revoked meanwhile", refused)
+            counted = {result: gateway.metric("pulsegate_auth_hook_requests_total", result=result)
+                       for result in ("revoked", "allowed", "denied")}
+            self.assertEqual(counted, {"revoked": 1, "allowed": 0, "denied": 0})
             self.assertEqual(self.code(gateway, "secret"), 0)
 
     def test_who_came_by_a_password_shows_it_again(self):
