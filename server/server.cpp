@@ -299,12 +299,18 @@ void Server::reload() {
         authenticator_.reload();
         const auto rules = authenticator_.rules();
         const auto lines = authenticator_.password_lines();
+        // Who reads it may rely on it: it is said when nobody reads any more what the rules forbid.
+        const bool is_said = authenticator_.required() || rules;
+        const auto left = std::make_shared<std::atomic<std::size_t>>(shards_.size());
+        const auto judged = [left, is_said] {
+            if (--*left == 0 && is_said) spdlog::info("users, keys and rules reloaded");
+        };
         for (auto& shard : shards_)
-            shard->send(Shard::Task([rules, lines](Shard& each) {
+            shard->send(Shard::Task([rules, lines, judged](Shard& each) {
                 each.use(rules);
                 each.use(lines);
+                each.judge(judged);
             }));
-        if (authenticator_.required() || rules) spdlog::info("users, keys and rules reloaded");
     } catch (const std::exception& error) {
         spdlog::error("users, keys and rules not reloaded: {}", error.what());
     }

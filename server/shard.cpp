@@ -81,6 +81,11 @@ void Shard::run() {
     loop_.run();
 }
 
+void Shard::judge(std::function<void()> judged) {
+    if (!broker_.judge_some(monotonic_now())) return judged();
+    loop_.post([this, judged = std::move(judged)] { judge(judged); });
+}
+
 Evicted Shard::evict(const Address& address) {
     return transport_.end_some(
         address, {Cause::kicked, Reason::administrative_action, "its address was banned"});

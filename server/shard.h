@@ -67,6 +67,8 @@ public:
     void use(std::shared_ptr<const Tls> tls) { listeners_.use(std::move(tls)); }
     /// The rules for clients that bring none; null: everything is allowed.
     void use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
+    /// Judges all who are connected by the rules, some in each turn, and then calls `judged`.
+    void judge(std::function<void()> judged);
     /// The lines of the password file; whoever another one let in is disconnected.
     void use(std::shared_ptr<const PasswordLines> lines) { broker_.use(std::move(lines)); }
 

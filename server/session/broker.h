@@ -69,12 +69,14 @@ public:
     /// The session of the user's client, or null.
     const Session* find(std::string_view user, std::string_view client) const;
 
-    /// Sets the rules for clients that have none of their own; null: everything is allowed. In
-    /// `tick` the connected ones are judged by them.
+    /// Sets the rules for clients that have none of their own; null: everything is allowed.
+    /// The connected ones are judged by them in `tick`, or sooner by `judge_some`.
     void use(std::shared_ptr<const AccessRules> rules) {
         authorizations_.use(std::move(rules));
         subscriptions_.judge_all();
     }
+    /// True if there are more.
+    [[nodiscard]] bool judge_some(Millis now) { return subscriptions_.judge_some(now); }
 
     /// Sets which lines of the password file are valid, and disconnects the clients that others let
     /// in: some at once, and the rest in `tick`.

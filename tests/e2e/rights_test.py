@@ -84,6 +84,22 @@ class RightsTest(Folder):
             wait_until(lambda: nora.heard)
             self.assertEqual(nora.heard, [("public/plan", "now")])
 
+    def test_rules_that_are_read_anew_hold_for_all_readers_when_the_log_says_so(self):
+        rules = self.file("rules", "allow readwrite #\n")
+        users = {f"reader{number}": "r" for number in range(150)}
+        with Gateway("--shards", "1", "--password-file", self.password_file(chief="c"), "--access-file", rules,
+                     "--allow-anonymous") as gateway:
+            chief = Phone(self, gateway, "chief", "c")
+            readers = [gateway.connect(name) for name in users]
+            for number, reader in enumerate(readers):
+                reader.subscribe("$share/g/secret/#" if number % 2 else "secret/plan", "public")
+            self.file("rules", "deny read secret/#\nallow readwrite #\n")
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for_log("users, keys and rules reloaded")
+            chief.publish("secret/plan", "now")
+            chief.publish("public", "the end")
+            self.assertEqual({reader.receive_publish() for reader in readers}, {("public", b"the end")})
+
     def test_a_delayed_will_obeys_the_rules_of_its_day(self):
         rules = self.file("rules", "allow readwrite #\n")
         with Gateway("--password-file", self.password_file(nora="n", bob="b"), "--access-file", rules) as gateway:
