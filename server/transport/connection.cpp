@@ -70,6 +70,10 @@ bool Connection::take(Handoff& handoff) {
     ++context_.connections;
     last_packet_ = monotonic_now();
     context_.wheel.schedule(*this, tick_after(last_packet_ + context_.settings.login_timeout));
+    if (!handoff.unsent.empty()) {
+        outgoing().append(handoff.unsent);
+        sent_something();
+    }
     return true;
 }
 

@@ -167,3 +167,4 @@ std::optional<ClientCertificate> Connection::certificate() const {
 }
 
 }  // namespace pulsegate
+    if (out_) handoff.unsent = out_->substr(sent_);

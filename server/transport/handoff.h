@@ -44,6 +44,7 @@ struct Handoff {
     ConnectionCounts counts;
     Version version = Version::v3_1_1;  ///< that its CONNECT states
     std::string unread{};               ///< bytes of MQTT after the CONNECT that was handed over
+    std::string unsent{};               ///< that the socket has not taken, such as a pong
 };
 
 }  // namespace pulsegate
