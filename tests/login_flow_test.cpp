@@ -148,3 +148,15 @@ TEST_CASE("nobody comes online after all are told that everybody is offline") {
     gateway.stop();
     watcher.expect_close();
 }
+
+TEST_CASE("what no client may send counts as a bad packet, whoever finds it") {
+    Gateway gateway([](Config& config) { config.shards = 1; });
+    int bad = 0;
+    for (const char* packet : {"10 r s'MQTT' 05 02 k10 [] s'p'", "f0 00", "30 r s'' k1 [ 23 k9 ]",
+                               "32 r s'x' k0 []", "a2 r k1 []"}) {
+        CAPTURE(packet);
+        Conversation(gateway).login("p", Version::v5_0).send(packet).rest();
+        const auto counted = "pulsegate_bad_packets_total{shard=\"0\"} " + std::to_string(++bad);
+        CHECK(metrics(gateway).find(counted + "\n") != std::string::npos);
+    }
+}

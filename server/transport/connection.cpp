@@ -188,8 +188,7 @@ bool Connection::receive() {
 }
 
 void Connection::end_unreadable(ssize_t size) {
-    if (tls() && tls()->is_flooded()) {
-        ++context_.counters.bad_packets;
+    if (tls() && tls()->is_flooded())
         return end({Cause::kicked, Reason::protocol_error,
                     "TLS records without data, such as updates of keys, one after the other"});
     }
@@ -460,8 +459,10 @@ void Connection::answer_ping(Millis now) {
 }
 
 void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
-    ++context_.counters.bad_packets;
-    if (reason == Reason::packet_too_large) context_.counters.count(Limit::max_packet_size);
+    if (reason == Reason::packet_too_large) {
+        ++context_.counters.bad_packets;
+        context_.counters.count(Limit::max_packet_size);
+    }
     if (state_ == State::login) refuse_connect(packet, reason, cause);
     end({Cause::kicked, reason, cause});
 }

@@ -22,10 +22,29 @@ CloseCode close_code(Cause cause) {
     }
 }
 
+/// Has the client sent what no client may send?
+bool is_for_a_bad_packet(Reason reason) {
+    switch (reason) {
+        case Reason::malformed_packet:
+        case Reason::protocol_error:
+        case Reason::unsupported_protocol_version:
+        case Reason::client_identifier_not_valid:
+        case Reason::topic_filter_invalid:
+        case Reason::topic_name_invalid:
+        case Reason::receive_maximum_exceeded:
+        case Reason::topic_alias_invalid:
+        case Reason::retain_not_supported:
+        case Reason::qos_not_supported: return true;
+        default: return false;
+    }
+}
+
 }  // namespace
 
 void Connection::end(const Ending& ending) {
     if (!reads()) return;
+    if (ending.cause == Cause::kicked && is_for_a_bad_packet(ending.reason))
+        ++context_.counters.bad_packets;
     // No DISCONNECT comes before the CONNACK (MQTT 5.0, 3.14).
     const bool told = state_ == State::open || context_.owner.is_accepted(*this);
     ending_ = ending;
