@@ -18,6 +18,8 @@ namespace {
 /// Taken as the limit on open files when that is "unlimited", so that sums do not overflow.
 constexpr rlim_t most_files = 100'000'000;
 
+constexpr std::size_t least_for_unauthenticated = 16 * 1024 * 1024;
+
 std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 /// Resident memory of this process, in bytes.
@@ -31,7 +33,10 @@ std::size_t resident() {
 
 }  // namespace
 
-Admission::Admission(const AdmissionSettings& settings, std::size_t own_files) {
+Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
+    : memory_budget_(settings.memory_budget != 0 ? settings.memory_budget
+                                                 : available_memory() / 4 * 3),
+      unauthenticated_(std::max(memory_budget_ / 8, least_for_unauthenticated)) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
@@ -41,8 +46,6 @@ Admission::Admission(const AdmissionSettings& settings, std::size_t own_files) {
     capacity_ = file_limit_ > own_files + courtesy ? file_limit_ - own_files - courtesy : 1;
     by_setting_ = settings.max_connections != 0 && settings.max_connections < capacity_;
     if (by_setting_) capacity_ = settings.max_connections;
-    memory_budget_ =
-        settings.memory_budget != 0 ? settings.memory_budget : available_memory() / 4 * 3;
 }
 
 std::string Admission::bound() const {

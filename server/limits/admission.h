@@ -7,6 +7,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/limit.h"
+#include "server/limits/unauthenticated_memory.h"
 
 namespace pulsegate {
 
@@ -61,6 +62,9 @@ public:
     std::size_t memory() const { return memory_.load(std::memory_order_relaxed); }
     std::size_t memory_budget() const { return memory_budget_; }
 
+    /// An eighth of memory-budget, for those who have not logged in.
+    UnauthenticatedMemory& unauthenticated() { return unauthenticated_; }
+
 private:
     static constexpr std::size_t courtesy = 64;
     static constexpr Millis weighing_interval = 50;
@@ -69,7 +73,8 @@ private:
     std::size_t file_limit_;
     std::size_t capacity_;
     bool by_setting_;  ///< max-connections sets the capacity, not the limit on open files
-    std::size_t memory_budget_;
+    const std::size_t memory_budget_;
+    UnauthenticatedMemory unauthenticated_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<Millis> next_weighing_{0};

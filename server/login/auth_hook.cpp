@@ -42,10 +42,11 @@ using Opinion = std::variant<AuthResult, HookFailure>;
 
 /// What the backend is asked, for all who ask the same.
 struct Question {
-    Question(asio::io_context& io, const AuthCache::Key& asked) : key(asked), patience(io) {}
+    Question(asio::io_context& io, const AuthCache::Key& asked, Credentials shown)
+        : key(asked), credentials(std::move(shown)), patience(io) {}
 
     const AuthCache::Key key;
-    std::string body{};
+    const Credentials credentials;  ///< their text in JSON may be six times as long
     std::vector<AuthHook::Answer> answers{};
     FairQueue::Ticket ticket = 0;
     asio::steady_timer patience;
@@ -67,7 +68,7 @@ struct AuthHook::Impl {
     // -- who asks
     // -----------------------------------------------------------------------------------
 
-    void authenticate(const Credentials& credentials, const Address& address, Answer answer) {
+    void authenticate(Credentials credentials, const Address& address, Answer answer) {
         const auto key = cache.key_of(credentials);
         if (auto known = cache.find(key, monotonic_now())) {
             count([](HookCounters& all) { ++all.remembered; });
@@ -77,18 +78,17 @@ struct AuthHook::Impl {
             count([](HookCounters& all) { ++all.remembered; });
             return open->second->answers.push_back(std::move(answer));
         }
-        const auto question = std::make_shared<Question>(io, key);
-        question->body = hook_question(credentials);
+        const auto question = std::make_shared<Question>(io, key, std::move(credentials));
         question->answers.push_back(std::move(answer));
         limit(question);
         if (settings.cache > 0) shared.emplace(key, question);
-        enqueue(question, address, credentials.user);
+        enqueue(question, address);
     }
 
-    void enqueue(const QuestionRef& question, const Address& address, std::string_view user) {
+    void enqueue(const QuestionRef& question, const Address& address) {
         question->ticket = ++last_ticket;
         waiting.emplace(question->ticket, question);
-        queue.add(address, user, question->ticket);
+        queue.add(address, question->credentials.user, question->ticket);
         if (queue.size() > most_waiting_questions)
             turn_away(*waiting.at(queue.take_last().value()));
         if (working == settings.connections) return;
@@ -149,7 +149,8 @@ struct AuthHook::Impl {
             result = {.reason = Reason::server_busy,
                       .why =
                           "a user's logins were revoked while the auth-hook was asked: it is "
-                          "asked again when the client comes again"};
+                          "asked again when the client comes again",
+                      .told = "logins were revoked meanwhile: come again"};
         count([&](HookCounters& all) {
             ++(outdated ? all.revoked : allows ? all.allowed : all.denied);
             all.wait.count(now - *question.asked);
@@ -199,7 +200,8 @@ struct AuthHook::Impl {
     }
 
     asio::awaitable<Opinion> opinion_on(Question& question) {
-        auto reply = co_await client.post(question.call, question.body);
+        const std::string body = hook_question(question.credentials);
+        auto reply = co_await client.post(question.call, body);
         if (!reply.trouble.empty()) co_return HookFailure{std::move(reply.trouble)};
         co_return read_hook_answer(reply.status, reply.body, unix_now());
     }
@@ -270,7 +272,7 @@ void AuthHook::authenticate(Credentials credentials, const Address& address, Ans
         if (!valid_utf8(credentials.password))
             return answer({.reason = Reason::bad_user_name_or_password,
                            .why = "its password is no UTF-8, which the auth-hook's JSON must be"});
-        impl_->authenticate(credentials, address, std::move(answer));
+        impl_->authenticate(std::move(credentials), address, std::move(answer));
     });
 }
 

@@ -87,6 +87,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
     if (here->refused(login)) co_return;
 
     if (!here->pacer_.take_turn(login.now)) {
+        if (here->refused_memory(login)) co_return;
         co_await here->turn(login);
         if (here->refused(login)) co_return;
         if (login.result.reason != Reason::success) co_return here->reject(login);
@@ -95,6 +96,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
     if (auto result = here->result_by_certificate(login)) {
         login.result = std::move(*result);
     } else if (here->authenticator_.required()) {
+        if (here->refused_memory(login)) co_return;
         co_await here->authentication(login);
         if (here->refused(login)) co_return;
     }
@@ -145,6 +147,19 @@ bool LoginFlow::refused(const Login& login) {
                   *reached == Limit::max_connections
                       ? "max-connections, or the limit on open files, is reached"
                       : "memory-budget is used up");
+}
+
+/// While it waits its CONNECT is kept, and perhaps the credentials in it once more.
+bool LoginFlow::refused_memory(Login& login) {
+    const auto bytes = 2 * login.received.bytes.size();
+    if (admission_.unauthenticated().resize(login.memory, login.connection->origin().address,
+                                            bytes))
+        return false;
+    counters_.count(Limit::memory_budget);
+    broker_.refuse(*login.connection, login.connect(), Reason::quota_exceeded,
+                   "logins that wait take too much of memory-budget, and its address most",
+                   "too many logins at once");
+    return true;
 }
 
 // -- its turn --
@@ -221,6 +236,7 @@ void LoginFlow::reject(const Login& login) {
     const char* words = "it did not show who it is";
     if (result.reason == Reason::server_busy) words = "too many logins at once";
     if (result.reason == Reason::server_unavailable) words = "logins can't be checked now";
+    if (result.told) words = result.told;
     broker_.refuse(*login.connection, login.connect(), result.reason, result.why, words);
 }
 
@@ -236,7 +252,6 @@ void LoginFlow::count_wrong_password(const Login& login) {
         address.text(), address.text());
 }
 
-    if (result.told) words = result.told;
 // -- at home --
 
 void LoginFlow::receive(WaitingLogin& moved) {

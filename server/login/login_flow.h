@@ -44,7 +44,8 @@ struct Login {
     Millis now;  ///< when it began, or last went on
     AuthResult result{};
     std::unique_ptr<Timer> pause{};
-    std::optional<Handoff> handoff{};  ///< instead of the connection, while it moves home
+    UnauthenticatedMemory::Share memory{};  ///< that it takes while it waits
+    std::optional<Handoff> handoff{};       ///< instead of the connection, while it moves home
 
     const Connect& connect() const { return received.connect; }
 };
@@ -131,6 +132,7 @@ private:
     bool refused_at_home(const Login& login);
     bool refuse_banned(const Login& login, Limit limit, const BanCause& cause,
                        const char* automatically);
+    bool refused_memory(Login& login);
     Wait turn(Login& login);
     std::optional<AuthResult> result_by_certificate(const Login& login) const;
     static void limit_by_certificate(Login& login);

@@ -191,7 +191,6 @@ void Connection::end_unreadable(ssize_t size) {
     if (tls() && tls()->is_flooded())
         return end({Cause::kicked, Reason::protocol_error,
                     "TLS records without data, such as updates of keys, one after the other"});
-    }
     end({Cause::connection_lost, Reason::success,
          size == 0             ? "the peer closed without DISCONNECT"
          : errno == ECONNRESET ? "reset by the peer"
@@ -445,7 +444,7 @@ bool Connection::handle_connect(Bytes packet, Millis now) {
     last_packet_ = now;
     context_.counters.count_in(PacketType::connect);
     context_.owner.on_connect(*this, std::move(received), now);
-    if (state_ == State::login && !queued_) state_ = State::open;
+    if (state_ == State::login && !queued_) open();
     return state_ == State::open;
 }
 

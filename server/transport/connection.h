@@ -112,6 +112,8 @@ private:
     void wait_to_proceed();
     void admit();
     void reject();
+    bool lacks_memory();
+    void open();
     short departure();
     bool reset_by_peer();
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "protocol/websocket.h"
+#include "server/limits/unauthenticated_memory.h"
 #include "server/transport/handshake.h"
 #include "server/transport/tls_session.h"
 
@@ -25,6 +26,8 @@ struct WebSocketEnd {
 struct ConnectionExtras {
     std::unique_ptr<TlsSession> tls{};       ///< null: bytes go as they are
     std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
+    std::size_t tls_memory = 0;              ///< that TLS takes, about
+    UnauthenticatedMemory::Share memory{};   ///< of all this, until the client has logged in
     bool websocket = false;
     bool close_sent = false;  ///< of WebSocket
     Unframer unframer{};

@@ -19,6 +19,9 @@ namespace {
 /// MQTT so short a record may hold a PINGREQ or a DISCONNECT.
 constexpr int tls_farewell = 31;
 
+constexpr const char* no_memory =
+    "those who are not logged in take too much of memory-budget, and its address most";
+
 }  // namespace
 
 // -- PROXY, TLS, WebSocket --
@@ -30,7 +33,10 @@ void Connection::proceed_handshake(bool may_run_tls) {
     if (extras_->proxied_peer && !origin_.address.known()) admit();
     if (origin_.standing == AddressLimits::Standing::refused_silently) return reject();
     switch (step) {
-        case Handshake::Step::reads: unread_ = false; return;
+        case Handshake::Step::reads:
+            unread_ = false;
+            if (lacks_memory()) end({Cause::kicked, Reason::success, no_memory});
+            return;
         case Handshake::Step::writes: return wait_to_proceed();
         case Handshake::Step::tls:
             // Nothing can be said before TLS, and TLS is what costs.
@@ -70,6 +76,23 @@ void Connection::reject() {
          "rejected: its address is banned or has too many connections"});
 }
 
+/// Has its address too much of the memory for those who are not logged in, with what the handshake
+/// keeps now?
+bool Connection::lacks_memory() {
+    const auto bytes = extras_->tls_memory + extras_->handshake->kept();
+    auto& memory = context_.counts.admission.unauthenticated();
+    if (memory.resize(extras_->memory, origin_.address, bytes)) return false;
+    context_.counters.count(Limit::memory_budget);
+    ++context_.counters.handshakes_refused;
+    return true;
+}
+
+/// From now on what it takes counts as all that clients take.
+void Connection::open() {
+    state_ = State::open;
+    if (extras_) extras_->memory = {};
+}
+
 bool Connection::shake_hands() {
     --awaited_turns_;
     queued_ = false;
@@ -78,7 +101,11 @@ bool Connection::shake_hands() {
         end({Cause::connection_lost, Reason::success, "gone before it had come in"});
         return false;
     }
-    proceed_handshake(true);
+    if (!extras_->tls) extras_->tls_memory = TlsSession::memory_for(socket_.get());
+    if (lacks_memory())
+        end({Cause::kicked, Reason::success, no_memory});
+    else
+        proceed_handshake(true);
     settle();
     read_on();
     return true;
@@ -121,7 +148,7 @@ void Connection::go_on(Bytes connect) {
     if (!held()) return;
     const Millis now = monotonic_now();
     queued_ = false;
-    state_ = State::open;
+    open();
     last_packet_ = now;
     context_.wheel.schedule(*this, due_at(now));
     parked_ = too_fast(connect, now);
@@ -139,6 +166,7 @@ Handoff Connection::release() {
     Handoff handoff(std::move(socket_), std::move(extras_), origin_, context_.counts);
     handoff.version = version_;
     handoff.unread = std::move(unread);
+    if (out_) handoff.unsent = out_->substr(sent_);
     close();
     return handoff;
 }
@@ -167,4 +195,3 @@ std::optional<ClientCertificate> Connection::certificate() const {
 }
 
 }  // namespace pulsegate
-    if (out_) handoff.unsent = out_->substr(sent_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -48,6 +49,9 @@ public:
     Step proceed(int socket, ConnectionExtras& extras, bool may_run_tls);
 
     const char* why() const { return why_; }
+
+    /// Bytes that it keeps of headers which are not complete.
+    std::size_t kept() const { return input_.size(); }
 
     /// What came after the last header and belongs to MQTT.
     std::string take_unread() { return std::move(input_); }

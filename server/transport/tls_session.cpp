@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,6 +29,17 @@ ssize_t translate(SSL* ssl, int result) {
 }
 
 }  // namespace
+
+std::size_t TlsSession::memory_for(int socket) {
+    constexpr std::size_t usual = 48 * 1024;
+    constexpr std::size_t longest_hello = 128 * 1024;
+    std::uint8_t begin[9]{};  // the headers of the record and of the hello
+    const auto size = ::recv(socket, begin, sizeof begin, MSG_PEEK | MSG_DONTWAIT);
+    const bool is_whole = size == sizeof begin && (begin[3] != 0 || begin[4] >= 4);
+    const std::size_t claim = std::size_t{begin[6]} << 16 | begin[7] << 8 | begin[8];
+    // It grows by a third more than it has to.
+    return usual + (is_whole ? std::min(claim, longest_hello) : longest_hello) / 3 * 4;
+}
 
 std::unique_ptr<TlsSession> TlsSession::accept(SSL_CTX* context, int socket) {
     ERR_clear_error();

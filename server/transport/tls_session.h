@@ -22,6 +22,10 @@ public:
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
+    /// What it takes until the client has logged in, about, if its hello is what waits in the
+    /// socket: OpenSSL makes room for as much as the hello claims to be when it has nine bytes.
+    static std::size_t memory_for(int socket);
+
     /// The result of SSL_do_handshake.
     int shake_hands();
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from certificates import Certificates
 
 from credentials import SECRET, granted, token
-from gateway import Client, Gateway, wait_until
+from gateway import Client, Gateway, SANITIZED, wait_until
 from hook_backend import ALLOW, HookCase, connect_packet
 
 SERVER_UNAVAILABLE = 0x88
@@ -227,6 +227,20 @@ class HookTest(HookCase):
                      listen=False) as gateway:
             self.assertEqual(self.code(gateway, "a", "x"), 0)
             self.assertEqual(backend.questions[0]["address"], "127.0.0.1")
+
+    def test_large_logins_that_wait_for_a_silent_backend_leave_memory_to_others(self):
+        backend = self.backend()
+        with Gateway("--auth-hook", backend.url, "--memory-budget", "160MiB", "--shards", "1") as gateway:
+            backend.gate.clear()
+            before = gateway.rss()
+            flood = [self.begin(gateway, f"u{number}", "\1" * 65_535, source="127.0.0.2") for number in range(400)]
+            wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="memory-budget") >= 250)
+            if not SANITIZED:
+                self.assertLess(gateway.rss() - before, 60 * 2**20)  # of 25 MB that were sent, and 157 in JSON
+            gateway.wait_for_log("logins that wait take too much of memory-budget, and its address most")
+            self.assertIn(0x97, [client.receive()[1][1] for client in flood[300:]])
+            backend.gate.set()
+            self.assertEqual(self.code(gateway, "honest", "y" * 20_000), 0)
 
     def test_an_answer_is_remembered_for_the_same_credentials(self):
         backend = self.backend(lambda question: {"allow": question["user"] == "alice"})
