@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protocol/decode.h"
+#include "server/base/log.h"
 #include "server/base/url.h"
 #include "server/transport/connection.h"
 
@@ -66,14 +67,17 @@ void Connection::admit() {
     origin_.standing = context_.counts.address_limits.enter(origin_.address, monotonic_now());
 }
 
-/// Without a word.
+/// Without a word; and if too many wait to be told already, at once.
 void Connection::reject() {
     context_.counters.count(origin_.standing == AddressLimits::Standing::banned
                                 ? Limit::ban_failures
                                 : Limit::max_connections_per_address);
     ++context_.counters.handshakes_refused;
-    end({Cause::kicked, Reason::success,
-         "rejected: its address is banned or has too many connections"});
+    constexpr const char* why = "rejected: its address is banned or has too many connections";
+    if (origin_.standing != AddressLimits::Standing::refused_silently)
+        return end({Cause::kicked, Reason::success, why});
+    log_limited(spdlog::level::warn, "{} {}", peer(), why);
+    close();
 }
 
 /// Has its address too much of the memory for those who are not logged in, with what the handshake

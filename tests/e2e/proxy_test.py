@@ -55,6 +55,18 @@ class ProxyTest(unittest.TestCase):
             known = self.connect(gateway, b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 1883\r\n")
             self.assertEqual(receive(known, 4), CONNACK)
 
+    def test_who_is_refused_silently_is_closed_at_once(self):
+        # Nobody reads what is said to it, so none of the refused may linger: the courtesy is for 64 of one address.
+        with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol",
+                     "--max-connections-per-address", 1) as gateway:
+            header = b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 1883\r\n"
+            self.assertEqual(receive(self.connect(gateway, header), 4), CONNACK)
+            streams = [self.connect(gateway, header) for _ in range(300)]
+            wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="max-connections-per-address") >= 300)
+            self.assertLessEqual(gateway.metric("pulsegate_connections"), 65)
+            for stream in streams:
+                stream.close()
+
     def test_who_brings_no_header_is_turned_away(self):
         with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
             for header in (b"", b"PROXY TCP4 nonsense\r\n", self.V2 + b"\x31\x11\x00\x00"):
