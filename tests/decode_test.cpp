@@ -396,6 +396,6 @@ TEST_CASE("two million damaged packets are refused or survive a round trip") {
         still_packets += std::holds_alternative<Packet>(decode(as_bytes(bytes), version, sender));
     }
     // The damage is neither so light nor so heavy that one side goes untested.
-    CHECK(still_packets > 100'000);
+    CHECK(still_packets > 90'000);
     CHECK(still_packets < 1'000'000);
 }
