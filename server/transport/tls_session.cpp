@@ -3,6 +3,8 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,17 +45,18 @@ std::size_t TlsSession::memory_for(int socket) {
 
 std::unique_ptr<TlsSession> TlsSession::accept(SSL_CTX* context, int socket) {
     ERR_clear_error();
-    std::unique_ptr<TlsSession> session(new TlsSession(context));
-    if (!session->ssl() || !session->attach(socket)) return nullptr;
+    std::unique_ptr<TlsSession> session(new TlsSession(context, socket));
+    if (!session->ssl() || !session->attach()) return nullptr;
     SSL_set_accept_state(session->ssl());
     return session;
 }
 
-bool TlsSession::attach(int socket) {
-    if (SSL_set_fd(ssl(), socket) != 1) return false;
-    BIO* const input = SSL_get_rbio(ssl());
-    BIO_set_callback_ex(input, limit_reading);
-    BIO_set_callback_arg(input, reinterpret_cast<char*>(this));
+bool TlsSession::attach() {
+    BIO* const bio = BIO_new(method());
+    if (!bio) return false;
+    BIO_set_data(bio, this);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl(), bio, bio);
     SSL_set_msg_callback(ssl(), count_record);
     SSL_set_msg_callback_arg(ssl(), this);
     return true;
@@ -70,15 +73,47 @@ void TlsSession::count_record(int is_sent, int, int type, const void* bytes, std
     ++session.without_data_;
 }
 
-/// Lets the last record that may be taken be read to its end.
-long TlsSession::limit_reading(BIO* socket, int operation, const char*, std::size_t size, int, long,
-                               int result, std::size_t*) {
-    if (operation != BIO_CB_READ || size > SSL3_RT_HEADER_LENGTH) return result;
-    const auto& session = *reinterpret_cast<const TlsSession*>(BIO_get_callback_arg(socket));
-    if (!session.is_stopped()) return result;
-    BIO_clear_retry_flags(socket);
-    BIO_set_retry_read(socket);
-    return -1;
+/// The last record that may be taken is read to its end.
+int TlsSession::read_socket(BIO* bio, char* bytes, int size) {
+    auto& session = *static_cast<TlsSession*>(BIO_get_data(bio));
+    BIO_clear_retry_flags(bio);
+    if (session.is_stopped() && size <= SSL3_RT_HEADER_LENGTH) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    const auto result = static_cast<int>(
+        ::syscall(SYS_recvfrom, session.socket_, bytes, size, MSG_DONTWAIT, nullptr, nullptr));
+    if (result < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
+    if (result == 0) session.is_at_end_ = true;
+    return result;
+}
+
+int TlsSession::write_socket(BIO* bio, const char* bytes, int size) {
+    const auto& session = *static_cast<const TlsSession*>(BIO_get_data(bio));
+    BIO_clear_retry_flags(bio);
+    const auto result = static_cast<int>(::syscall(SYS_sendto, session.socket_, bytes, size,
+                                                   MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0));
+    if (result < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+    return result;
+}
+
+long TlsSession::control(BIO* bio, int command, long, void*) {
+    if (command == BIO_CTRL_FLUSH) return 1;
+    return command == BIO_CTRL_EOF && static_cast<const TlsSession*>(BIO_get_data(bio))->is_at_end_;
+}
+
+/// A BIO of OpenSSL's own could be given a limit by callbacks only, and would call them for all
+/// that it does.
+const BIO_METHOD* TlsSession::method() {
+    static BIO_METHOD* const made = [] {
+        BIO_METHOD* const method =
+            BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
+        BIO_meth_set_read(method, read_socket);
+        BIO_meth_set_write(method, write_socket);
+        BIO_meth_set_ctrl(method, control);
+        return method;
+    }();
+    return made;
 }
 
 void TlsSession::begin_call() {

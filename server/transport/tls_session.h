@@ -55,18 +55,23 @@ private:
     static constexpr std::uint8_t most_in_a_call = 8;
     static constexpr std::uint8_t most_without_data = 32;
 
-    explicit TlsSession(SSL_CTX* context) : ssl_(SSL_new(context)) {}
-    bool attach(int socket);
+    TlsSession(SSL_CTX* context, int socket) : socket_(socket), ssl_(SSL_new(context)) {}
+    bool attach();
     void begin_call();
+
+    // What OpenSSL calls.
     static void count_record(int is_sent, int version, int type, const void* bytes,
                              std::size_t size, SSL* ssl, void* self);
-    static long limit_reading(BIO* socket, int operation, const char* bytes, std::size_t size,
-                              int argument, long other_argument, int result,
-                              std::size_t* processed);
+    static int read_socket(BIO* bio, char* bytes, int size);
+    static int write_socket(BIO* bio, const char* bytes, int size);
+    static long control(BIO* bio, int command, long number, void* pointer);
+    static const BIO_METHOD* method();
 
     std::uint8_t taken_ = 0;  ///< records, by the last call
     std::uint8_t taken_without_data_ = 0;
     std::uint8_t without_data_ = 0;  ///< records since the last with data
+    bool is_at_end_ = false;         ///< of what the socket gives
+    const int socket_;
     const std::unique_ptr<SSL, Deleter> ssl_;
 };
 

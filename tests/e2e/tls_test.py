@@ -12,7 +12,7 @@ from pathlib import Path
 
 import packets
 from certificates import Certificates
-from gateway import Gateway, port_of, wait_until
+from gateway import Gateway, SANITIZED, port_of, wait_until
 from streams import CONNACK, CONNECT, PING, PONG, receive
 
 
@@ -128,6 +128,20 @@ class TlsTest(unittest.TestCase):
             slow.sendall(b"\x16\x03\x01")
             self.assertEqual(slow.recv(10), b"")
             slow.close()
+
+    def test_hellos_that_claim_to_be_long_leave_memory_to_others(self):
+        begin = b"\x16\x03\x01\x40\x00\x01\x01\xff\xff"  # OpenSSL makes room for all of it
+        with self.gateway("--memory-budget", "160MiB") as gateway:
+            before = gateway.rss()
+            for _ in range(200):
+                one = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10,
+                                               source_address=("127.0.0.2", 0))
+                self.addCleanup(one.close)
+                one.sendall(begin)
+            wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="memory-budget") >= 140)
+            if not SANITIZED:
+                self.assertLess(gateway.rss() - before, 25 * 2**20)
+            self.log_in(self.connect(gateway))
 
     def test_a_thousand_handshakes_of_one_address_leave_turns_to_others(self):
         hello = ssl.MemoryBIO()
