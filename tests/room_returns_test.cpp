@@ -78,6 +78,24 @@ TEST_CASE("who comes back with too much of very many senders costs no more than 
     CHECK(home.work() - work < 20 * most);
 }
 
+TEST_CASE("who comes back to many rooms with many subscriptions costs no product of both") {
+    constexpr unsigned many = 200;
+    Lobby lobby;
+    Broker& home = lobby.brokers->broker(0);
+    for (unsigned room = 0; room < many; ++room) {
+        lobby.away.send("82 r k1 s'+/" + std::to_string(room) + "' 01");
+        home.rooms().add("room/" + std::to_string(room), lobby.away_name);
+        home.rooms().add("room/" + std::to_string(room), lobby.sender_name);
+    }
+    lobby.part();
+    for (unsigned room = 0; room < many; ++room)
+        lobby.sender.send("32 r s'room/" + std::to_string(room) + "' k1 'one'");
+    lobby.brokers.settle();
+    const auto work = home.work();
+    CHECK(lobby.return_of(lobby.away).size() == many);
+    CHECK(home.work() - work < 30 * many);
+}
+
 TEST_CASE("who comes back to messages of different sizes loses the oldest of the largest sender") {
     BrokerSettings settings;
     settings.max_queued_bytes = 100 * 1024;

@@ -91,6 +91,16 @@ public:
         return declined;
     }
 
+    /// Calls `visit(const Subscription&)` for those of one subscriber that select the topic,
+    /// however many others it has. The visitor must not match, subscribe or unsubscribe.
+    template <class Visitor>
+    void match_own(const HashedText& topic, const SubscriptionList& own, Visitor visit) {
+        if (own.empty()) return;
+        find_filters(topic);
+        for (const Filter* filter : matched_)
+            if (const Subscription* const each = find(*filter, own)) visit(*each);
+    }
+
     std::size_t subscriptions() const { return subscriptions_; }
 
     /// Levels and subscriptions examined since the start: the measure of a turn's work.

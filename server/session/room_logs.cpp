@@ -214,7 +214,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
 /// What the subscriptions of the session add to what comes from the room.
 RoomLogs::Terms RoomLogs::terms_of(const Session& session, std::string_view topic) const {
     Terms terms;
-    visit_subscriptions(session, topic, [&](const Subscription& each) {
+    router_.match_own(HashedText(topic), session.state.subscriptions(), [&](const auto& each) {
         terms.retain_as_published |= each.options.retain_as_published;
         if (each.identifier != 0) terms.identifiers.push_back(each.identifier);
     });
@@ -227,17 +227,6 @@ Receiver RoomLogs::receiver(const Session& session, const QueuedMessage& message
             .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once,
             .retain = message.retain && terms.retain_as_published,
             .identifiers = terms.identifiers};
-}
-
-/// Those that select the topic.
-template <class Visit>
-void RoomLogs::visit_subscriptions(const Session& session, std::string_view topic,
-                                   Visit visit) const {
-    for (const Subscription& each : session.state.subscriptions()) {
-        ++work_;
-        const auto filter = each.filter->text();
-        if (!shared_filter(filter) && topic_matches(filter, topic)) visit(each);
-    }
 }
 
 // -- how much waits --
@@ -279,7 +268,8 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
     ++work_;
     bool has_own = false;  // and it gets all of the log by it
     if (!settings_.rooms_are_closed && !log.stamps.empty())
-        visit_subscriptions(device, log.topic, [&](const Subscription&) { has_own = true; });
+        router_.match_own(HashedText(log.topic), device.state.subscriptions(),
+                          [&](const Subscription&) { has_own = true; });
     const std::size_t queued = device.state.exchanges().waiting();
     // By its own subscription it may get this one in a later turn.
     if (has_own) return std::max<std::size_t>(queued, 1);

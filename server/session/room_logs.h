@@ -9,6 +9,7 @@
 
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
+#include "server/routing/router.h"
 #include "server/session/exchanges.h"
 #include "server/session/journal.h"
 #include "server/session/packet_sender.h"
@@ -28,10 +29,11 @@ namespace pulsegate {
 /// the shard's thread.
 class RoomLogs {
 public:
-    RoomLogs(const BrokerSettings& settings, ShardPlace place, const Rooms& rooms,
+    RoomLogs(const BrokerSettings& settings, ShardPlace place, Router& router, const Rooms& rooms,
              const Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
         : settings_(settings),
           place_(place),
+          router_(router),
           rooms_(rooms),
           presence_(presence),
           sender_(sender),
@@ -149,8 +151,6 @@ private:
     Terms terms_of(const Session& session, std::string_view topic) const;
     static Receiver receiver(const Session& session, const QueuedMessage& message,
                              const Terms& terms);
-    template <class Visit>
-    void visit_subscriptions(const Session& session, std::string_view topic, Visit visit) const;
     std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
     Stamp place_of_devices(const User& user, Stamp since) const;
     Stamp oldest_in_inboxes() const;
@@ -161,6 +161,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    Router& router_;
     const Rooms& rooms_;
     const Presence& presence_;
     PacketSender& sender_;
