@@ -343,7 +343,7 @@ TEST_CASE("a dormant session can be evicted, and described") {
     publish(brokers, "x", "hello");
     REQUIRE(dormant(brokers) == 1);
     Broker& broker = brokers->broker(0);
-    const auto described = broker.clients("ann", "client", 10, brokers->now).clients;
+    const auto described = broker.client("ann", "client", brokers->now).clients;
     REQUIRE(described.size() == 1);
     CHECK(described[0].queued == 1);
     CHECK(described[0].filters.size() == 1);

@@ -242,7 +242,7 @@ private:
         waiting_.tick();
         packed_ += waiting_.broker().sessions().dormant();
         model_.expire(now());
-        const auto clients = waiting_.broker().clients("ann", std::nullopt, 10, now()).clients;
+        const auto clients = waiting_.broker().clients("ann", {}, 10, now()).clients;
         check();
         if (waiting_.target != Target::session) return;
         REQUIRE(clients.size() == 1);

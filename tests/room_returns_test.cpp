@@ -5,6 +5,8 @@
 #include <boost/json.hpp>
 #include <cstdint>
 #include <future>
+#include <list>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +96,37 @@ TEST_CASE("who comes back to many rooms with many subscriptions costs no product
     const auto work = home.work();
     CHECK(lobby.return_of(lobby.away).size() == many);
     CHECK(home.work() - work < 30 * many);
+}
+
+TEST_CASE("clients of a user are described in many turns, whatever each has missed") {
+    constexpr unsigned devices = 150;
+    constexpr unsigned messages = 2000;
+    Lobby lobby;
+    Broker& home = lobby.brokers->broker(0);
+    std::list<PlainClient> all;
+    for (unsigned device = 0; device < devices; ++device) {
+        all.emplace_back(lobby.brokers, "device " + std::to_string(device), lobby.away_name);
+        all.back().connect(false);
+        all.back().lose_connection();
+    }
+    lobby.part();
+    for (unsigned message = 0; message < messages; ++message) lobby.say("one");
+    std::set<SessionId> known;
+    std::uint64_t most_work = 0;
+    unsigned turns = 0;
+    for (bool more = true; more; ++turns) {
+        const auto work = home.work();
+        const auto some = home.clients(lobby.away_name, known, 1000, lobby.brokers->now);
+        most_work = std::max(most_work, home.work() - work);
+        for (const ClientDescription& each : some.clients) {
+            CHECK(known.insert(each.session).second);
+            CHECK(each.queued == messages);
+        }
+        more = some.more;
+    }
+    CHECK(known.size() == devices + 1);
+    CHECK(turns > 3);
+    CHECK(most_work < 4096);
 }
 
 TEST_CASE("who comes back to messages of different sizes loses the oldest of the largest sender") {

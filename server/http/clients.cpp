@@ -3,6 +3,7 @@
 #include <boost/json/array.hpp>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,24 +65,49 @@ Named named_in(const Query& query) {
 
 ApiReply no_such_client() { return api_refusal(status::not_found, "no such client"); }
 
-}  // namespace
-
-awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
-    const Named named = named_in(request.query);
-    const auto question = [named](Shard& shard) {
-        return shard.broker().clients(named.user, named.client, most_described, monotonic_now());
+awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
+    const auto question = [user = named.user, client = *named.client](Shard& shard) {
+        return shard.broker().client(user, client, monotonic_now());
     };
     const auto answer = co_await api.shards.ask_home(named.user, question);
     if (!answer) co_return shard_unavailable();
     if (answer->clients.empty()) co_return no_such_client();
+    json::object one = to_json(answer->clients.front());
+    one["filters"] = filters_json(answer->clients.front());
     json::array all;
-    for (const ClientDescription& each : answer->clients) {
-        all.push_back(to_json(each));
-        if (named.client) all.back().get_object()["filters"] = filters_json(each);
+    all.push_back(std::move(one));
+    co_return api_reply({{"user", named.user}, {"clients", std::move(all)}});
+}
+
+/// Turn by turn of their shard. Who changes places meanwhile is not described twice.
+awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
+    json::array all;
+    std::set<SessionId> known;
+    bool more = true;
+    while (more && all.size() < most_described) {
+        const auto question = [user, known, most = most_described - all.size()](Shard& shard) {
+            return shard.broker().clients(user, known, most, monotonic_now());
+        };
+        const auto answer = co_await api.shards.ask_home(user, question);
+        if (!answer) co_return shard_unavailable();
+        for (const ClientDescription& each : answer->clients) {
+            all.push_back(to_json(each));
+            known.insert(each.session);
+        }
+        more = answer->more;
     }
-    json::object body{{"user", named.user}, {"clients", std::move(all)}};
-    if (answer->more) body["more"] = true;
+    if (all.empty()) co_return no_such_client();
+    json::object body{{"user", user}, {"clients", std::move(all)}};
+    if (more) body["more"] = true;
     co_return api_reply(body);
+}
+
+}  // namespace
+
+awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
+    Named named = named_in(request.query);
+    if (named.client) co_return co_await show_client(api, std::move(named));
+    co_return co_await show_all_clients(api, std::move(named.user));
 }
 
 /// Those who were there when it began: who comes back at once is not thrown out for ever.

@@ -204,15 +204,20 @@ void Broker::when_stored(OnPublished stored) {
     receipts_.report(receipt.close(), {}, std::move(stored));
 }
 
-ClientDescriptions Broker::clients(std::string_view user, const std::optional<std::string>& client,
+ClientDescriptions Broker::clients(std::string_view user, const std::set<SessionId>& known,
                                    std::size_t most, Millis now) {
     thread_.assert_here();
-    User* const known = presence_.find(user);
-    if (!known) return {};
-    expired_.drop(*known, now);
-    if (!client) return describe_clients(*known, room_logs_, most, now);
-    const Session* const session = sessions_.find(*known, *client);
-    return session ? describe_client(*session, room_logs_, now) : ClientDescriptions();
+    User* const found = presence_.find(user);
+    if (!found) return {};
+    return ClientDescriber(room_logs_, sender_, now).some(*found, known, most);
+}
+
+ClientDescriptions Broker::client(std::string_view user, std::string_view client, Millis now) {
+    thread_.assert_here();
+    const User* const known = presence_.find(user);
+    Session* const session = known ? sessions_.find(*known, client) : nullptr;
+    if (!session) return {};
+    return ClientDescriber(room_logs_, sender_, now).one(*session);
 }
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

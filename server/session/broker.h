@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -158,9 +159,10 @@ public:
 
     /// The user's presence as JSON, if this shard knows the user.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
-    /// All of a user, `most` of them; or one, with its filters.
-    ClientDescriptions clients(std::string_view user, const std::optional<std::string>& client,
+    /// Some of a user's, see ClientDescriber; or one, with its filters.
+    ClientDescriptions clients(std::string_view user, const std::set<SessionId>& known,
                                std::size_t most, Millis now);
+    ClientDescriptions client(std::string_view user, std::string_view client, Millis now);
     const Presence& presence() const { return presence_; }
     Rooms& rooms() { return rooms_; }
     const RoomLogs& room_logs() const { return room_logs_; }

@@ -1,15 +1,19 @@
 #include "server/session/client_description.h"
 
+#include <algorithm>
+
 #include "server/routing/router.h"
+#include "server/session/packet_sender.h"
 #include "server/session/room_logs.h"
 #include "server/session/session.h"
 
 namespace pulsegate {
 
-namespace {
+std::uint64_t ClientDescriber::work() const { return rooms_.work() + sender_.work(); }
 
-ClientDescription describe(const Session& session, RoomLogs& rooms, Millis now) {
-    ClientDescription description{.client = session.client, .queued = rooms.missed(session, now)};
+ClientDescription ClientDescriber::describe(const Session& session) {
+    ClientDescription description{
+        .session = session.id, .client = session.client, .queued = rooms_.missed(session, now_)};
     if (session.link) {
         description.peer = session.link->peer();
         description.version = session.terms.version;
@@ -24,29 +28,34 @@ ClientDescription describe(const Session& session, RoomLogs& rooms, Millis now) 
     return description;
 }
 
-}  // namespace
-
-ClientDescriptions describe_clients(const User& user, RoomLogs& rooms, std::size_t most,
-                                    Millis now) {
-    ClientDescriptions all;
-    for (const Device& device : user.devices) {
-        const auto& session = static_cast<const Session&>(device);
+ClientDescriptions ClientDescriber::some(User& user, const std::set<SessionId>& known,
+                                         std::size_t most) {
+    constexpr std::size_t clients_a_turn = 100;
+    constexpr std::uint64_t work_for_clients = 2048;  // half of what a turn has
+    const std::size_t most_here = std::min(most, clients_a_turn);
+    const auto began_at = work();
+    ClientDescriptions some;
+    for (Device& device : user.devices) {
+        auto& session = static_cast<Session&>(device);
+        if (known.contains(session.id)) continue;
+        sender_.drop_expired(session, now_);
         if (session.is_inbox()) continue;
-        if (all.clients.size() == most) {
-            all.more = true;
+        if (some.clients.size() == most_here || work() - began_at > work_for_clients) {
+            some.more = true;
             break;
         }
-        all.clients.push_back(describe(session, rooms, now));
+        some.clients.push_back(describe(session));
     }
-    return all;
+    return some;
 }
 
-ClientDescriptions describe_client(const Session& session, RoomLogs& rooms, Millis now) {
-    ClientDescription one = describe(session, rooms, now);
-    for (const Subscription& subscription : session.state.subscriptions())
-        one.filters.emplace_back(subscription.filter->text(), subscription.options.qos);
+ClientDescriptions ClientDescriber::one(Session& session) {
+    sender_.drop_expired(session, now_);
     ClientDescriptions all;
-    all.clients.push_back(std::move(one));
+    all.clients.push_back(describe(session));
+    for (const Subscription& subscription : session.state.subscriptions())
+        all.clients.back().filters.emplace_back(subscription.filter->text(),
+                                                subscription.options.qos);
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,14 +11,17 @@
 
 #include "protocol/packet.h"
 #include "server/session/presence.h"
+#include "server/session/session_id.h"
 
 namespace pulsegate {
 
+class PacketSender;
 class RoomLogs;
 class Session;
 
 /// What the admin API shows of a client and its session.
 struct ClientDescription {
+    SessionId session;
     std::string client;
     std::optional<std::string> peer{};  ///< while it is connected: its address
     Version version{};                  ///< while it is connected
@@ -34,12 +38,26 @@ struct ClientDescriptions {
     bool more = false;  ///< than are described
 };
 
-/// The clients of a user, connected ones first, `most` of them. What one that is away has missed in
-/// rooms counts as queued.
-ClientDescriptions describe_clients(const User& user, RoomLogs& rooms, std::size_t most,
-                                    Millis now);
+/// Describes clients, in one turn of the shard. What a client that is away has missed in rooms
+/// counts as queued, and what has expired is dropped first.
+class ClientDescriber {
+public:
+    ClientDescriber(RoomLogs& rooms, PacketSender& sender, Millis now)
+        : rooms_(rooms), sender_(sender), now_(now) {}
 
-/// One, with its filters.
-ClientDescriptions describe_client(const Session& session, RoomLogs& rooms, Millis now);
+    /// Some clients of a user, connected ones first: up to `most` of those that are not `known`
+    /// yet, and as many as one turn has time for.
+    ClientDescriptions some(User& user, const std::set<SessionId>& known, std::size_t most);
+    /// One, with its filters.
+    ClientDescriptions one(Session& session);
+
+private:
+    ClientDescription describe(const Session& session);
+    std::uint64_t work() const;
+
+    RoomLogs& rooms_;
+    PacketSender& sender_;
+    const Millis now_;
+};
 
 }  // namespace pulsegate
