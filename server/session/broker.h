@@ -172,15 +172,15 @@ public:
     const SessionTable& sessions() const { return sessions_; }
     const Journal& journal() const { return journal_; }
     /// Messages that were acknowledged in time to spare the disk, since the start.
-    std::uint64_t spared() const { return sender_.waiting().spared; }
+    std::uint64_t spared() const { return sender_.queues().totals().spared; }
     /// Messages in all queues, with those that have expired in the last minute.
-    std::size_t waiting() const { return sender_.waiting().messages; }
+    std::size_t waiting() const { return sender_.queues().totals().messages; }
     std::size_t subscriptions() const { return router_.subscriptions() + dormant_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
-        return router_.work() + shared_.work() + replay_.work() + fan_out_.work() + sender_.work() +
-               room_logs_.work() + inboxes_.work();
+        return router_.work() + shared_.work() + replay_.work() + fan_out_.work() +
+               sender_.queues().work() + room_logs_.work() + inboxes_.work();
     }
 
 private:

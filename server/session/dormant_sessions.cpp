@@ -19,7 +19,7 @@ DormantSessions::DormantSessions(const BrokerSettings& settings, Interest& inter
       sessions_(sessions),
       router_(router),
       rooms_(rooms),
-      waiting_(sender.waiting()),
+      waiting_(sender.queues().totals()),
       journal_(journal),
       receipts_(receipts),
       away_for_(static_cast<Tick>(settings.dormant_after / 1000)),

@@ -33,7 +33,7 @@ bool Evictions::expire(Millis now) {
     make_room_in_store(now);
     judge_logins();
     const bool more_to_end = make_room(now);
-    expired_before_ = sender_.expired_bytes();
+    expired_before_ = sender_.queues().expired_bytes();
     return more_to_end || more_due || judged_logins_;
 }
 

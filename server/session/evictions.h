@@ -72,7 +72,9 @@ private:
     void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
     void judge_logins();
     /// Since the last turn.
-    std::uint64_t bytes_expired() const { return sender_.expired_bytes() - expired_before_; }
+    std::uint64_t bytes_expired() const {
+        return sender_.queues().expired_bytes() - expired_before_;
+    }
     bool is_over_budget() const;
     std::size_t fair_share(std::size_t sum, unsigned holders, bool exceeded) const;
     bool make_room(Millis now);

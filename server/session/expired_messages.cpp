@@ -7,7 +7,7 @@ namespace pulsegate {
 void ExpiredMessages::drop(User& user, Millis now) {
     bool has_dropped = false;
     for (Device& device : user.devices)
-        has_dropped |= sender_.drop_expired(static_cast<Session&>(device), now);
+        has_dropped |= sender_.queues().drop_expired(static_cast<Session&>(device), now);
     if (has_dropped || !user.has_device()) keeper_.end_inbox_if_done(user, now);
 }
 

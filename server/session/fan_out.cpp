@@ -294,7 +294,8 @@ void FanOut::tell_members_away(const Message& message, const Rooms::Members& mem
 
 /// What has expired does not wait.
 void FanOut::drop_expired(User& user, Millis now) {
-    for (Device& device : user.devices) sender_.drop_expired(static_cast<Session&>(device), now);
+    for (Device& device : user.devices)
+        sender_.queues().drop_expired(static_cast<Session&>(device), now);
 }
 
 /// The user's home does it for all shards.

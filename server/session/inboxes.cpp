@@ -27,7 +27,7 @@ Inboxes::Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals
       journal_(journal),
       counters_(counters),
       senders_(totals.inboxes) {
-    sender_.waiting().inbox_senders = &senders_;
+    sender_.queues().totals().inbox_senders = &senders_;
 }
 
 /// The queues tell of their messages when they end, and the sessions outlive this.
@@ -143,7 +143,7 @@ Session& Inboxes::create(User& user) {
 }
 
 void Inboxes::enter(Session& inbox) {
-    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(sender_.waiting()), &inbox);
+    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(sender_.queues().totals()), &inbox);
 }
 
 void Inboxes::restore(Session& inbox) {
@@ -156,14 +156,14 @@ void Inboxes::end_expired(Millis now) {
     if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now)) return;
     std::vector<User*> users;
     for (const auto& [outbox, inbox] : inboxes_)
-        if (sender_.drop_expired(*inbox, now)) users.push_back(&inbox->user);
+        if (sender_.queues().drop_expired(*inbox, now)) users.push_back(&inbox->user);
     for (User* user : users) end_if_done_(*user, now);
 }
 
 void Inboxes::end_expired_of(InboxSenders::Sender sender, Millis now) {
     for (const Outbox* outbox : senders_.inboxes_of(sender, settings_.max_inboxes_per_user)) {
         Session& inbox = *inboxes_.find(outbox)->second;
-        if (sender_.drop_expired(inbox, now)) end_if_done_(inbox.user, now);
+        if (sender_.queues().drop_expired(inbox, now)) end_if_done_(inbox.user, now);
     }
 }
 
@@ -174,7 +174,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
     const std::size_t half = std::min(inboxes_a_turn, (largest.inboxes + 1) / 2);
     for (const Outbox* outbox : senders_.inboxes_of(largest.sender, half)) {
         Session& inbox = *inboxes_.find(outbox)->second;
-        left -= sender_.drop_of(inbox, largest.sender, left);
+        left -= sender_.queues().drop_of(inbox, largest.sender, left);
         end_if_done_(inbox.user, now);
         if (left == 0) break;
     }
@@ -191,7 +191,7 @@ void Inboxes::lend(User& user, Millis now) {
     Queue messages = inbox->state.exchanges().take_queue();
     if (!messages.empty()) begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
-    device.state.exchanges().merge(sender_.waiting(), std::move(messages));
+    device.state.exchanges().merge(sender_.queues().totals(), std::move(messages));
     sender_.send_waiting(device, now);
 }
 
@@ -202,7 +202,7 @@ void Inboxes::take_back(Session& session, Millis now) {
     Exchanges& kept = inbox->state.exchanges();
     Queue messages = session.state.exchanges().take_lent();
     for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);
-    kept.merge(sender_.waiting(), std::move(messages));
+    kept.merge(sender_.queues().totals(), std::move(messages));
 }
 
 Session* Inboxes::done(const User& user) const {

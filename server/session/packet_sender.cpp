@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/session/surplus.h"
 
 namespace pulsegate {
 
@@ -39,7 +38,7 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
     if (!session.is_greeted() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
         return wait(session, delivery, now, debts);
-    auto& sent = exchanges.send(waiting_, delivery);
+    auto& sent = exchanges.send(queues_.totals(), delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
     const auto packet_id = sent.packet_id;
     if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
@@ -192,7 +191,7 @@ void PacketSender::store_unstored(Session& session, Millis now) {
 void PacketSender::note_later(const Session& session, Outbox::InFlight& sent) {
     const Delivery& delivery = sent.delivery;
     const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;
-    if (is_own && delivery.qos == QoS::at_least_once) waiting_.to_note.push_back(sent);
+    if (is_own && delivery.qos == QoS::at_least_once) queues_.totals().to_note.push_back(sent);
 }
 
 void PacketSender::note_identifiers(Session& session) {
@@ -203,8 +202,8 @@ void PacketSender::note_identifiers(Session& session) {
 void PacketSender::tick() {
     reader_.tick();
     if (journal_.is_refused()) return;
-    for (int room = notes_a_tick; room > 0 && !waiting_.to_note.empty(); --room)
-        Outbox::note(waiting_.to_note.front(), journal_);
+    for (int room = notes_a_tick; room > 0 && !queues_.totals().to_note.empty(); --room)
+        Outbox::note(queues_.totals().to_note.front(), journal_);
 }
 
 void PacketSender::store_overdue(Millis now) {
@@ -230,7 +229,7 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
     Exchanges& exchanges = session.state.exchanges();
     const OwnerId owner = session.state.owner;
     for (const QueuedMessage& each : exchanges.take_queue())
-        if (!is_elsewhere(each.stamp)) drop(owner, each);
+        if (!is_elsewhere(each.stamp)) queues_.drop(owner, each);
     const auto is_left = [&](const Delivery& delivery, bool) {
         return delivery.message && !is_elsewhere(delivery.message->stamp);
     };
@@ -239,181 +238,34 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
 
 // -- queue --
 
-/// An empty queue takes a message of any size.
-bool PacketSender::is_full(const Exchanges& queue, std::size_t bytes) const {
-    const Outbox* const outbox = queue.outbox();
-    return outbox && outbox->queued() > 0 &&
-           (outbox->queued() >= settings_.max_queued_messages ||
-            outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
-}
-
-/// Should a queue that has messages not grow, because memory or the disk is short?
-bool PacketSender::is_short(OwnerId owner, const Exchanges& queue) const {
-    const Outbox* const outbox = queue.outbox();
-    if (!outbox || outbox->queued() == 0) return false;
-    return owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
-}
-
 Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
-    if (delivery.message->expired(now)) {
-        ++counters_.dropped_expired;
+    const Fate room = queues_.find_room(session, delivery, now);
+    if (room != Fate::queued) {
         drop(delivery);
-        return Fate::dropped;
-    }
-    Exchanges& exchanges = session.state.exchanges();
-    const auto room = [&] { return make_room(session, delivery); };
-    if (!find_room(exchanges, session.state.owner, delivery, now, room)) {
-        drop(delivery);
-        return Fate::no_room;
+        return room;
     }
     Delivery stored = delivery;
     if (session.state.owner != 0) store(session, stored, debts.debt(), now);
-    exchanges.enqueue(waiting_, stored);
-    leave_to_store();
+    session.state.exchanges().enqueue(queues_.totals(), stored);
+    queues_.leave_to_store();
     return Fate::queued;
 }
 
 Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                         DebtSource& debts) {
-    if (delivery.message->expired(now)) {
-        ++counters_.dropped_expired;
-        return Fate::dropped;
-    }
-    const auto room = [&] { return make_room(queue, owner, delivery); };
-    if (!find_room(queue, owner, delivery, now, room)) return Fate::no_room;
+    const Fate room = queues_.find_room(queue, owner, delivery, now);
+    if (room != Fate::queued) return room;
     Delivery stored = delivery;
     store_for(owner, stored, debts, now);
-    queue.enqueue(waiting_, stored);
+    queue.enqueue(queues_.totals(), stored);
     queue.order_last();
-    leave_to_store();
+    queues_.leave_to_store();
     return Fate::queued;
-}
-
-std::size_t PacketSender::drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most) {
-    const auto is_of_sender = [&](const QueuedMessage& each) {
-        return each.sender == sender && most > 0 && most-- > 0;
-    };
-    Exchanges& queue = inbox.state.exchanges();
-    if (const Outbox* outbox = queue.outbox()) work_ += outbox->queued();
-    const Queue dropped = queue.take_queued_if(is_of_sender);
-    for (const QueuedMessage& each : dropped) drop(inbox.state.owner, each);
-    counters_.dropped_no_inbox += dropped.size();
-    return dropped.size();
-}
-
-void PacketSender::drop_first(Exchanges& queue, OwnerId owner, std::size_t count) {
-    const auto is_first = [&](const QueuedMessage&) { return count > 0 && count-- > 0; };
-    for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
-}
-
-bool PacketSender::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
-    const Queue expired = queue.take_expired(now);
-    for (const QueuedMessage& each : expired) {
-        expired_bytes_ += each.cost;
-        drop(owner, each);
-    }
-    work_ += expired.size();
-    counters_.dropped_expired += expired.size();
-    return !expired.empty();
 }
 
 void PacketSender::expire(OwnerId owner, Stamp stamp) {
     journal_.done(owner, stamp);
     ++counters_.dropped_expired;
-}
-
-std::size_t PacketSender::halve(Exchanges& queue, OwnerId owner, Millis now) {
-    const std::size_t most = queue.outbox()->queued_bytes() / 2;
-    drop_expired(queue, owner, now);
-    if (!queue.outbox()) return 0;
-    work_ += queue.outbox()->queued();
-    const Queue dropped = take_surplus(queue, most, Measure::bytes);
-    for (const QueuedMessage& each : dropped) drop(owner, each);
-    counters_.dropped_queue_full += dropped.size();
-    return dropped.size();
-}
-
-void PacketSender::merge(Session& session, Queue messages, Millis now) {
-    thread_.assert_here();
-    Exchanges& exchanges = session.state.exchanges();
-    exchanges.merge(waiting_, std::move(messages));
-    drop_surplus(session, now);
-    leave_to_store();
-}
-
-/// The last message may be of any size.
-void PacketSender::drop_surplus(Session& session, Millis now) {
-    Exchanges& exchanges = session.state.exchanges();
-    drop_expired(session, now);
-    const Outbox* const outbox = exchanges.outbox();
-    if (!outbox || outbox->queued() == 0) return;
-    work_ += outbox->queued();
-    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
-    const auto most_bytes =
-        std::max<std::size_t>(settings_.max_queued_bytes, outbox->queue().back().cost);
-    Queue dropped;
-    if (outbox->queued_bytes() > most_bytes)
-        dropped = take_surplus(exchanges, most_bytes, Measure::bytes);
-    if (outbox->queued() > most)
-        dropped.splice(dropped.end(), take_surplus(exchanges, most, Measure::messages));
-    for (const QueuedMessage& each : dropped) {
-        drop(session.state.owner, each);
-        note_lost(session);
-    }
-    counters_.dropped_queue_full += dropped.size();
-}
-
-/// Makes room for the delivery, if there is too little: first what has expired goes, then as often
-/// as need be `make_room()`. False if that finds none.
-template <class MakeRoom>
-bool PacketSender::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-                             MakeRoom make_room) {
-    const std::size_t cost = delivery.cost();
-    if (!is_full(queue, cost) && !is_short(owner, queue)) return true;
-    const bool has_shrunk = drop_expired(queue, owner, now);
-    bool has_room = true;
-    while (has_room && is_full(queue, cost)) has_room = make_room();
-    if (has_room && !has_shrunk && is_short(owner, queue)) has_room = make_room();
-    return has_room;
-}
-
-/// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
-/// matter most, but nobody may make others' go. False if there is no room but by dropping the new
-/// one.
-bool PacketSender::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
-    const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
-    if (const Outbox* outbox = queue.outbox()) work_ += outbox->senders_queued();
-    if (taken) drop(owner, *taken);
-    ++counters_.dropped_queue_full;
-    return taken.has_value();
-}
-
-bool PacketSender::make_room(Session& session, const Delivery& delivery) {
-    Exchanges& exchanges = session.state.exchanges();
-    const bool has_room = make_room(exchanges, session.state.owner, delivery);
-    note_lost(session);
-    return has_room;
-}
-
-void PacketSender::note_lost(Session& session) {
-    if (session.state.exchanges().count_lost() == 1)
-        log_limited(spdlog::level::warn,
-                    "client {} of user {}: queue full, dropping the oldest messages of those who "
-                    "have most in it",
-                    in_quotes(session.client), in_quotes(session.user.name));
-}
-
-void PacketSender::drop(OwnerId queue_owner, const QueuedMessage& message) {
-    const OwnerId owner = message.owner_in(queue_owner);
-    if (owner != 0) journal_.done(owner, message.stamp);
-}
-
-void PacketSender::report_lost(Session& session) {
-    const auto lost = session.state.exchanges().take_lost();
-    if (lost == 0) return;
-    log_limited(spdlog::level::warn,
-                "client {} of user {}: {} messages were dropped from its full queue",
-                in_quotes(session.client), in_quotes(session.user.name), lost);
 }
 
 bool PacketSender::keeps_up(const Session& session) const {
@@ -466,7 +318,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     else if (more && !window_full && exchanges.held_message_bytes() == 0)
         session.link->notify_when_drained();
     const Outbox* outbox = exchanges.outbox();
-    if (!outbox || outbox->queued() == 0) report_lost(session);
+    if (!outbox || outbox->queued() == 0) QueueBounds::report_lost(session);
 }
 
 /// What the inbox has lent keeps its place in the store, but at QoS 2: the client's packet
@@ -479,24 +331,12 @@ void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
 
 // -- bodies --
 
-/// When too much is in memory, the oldest messages in the queues are left to the store.
-void PacketSender::leave_to_store() {
-    const std::size_t most = host_.memory() == MemoryState::plenty ? queue_memory_ : 0;
-    while (waiting_.bytes_in_memory() > most) {
-        const QueuedBody* oldest = waiting_.bodies.oldest();
-        if (!oldest || !journal_.is_committed(oldest->unit) ||
-            receipts_.is_collected(oldest->message->stamp))
-            return;
-        waiting_.bodies.leave_oldest_to_store();
-    }
-}
-
 Session* PacketSender::receive(const MessagesRead& read) {
     thread_.assert_here();
     Session* const session = reader_.receive(read);
     if (!session) return nullptr;
     const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found);
-    for (const QueuedMessage& message : lost) drop(session->state.owner, message);
+    for (const QueuedMessage& message : lost) queues_.drop(session->state.owner, message);
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
     log_limited(spdlog::level::err,
@@ -509,7 +349,7 @@ Session* PacketSender::receive(const MessagesRead& read) {
 void PacketSender::resume(Session& session, Millis now) {
     thread_.assert_here();
     if (!session.state.exchanges().outbox()) return;
-    report_lost(session);
+    QueueBounds::report_lost(session);
     if (const Outbox* outbox = session.state.exchanges().outbox())
         outbox->for_each_released(
             [&](std::uint16_t packet_id) { send_pubrel(session, packet_id); });

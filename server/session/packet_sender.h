@@ -15,6 +15,7 @@
 #include "server/session/body_reader.h"
 #include "server/session/broker_host.h"
 #include "server/session/publish_encoder.h"
+#include "server/session/queue_bounds.h"
 #include "server/session/session.h"
 #include "server/session/settings.h"
 #include "server/session/shard_place.h"
@@ -22,21 +23,19 @@
 namespace pulsegate {
 
 /// Sends messages to clients that are logged in: into the session's outbox or out through its link.
-/// It owns the totals of the shard's queues; it belongs to the shard's thread.
+/// It belongs to the shard's thread.
 class PacketSender {
 public:
     PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
                  Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
-          queue_memory_(settings.queue_memory / place.count),
           host_(host),
           journal_(journal),
           receipts_(receipts),
           counters_(counters),
-          answers_(receipts, waiting_, counters),
-          reader_(host, journal) {
-        waiting_.journal = &journal;
-    }
+          queues_(settings, place, host, journal, receipts, counters),
+          answers_(receipts, queues_.totals(), counters),
+          reader_(host, journal) {}
 
     /// The message as PUBLISH packets; it must outlive them.
     PublishEncoder encoder(const Message& message, Millis now) const {
@@ -53,23 +52,8 @@ public:
     /// of stamps. `owner`: of the queue, in the store.
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
               DebtSource& debts);
-    /// Puts messages into the session's queue in the order of stamps, with its bounds.
-    void merge(Session& session, Queue messages, Millis now);
-    /// Drops the oldest messages of one user in an inbox, up to `most`; returns how many.
-    std::size_t drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most);
-    /// The first so many of a queue that is no session's are needed no more.
-    void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
-    /// Drops what has expired in the queue of `owner`; returns whether anything has. To be
-    /// called before anything else is dropped from it, or its messages are counted.
-    bool drop_expired(Exchanges& queue, OwnerId owner, Millis now);
-    bool drop_expired(Session& session, Millis now) {
-        return drop_expired(session.state.exchanges(), session.state.owner, now);
-    }
     /// A message that waits for the owner in the store has expired.
     void expire(OwnerId owner, Stamp stamp);
-    /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
-    /// those who have most in it. Returns the number.
-    std::size_t halve(Exchanges& queue, OwnerId owner, Millis now);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
     /// acknowledgements for messages that are not in flight are ignored.
@@ -122,14 +106,9 @@ public:
     /// What clients get besides messages.
     Answers& answers() { return answers_; }
 
-    /// Entries of full queues examined since the start: the measure of a turn's work.
-    std::uint64_t work() const { return work_; }
-
-    /// Of messages that have expired in queues, since the start.
-    std::uint64_t expired_bytes() const { return expired_bytes_; }
-
-    const Outbox::Totals& waiting() const { return waiting_; }
-    Outbox::Totals& waiting() { return waiting_; }
+    /// Where messages wait.
+    QueueBounds& queues() { return queues_; }
+    const QueueBounds& queues() const { return queues_; }
 
 private:
     /// Was the message sent on an earlier connection?
@@ -149,34 +128,19 @@ private:
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool awaits_store(const Session& session) const;
-    bool is_full(const Exchanges& queue, std::size_t bytes) const;
-    bool is_short(OwnerId owner, const Exchanges& queue) const;
-    template <class MakeRoom>
-    bool find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-                   MakeRoom make_room);
-    bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
-    bool make_room(Session& session, const Delivery& delivery);
-    void drop_surplus(Session& session, Millis now);
-    void note_lost(Session& session);
-    void drop(OwnerId owner, const QueuedMessage& message);
-    void leave_to_store();
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
-    void report_lost(Session& session);
 
     const BrokerSettings& settings_;
-    const std::size_t queue_memory_;
     BrokerHost& host_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
-    Outbox::Totals waiting_;
+    QueueBounds queues_;
     Answers answers_;
     BodyReader reader_;
     AckDeadlines unstored_;
     boost::unordered_flat_set<Session*> await_store_;  ///< before the next message is sent
     Millis next_overdue_call_ = 0;                     ///< that the host was asked for; 0: none
-    std::uint64_t work_ = 0;
-    std::uint64_t expired_bytes_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };
 

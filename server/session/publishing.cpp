@@ -310,7 +310,7 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!is_error(reason) || session.terms.version != Version::v5_0)
-        session.state.exchanges().received(sender_.waiting(), publish.packet_id);
+        session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
     // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
     // message again, and is answered when it is stored.
     const Pubrec* const disconnects = nullptr;

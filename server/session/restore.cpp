@@ -91,7 +91,7 @@ Session& Restore::unpacked(const StoredSession& stored) {
     Queue messages;
     for (const DormantMessage& each : stored.messages)
         messages.emplace_back(each.head, each.expires);
-    session.state.exchanges().enqueue(sender_.waiting(), std::move(messages));
+    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(messages));
     return session;
 }
 
@@ -123,7 +123,7 @@ void Restore::subscription(Session& session, const PutSubscription& stored) {
 }
 
 void Restore::incoming(Session& session, PutIncoming stored) {
-    session.state.exchanges().received(sender_.waiting(), stored.packet_id);
+    session.state.exchanges().received(sender_.queues().totals(), stored.packet_id);
 }
 
 void Restore::exchange(Session& session, PutExchange stored, bool released) {
@@ -137,7 +137,7 @@ void Restore::exchange(Session& session, PutExchange stored, bool released) {
         return;
     }
     const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
-    session.state.exchanges().restore(sender_.waiting(), done, stored.packet_id, true);
+    session.state.exchanges().restore(sender_.queues().totals(), done, stored.packet_id, true);
 }
 
 void Restore::will(Session& session, const PutWill& stored) {
@@ -156,7 +156,7 @@ bool Restore::waiting(Session& session, const WaitingMessage& stored, const Rece
     Queue message;
     message.emplace_back(stored, receiver, expires);
     message.back().perhaps_sent = sent_before.includes(receiver, stored.stamp);
-    session.state.exchanges().enqueue(sender_.waiting(), std::move(message));
+    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(message));
     return true;
 }
 
@@ -167,7 +167,7 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     Exchanges& exchanges = session.state.exchanges();
     if (receiver.share) session.state.note_membership();
     if (sent == exchanges_.end()) {
-        exchanges.enqueue(sender_.waiting(), delivery,
+        exchanges.enqueue(sender_.queues().totals(), delivery,
                           sent_before.includes(receiver, message->stamp));
         exchanges.order_last();
         return;
@@ -175,7 +175,7 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     delivery.qos = sent->second.qos;
     const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
     if (packet_id != restored)  // else the second of two
-        exchanges.restore(sender_.waiting(), std::move(delivery), packet_id, false);
+        exchanges.restore(sender_.queues().totals(), std::move(delivery), packet_id, false);
 }
 
 void Restore::message(const MessageRef& message, const Receiver& receiver) {

@@ -73,7 +73,7 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
     Log& log = logs_.find(topic)->second;
     Queue message;
     message.emplace_back(stored, receiver, expires);
-    log.queue.enqueue(sender_.waiting(), std::move(message));
+    log.queue.enqueue(sender_.queues().totals(), std::move(message));
     log.queue.order_last();
 }
 
@@ -108,7 +108,7 @@ const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     const auto found = logs_.find(topic);
     if (found == logs_.end()) return nullptr;
     Log& log = found->second;
-    sender_.drop_expired(log.queue, log.owner, now);
+    sender_.queues().drop_expired(log.queue, log.owner, now);
     const Outbox* const outbox = log.queue.outbox();
     return outbox && outbox->queued() > 0 ? outbox : nullptr;
 }
@@ -227,7 +227,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
         if (receives.owner != 0)
             journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
     }
-    sender_.merge(session, std::move(messages), now);
+    sender_.queues().merge(session, std::move(messages), now);
 }
 
 /// What the subscriptions of the session add to what comes from the room.
@@ -313,13 +313,13 @@ RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
 }
 
 void RoomLogs::drop_expired(Millis now) {
-    for (auto& [topic, log] : logs_) sender_.drop_expired(log.queue, log.owner, now);
+    for (auto& [topic, log] : logs_) sender_.queues().drop_expired(log.queue, log.owner, now);
 }
 
 void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
     Log& log = logs_.find(topic)->second;
-    const std::size_t dropped = sender_.halve(log.queue, log.owner, now);
+    const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
     if (dropped == 0) return;  // what had expired was enough
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
                 in_quotes(topic), dropped, why);
@@ -339,7 +339,7 @@ void RoomLogs::sweep(Millis now) {
         if (topic != sweep_.topic) {
             const Stamp latest = next_stamp();
             sweep_ = {.topic = topic, .places = {latest, latest}};
-            sender_.drop_expired(log->second.queue, log->second.owner, now);
+            sender_.queues().drop_expired(log->second.queue, log->second.owner, now);
         }
         const auto* const members = rooms_.members(topic);
         if (members && !sweep(*members, left)) return;
@@ -398,7 +398,7 @@ std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places
                     "{}: {} messages dropped: members without a session have missed them for "
                     "longer than inbox-expiry",
                     in_quotes(topic), done - got);
-    sender_.drop_first(log.queue, log.owner, done);
+    sender_.queues().drop_first(log.queue, log.owner, done);
     return queued;
 }
 

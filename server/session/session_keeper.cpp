@@ -81,7 +81,7 @@ void SessionKeeper::end_with_connection(Session& session) {
 }
 
 void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
-    sender_.drop_expired(session, now);
+    sender_.queues().drop_expired(session, now);
     const auto queued = session.state.exchanges().waiting();
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session, now));
     counters_.dropped_session_ended += waiting;
