@@ -299,10 +299,10 @@ TEST_CASE("a full queue of messages that live costs no look at each of them") {
     for (const unsigned interval : {0u, unit}) {
         CAPTURE(interval);
         Waiting waiting(Target::session, false, settings);
-        for (int i = 0; i < 1000; ++i) waiting.publish("!", interval);
+        for (int i = 0; i < 1001; ++i) waiting.publish("!", interval);  // the last one counts them
         const auto before = waiting.broker().work();
         waiting.publish("!", interval);
-        CHECK(waiting.dropped() == 1);
+        CHECK(waiting.dropped() == 2);
         CHECK(waiting.broker().work() - before < 20);
     }
 }

@@ -70,6 +70,7 @@ void Outbox::enqueue(Queue messages) {
 }
 
 void Outbox::merge(Queue messages) {
+    shares_.reset();
     auto place = queue_.begin();
     while (!messages.empty()) {
         const auto next = messages.begin();
@@ -77,7 +78,6 @@ void Outbox::merge(Queue messages) {
         queue_.splice(place, messages, next);
         count_queued(next);
     }
-    if (surplus_) surplus_->from = queue_.begin();
 }
 
 void Outbox::order_last() {
@@ -86,7 +86,7 @@ void Outbox::order_last() {
     while (place != queue_.begin() && std::prev(place)->stamp > last->stamp) --place;
     if (place == last) return;
     queue_.splice(place, queue_, last);
-    if (surplus_) surplus_->from = queue_.begin();
+    if (shares_) shares_->order_last(last->sender);
 }
 
 Outbox::InFlight* Outbox::send_next(std::uint16_t window, std::uint16_t last, OwnerId owner) {
@@ -166,26 +166,17 @@ Queue Outbox::take_expired(Millis now) {
     while (expiries_) {
         const auto first = expiries_->first_expired(now);
         if (!first) break;
+        shares_.reset();
         expired.push_back(dequeue(*first));
     }
     return expired;
 }
 
 std::optional<QueuedMessage> Outbox::take_surplus(SenderShares::Sender sender, std::size_t bytes) {
-    if (!surplus_) count_shares();
-    Surplus& surplus = *surplus_;
-    const auto largest = surplus.shares.largest(sender, bytes);
-    if (!surplus.shares.has(largest)) return std::nullopt;
-    const bool same = std::exchange(surplus.largest, largest) == largest;
-    if (!same || surplus.from == queue_.end()) surplus.from = queue_.begin();
-    surplus.from = std::ranges::find(surplus.from, queue_.end(), largest, &QueuedMessage::sender);
-    return dequeue(surplus.from);
-}
-
-void Outbox::count_shares() {
-    surplus_ = std::make_unique<Surplus>();
-    surplus_->from = queue_.begin();
-    for (const QueuedMessage& each : queue_) surplus_->shares.add(each.sender, each.cost);
+    if (!shares_) shares_ = std::make_unique<QueueShares>(queue_);
+    const auto oldest = shares_->surplus(sender, bytes);
+    if (!oldest) return std::nullopt;
+    return dequeue(*oldest);
 }
 
 std::size_t Outbox::take_lost() { return std::exchange(lost_, 0); }
@@ -246,7 +237,7 @@ void Outbox::count_queued(Queue::iterator entry) {
     queued_bytes_ += entry->cost;
     totals_.bytes += entry->cost;
     ++totals_.messages;
-    if (surplus_) surplus_->shares.add(entry->sender, entry->cost);
+    if (shares_) shares_->add(entry);
     if (is_inbox_) totals_.inbox_senders->add(*this, entry->sender, entry->cost);
     if (entry->has_body()) count_body(*entry);
     if (entry->expires() == 0) return;
@@ -280,25 +271,24 @@ QueuedMessage Outbox::dequeue(Queue::iterator entry) {
         bytes_held_ -= cost;
         totals_.bytes_held -= cost;
     }
-    if (surplus_) {
-        surplus_->shares.remove(entry->sender, cost);
-        if (surplus_->from == entry) ++surplus_->from;
-    }
+    if (shares_) shares_->remove(entry);
     QueuedMessage message = std::move(*entry);
     queue_.erase(entry);
-    if (queue_.empty()) surplus_.reset();
+    if (queue_.empty()) shares_.reset();
     return message;
 }
 
 // -- what was lent --
 
 Queue Outbox::take_queue() {
+    shares_.reset();
     Queue taken;
     while (!queue_.empty()) taken.push_back(dequeue(queue_.begin()));
     return taken;
 }
 
 Queue Outbox::take_lent() {
+    shares_.reset();
     Queue taken;
     const auto goes_back = [](const Delivery& each) {
         return each.lent && each.message;  // not after the PUBREC
@@ -348,6 +338,7 @@ std::vector<Stamp> Outbox::bodies_to_read(std::size_t most, std::size_t most_byt
 
 /// The queue begins with those that were asked for, unless some were dropped or sent meanwhile.
 Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
+    shares_.reset();
     Queue lost;
     auto body = found.begin();
     auto entry = queue_.begin();

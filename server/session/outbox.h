@@ -15,8 +15,8 @@
 #include "server/message.h"
 #include "server/session/journal.h"
 #include "server/session/queue_expiries.h"
+#include "server/session/queue_shares.h"
 #include "server/session/queued_message.h"
-#include "server/session/sender_shares.h"
 
 namespace pulsegate {
 
@@ -178,8 +178,8 @@ public:
     /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
     /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
-    /// Entries examined for it, about.
-    std::size_t senders_queued() const { return surplus_ ? surplus_->shares.size() : 0; }
+    /// Or must it look at each message first?
+    bool knows_shares() const { return shares_ != nullptr; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
     /// order of sending; `sent` is false for queued messages, of the queue of `owner`. It does not
@@ -201,6 +201,7 @@ public:
     /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
     template <class Wanted>
     Queue take_queued_if(Wanted wanted) {
+        shares_.reset();  // to find each of many in it would take long
         Queue taken;
         for (auto entry = queue_.begin(); entry != queue_.end();) {
             const auto next = std::next(entry);
@@ -263,7 +264,6 @@ private:
     void count_body(QueuedMessage& entry);
     void forget_expiry(Queue::iterator entry);
     QueuedMessage dequeue(Queue::iterator entry);
-    void count_shares();
 
     Totals& totals_;
     List sent_;         ///< in flight on this connection, the oldest first
@@ -274,13 +274,8 @@ private:
     std::size_t bytes_held_ = 0;
     std::unique_ptr<QueueExpiries> expiries_;  ///< null: no queued message has one
 
-    /// Of a queue that was full, until it is empty.
-    struct Surplus {
-        SenderShares shares;
-        SenderShares::Sender largest = 0;
-        Queue::iterator from;  ///< no message of `largest` stands before it
-    };
-    std::unique_ptr<Surplus> surplus_;
+    /// Of a queue that was full; null: to be counted when it is full again.
+    std::unique_ptr<QueueShares> shares_;
 
     std::uint32_t lost_ = 0;
     std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
@@ -304,6 +299,7 @@ std::vector<Delivery> Outbox::take_sent_if(Wanted wanted) {
 
 template <class Wanted>
 std::vector<Delivery> Outbox::take_if(OwnerId owner, Wanted wanted) {
+    shares_.reset();
     auto taken = take_sent_if([&](const Delivery& each) { return wanted(each, true); });
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);

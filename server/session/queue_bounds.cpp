@@ -64,8 +64,10 @@ bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& deli
 /// matter most, but nobody may make others' go. False if there is no room but by dropping the new
 /// one.
 bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
+    const Outbox* const outbox = queue.outbox();
+    if (outbox && !outbox->knows_shares()) work_ += outbox->queued() / 16;  // as in `RoomLogs`
+    ++work_;
     const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
-    if (const Outbox* outbox = queue.outbox()) work_ += outbox->senders_queued();
     if (taken) drop(owner, *taken);
     ++counters_.dropped_queue_full;
     return taken.has_value();

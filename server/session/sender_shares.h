@@ -10,8 +10,9 @@
 
 namespace pulsegate {
 
-/// How many bytes of a full queue are whose: the sender with the most loses first, so that nobody
-/// can empty a queue of what others have put into it.
+/// How much of a queue that is too long is whose: the sender with the most loses first, so that
+/// nobody can empty a queue of what others have put into it. QueueShares knows more of one that is
+/// just full.
 class SenderShares {
 public:
     /// Half of a user's fingerprint: two users who share it have one share, and nobody can choose
@@ -24,19 +25,6 @@ public:
     void remove(Sender sender, std::size_t bytes) {
         const auto found = bytes_.find(sender);
         if ((found->second -= bytes) == 0) bytes_.erase(found);
-    }
-
-    /// The sender with the most bytes, if `sender` has so many more. Of two with as many, the one
-    /// with the greater fingerprint.
-    Sender largest(Sender sender, std::size_t more) const {
-        Sender largest = sender;
-        std::size_t most = more + share(sender);
-        for (const auto& [each, bytes] : bytes_) {
-            if (each == sender || bytes < most || (bytes == most && each < largest)) continue;
-            largest = each;
-            most = bytes;
-        }
-        return largest;
     }
 
     /// What each may keep of its share, so that all together have no more than `most` bytes.
@@ -57,8 +45,6 @@ public:
         const auto found = bytes_.find(sender);
         return found == bytes_.end() ? 0 : found->second;
     }
-    bool has(Sender sender) const { return bytes_.contains(sender); }
-    std::size_t size() const { return bytes_.size(); }
 
 private:
     boost::unordered_flat_map<Sender, std::size_t> bytes_;
