@@ -266,6 +266,33 @@ TEST_CASE("every device that a message to an inbox looks at is work") {
     CHECK(cluster.broker(0).work() >= before + 100);
 }
 
+TEST_CASE("who comes back to its rooms waits for what is being delivered, and does not do it all") {
+    BrokerSettings settings;
+    settings.recipients_a_turn = 2;
+    BrokerCluster cluster(settings, 1);
+    Broker& broker = cluster.broker(0);
+    std::list<Caller> callers;
+    for (const char* name : {"first", "second", "third", "fourth", "fifth"}) {
+        Caller& member = callers.emplace_back(cluster, name);
+        member.send("10 r s'MQTT' 04 00 k10 s'" + std::string(name) + "'").read_pending();
+        member.send("82 r k1 s'room/r' 01").expect("90 03 k1 01");
+        broker.rooms().add("room/r", name);
+    }
+    callers.back().lose();
+    cluster.in_slices = true;
+    callers.front().send("32 r s'room/r' k1 'one'").send("32 r s'room/r' k2 'two'");
+    const auto under_way = broker.last_unfinished();
+    CHECK(broker.awaits_deliveries("fifth", "fifth", under_way));
+    CHECK_FALSE(broker.awaits_deliveries("fifth", "fifth", under_way - 2));  // of before them
+    CHECK_FALSE(broker.awaits_deliveries("first", "first", under_way));      // it is here
+    CHECK_FALSE(broker.awaits_deliveries("stranger", "stranger", under_way));
+    Caller stranger(cluster, "fifth");
+    stranger.send("10 r s'MQTT' 04 00 k10 s'fifth'").read_pending();
+    CHECK(broker.unfinished());
+    while (broker.unfinished()) broker.go_on(cluster.now);
+    CHECK_FALSE(broker.awaits_deliveries("fifth", "fifth", under_way));
+}
+
 TEST_CASE("those in a very large room get its messages in later turns, in order, or are gone") {
     BrokerSettings settings;
     settings.recipients_a_turn = 2;

@@ -38,6 +38,9 @@ struct LoginFlow::Move {
 
 namespace {
 
+/// Until it is looked whether what has very many recipients is delivered, which takes many turns.
+constexpr Millis until_delivered = 2;
+
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
     return {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
@@ -112,6 +115,11 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
     if (here->refused_at_home(login)) co_return;
     if (const Millis time = here->pause_before_takeover(login); time > 0) {
         co_await here->pause(login, time);
+        if (here->refused(login) || here->refused_at_home(login)) co_return;
+    }
+    const auto under_way = here->broker_.last_unfinished();
+    while (here->awaits_deliveries(login, under_way)) {
+        co_await here->pause(login, until_delivered);
         if (here->refused(login) || here->refused_at_home(login)) co_return;
     }
     here->accept(login);
@@ -316,6 +324,12 @@ LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
     login.pause->start(std::chrono::milliseconds(time),
                        [this, ticket] { resume_unless_gone(ticket); });
     return {*this, login, ticket};
+}
+
+bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const {
+    const Connect& connect = login.connect();
+    return broker_.awaits_deliveries(broker_.user_name(connect, login.result, connect.client_id),
+                                     connect.client_id, upto);
 }
 
 void LoginFlow::accept(Login& login) {

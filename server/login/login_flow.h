@@ -3,6 +3,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -140,6 +141,7 @@ private:
     void reject(const Login& login);
     Millis pause_before_takeover(const Login& login);
     Wait pause(Login& login, Millis time);
+    bool awaits_deliveries(const Login& login, std::uint64_t upto) const;
     void accept(Login& login);
     static bool awaits_connack(const Login& login);
     Wait connack(Login& login);

@@ -76,6 +76,13 @@ const Session* Broker::find(std::string_view user, std::string_view client) cons
     return known ? sessions_.find(*known, client) : nullptr;
 }
 
+bool Broker::awaits_deliveries(std::string_view user, std::string_view client,
+                               std::uint64_t upto) const {
+    if (!fan_out_.is_unfinished_upto(upto) || !rooms_.has_rooms(user)) return false;
+    const Session* const session = find(user, client);
+    return session && !session->link;
+}
+
 // -- events of connections --
 
 void Broker::handle(Session& session, const Packet& packet, Millis now) {
@@ -115,10 +122,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](PresenceQuery& query) { replay_.receive(query, now); },
                    [&](PresencePage& page) { replay_.receive(page, now); },
                    [&](ReplayTurn& turn) { replay_.receive(turn, now); },
-                   // A shard has done it by now, and was only woken.
-                   [&](DeliveryTurn&) {
-                       while (unfinished()) go_on(now);
-                   },
+                   [](DeliveryTurn&) {},  // the shard goes on before it takes the next message
                    [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
                    [&](ReceiptPart& part) { receipts_.settle(place_.index, std::move(part)); },
                    [&](MessageStored& stored) {

@@ -95,6 +95,14 @@ public:
         logins_.refuse(link, connect, reason, why, told ? std::string_view(told) : why);
     }
 
+    /// The number of the last message with so many recipients that some of them are still to get
+    /// it.
+    std::uint64_t last_unfinished() const { return fan_out_.last_unfinished(); }
+    /// Must the login of a client wait, because such a message, up to that number, may be older
+    /// than what the client has missed in rooms? Else it would get the older one behind that.
+    bool awaits_deliveries(std::string_view user, std::string_view client,
+                           std::uint64_t upto) const;
+
     // Events of connections.
 
     /// Handles any other packet of a client that is logged in.

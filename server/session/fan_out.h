@@ -52,6 +52,11 @@ public:
 
     /// Has a message so many recipients here that some of them are still to get it?
     bool unfinished() const { return !unfinished_.empty(); }
+    /// The number of the last such message, and whether it or an earlier one is under way.
+    std::uint64_t last_unfinished() const { return unfinished_.last(); }
+    bool is_unfinished_upto(std::uint64_t number) const {
+        return unfinished_.has_any_upto(number);
+    }
     /// Delivers to the next of them, at most `recipients_a_turn`. Whatever arrives from other
     /// shards comes after them, and so should what clients publish meanwhile.
     void go_on(Millis now);

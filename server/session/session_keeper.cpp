@@ -34,9 +34,7 @@ void SessionKeeper::resume(Session& session, Millis now) {
 void SessionKeeper::catch_up(Session& session, Millis now) {
     if (!rooms_.has_rooms(session.user.name)) return;
     rooms_.place_changes();
-    if (!room_logs_.has_missed(session, now)) return;
-    while (fan_out_.unfinished()) fan_out_.go_on(now);  // what is older may be among it
-    room_logs_.catch_up(session, now);
+    if (room_logs_.has_missed(session, now)) room_logs_.catch_up(session, now);
 }
 
 void SessionKeeper::welcome_first_device(User& user, Millis now) {

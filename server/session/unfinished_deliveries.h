@@ -29,6 +29,12 @@ struct Recipient {
 class UnfinishedDeliveries {
 public:
     bool empty() const { return entries_.empty(); }
+    /// The number of the message that was added last; they are numbered from 1.
+    std::uint64_t last() const { return last_; }
+    /// Is that message, or an earlier one, among them?
+    bool has_any_upto(std::uint64_t number) const {
+        return !empty() && entries_.front().number <= number;
+    }
 
     /// `debt` is referred to until all have got it.
     void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt = {}) {
