@@ -34,7 +34,7 @@ namespace {
 constexpr std::size_t most_members_changed = 10'000;
 
 // In one turn of a shard.
-constexpr std::size_t most_removed_a_turn = 2000;
+constexpr std::size_t most_changed_a_turn = 1000;
 constexpr std::size_t most_examined_a_turn = 2000;
 
 /// What a request changes. The shards share it, and each does its own part.
@@ -42,6 +42,8 @@ struct MemberChange {
     std::string topic{};
     std::vector<std::string> add{};
     std::vector<std::string> remove{};
+
+    std::size_t size() const { return add.size() + remove.size(); }
 };
 using SharedChange = std::shared_ptr<const MemberChange>;
 
@@ -108,7 +110,7 @@ MemberChange change_in(const ApiRequest& request) {
     MemberChange change{.topic = topic_named(request),
                         .add = users_in(body, "add"),
                         .remove = users_in(body, "remove")};
-    if (change.add.size() + change.remove.size() > most_members_changed)
+    if (change.size() > most_members_changed)
         throw BadRequest(fmt::format("it names more than {} users", most_members_changed));
     const std::set<std::string_view> added(change.add.begin(), change.add.end());
     for (const auto& user : change.remove)
@@ -119,16 +121,30 @@ MemberChange change_in(const ApiRequest& request) {
 
 // -- what the shards do --
 
-MembersChanged change_here(Rooms& rooms, const MemberChange& change) {
+void remove_here(Rooms& rooms, const MemberChange& change, std::string_view user,
+                 MembersChanged& changed) {
+    changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
+}
+
+void add_here(Rooms& rooms, const MemberChange& change, std::string_view user,
+              MembersChanged& changed) {
+    const auto result = rooms.add(change.topic, user);
+    changed.added += result == Rooms::Change::done;
+    changed.has_room &= result != Rooms::Change::no_room;
+}
+
+/// What one turn does, from the place `first` on. Those who are removed come first: they may make
+/// room for the others.
+MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::size_t first) {
     MembersChanged changed;
-    for (const auto& user : change.remove)  // first: they may make room for the others
-        if (rooms.is_at_home(user))
-            changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
-    for (const auto& user : change.add) {
+    const auto end = std::min(first + most_changed_a_turn, change.size());
+    for (std::size_t place = first; place < end; ++place) {
+        const bool removes = place < change.remove.size();
+        const std::string& user =
+            removes ? change.remove[place] : change.add[place - change.remove.size()];
         if (!rooms.is_at_home(user)) continue;
-        const auto result = rooms.add(change.topic, user);
-        changed.added += result == Rooms::Change::done;
-        changed.has_room &= result != Rooms::Change::no_room;
+        removes ? remove_here(rooms, change, user, changed)
+                : add_here(rooms, change, user, changed);
     }
     return changed;
 }
@@ -136,16 +152,18 @@ MembersChanged change_here(Rooms& rooms, const MemberChange& change) {
 /// Nothing if a shard does not answer in time.
 awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api,
                                                            SharedChange change) {
-    const auto order = [change](Shard& shard) {
-        return change_here(shard.broker().rooms(), *change);
-    };
     MembersChanged all;
-    const auto answers = co_await api.shards.ask_all(order);
-    for (const auto& answer : answers) {
-        if (!answer) co_return std::nullopt;
-        all.added += answer->added;
-        all.removed += answer->removed;
-        all.has_room &= answer->has_room;
+    for (std::size_t first = 0; first < change->size(); first += most_changed_a_turn) {
+        const auto order = [change, first](Shard& shard) {
+            return change_some_here(shard.broker().rooms(), *change, first);
+        };
+        const auto answers = co_await api.shards.ask_all(order);
+        for (const auto& answer : answers) {
+            if (!answer) co_return std::nullopt;
+            all.added += answer->added;
+            all.removed += answer->removed;
+            all.has_room &= answer->has_room;
+        }
     }
     co_return all;
 }
@@ -213,7 +231,7 @@ awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& requ
 
 awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
     const auto step = [topic = topic_named(request)](Shard& shard) {
-        return shard.broker().rooms().remove_some(topic, most_removed_a_turn);
+        return shard.broker().rooms().remove_some(topic, most_changed_a_turn);
     };
     MembersChanged all;
     for (std::size_t i = 0; i < api.shards.shards(); ++i) {
@@ -221,7 +239,7 @@ awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& 
             const auto removed = co_await api.shards.ask_one(i, step);
             if (!removed) co_return shard_unavailable();
             all.removed += *removed;
-            more = *removed == most_removed_a_turn;
+            more = *removed == most_changed_a_turn;
         }
     }
     co_return co_await removed_reply(api, all, "nobody is on the list");
