@@ -368,3 +368,25 @@ TEST_CASE("backends are told how much waits for a member who is away") {
     std::ranges::sort(second);
     CHECK(waiting(lobby) == second);
 }
+
+TEST_CASE("backends are told of very many members who are away, some in each turn") {
+    constexpr std::uint64_t many = 2500;
+    BrokerSettings settings;
+    settings.recorded_events = kinds_of(EventKind::message_waiting);
+    Lobby lobby(settings);
+    Broker& home = lobby.brokers->broker(0);
+    for (std::uint64_t member = 0; member < many; ++member)
+        home.rooms().add("room/r", "member " + std::to_string(member));
+    lobby.brokers->in_slices = true;
+    lobby.sender.send("32 r s'room/r' k1 'one'");
+    REQUIRE(home.unfinished());
+    std::uint64_t turns = 0;
+    for (std::uint64_t work = home.work(); home.unfinished(); work = home.work(), ++turns) {
+        home.go_on(lobby.brokers->now);
+        CHECK(home.work() - work < 3000);
+    }
+    CHECK(turns == 2);
+    CHECK(waiting(lobby).empty());  // not committed yet
+    lobby.brokers.settle();
+    CHECK(lobby.brokers->sum(&Counters::events_withheld) == many - 600);
+}

@@ -84,22 +84,21 @@ void EventRecorder::refused(const Link& link, const Connect& connect, Reason rea
 }
 
 /// A message to a room may have very many receivers, whoever sends it; they must not take what its
-/// sender may cause by messages to friends.
-bool EventRecorder::may_tell(const Message& message, Millis now) {
+/// sender may cause by messages to friends. 0: the gateway's own may cause any number.
+std::uint64_t EventRecorder::causer_of(const Message& message) {
     const bool is_for_room = room_of(message.topic).has_value();
-    if (message.sender == 0 && !is_for_room) return true;
-    const std::uint64_t causer = message.sender ^ std::uint64_t{is_for_room};
-    if (causers_.count(causer, now) >= most_waiting_a_minute) return false;
-    causers_.add(causer, now);
-    return true;
+    return message.sender ^ std::uint64_t{is_for_room};
+}
+
+bool EventRecorder::may_tell_waiting(const Message& message, Millis now) {
+    const std::uint64_t causer = causer_of(message);
+    return causer == 0 || causers_.count(causer, now) < most_waiting_a_minute;
 }
 
 void EventRecorder::message_waiting(const Message& message, std::string_view to,
                                     std::size_t waiting, DebtRef debt, Millis now) {
-    if (!may_tell(message, now)) {
-        ++counters_.events_withheld;
-        return;
-    }
+    if (!may_tell_waiting(message, now)) return withhold();
+    if (const std::uint64_t causer = causer_of(message); causer != 0) causers_.add(causer, now);
     json::object event{
         {"time", rfc3339(wall_now())},
         {"to", recorded_name(to)},

@@ -38,13 +38,17 @@ public:
 
     void refused(const Link& link, const Connect& connect, Reason reason, std::string_view why);
 
+    /// Has the sender of messages that wait caused less than it may? Else backends are not told of
+    /// another one, and it need not be known how many wait.
+    bool may_tell_waiting(const Message& message, Millis now);
+    void withhold() { ++counters_.events_withheld; }
     /// A message waits for a user who is away: one of `waiting`. Whoever refers to `debt` waits
     /// until the event is stored.
     void message_waiting(const Message& message, std::string_view to, std::size_t waiting,
                          DebtRef debt, Millis now);
 
 private:
-    bool may_tell(const Message& message, Millis now);
+    static std::uint64_t causer_of(const Message& message);
     void add(EventKind kind, std::string body, bool is_promised = false);
 
     const BrokerSettings& settings_;

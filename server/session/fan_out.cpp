@@ -1,6 +1,7 @@
 #include "server/session/fan_out.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -145,10 +146,11 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
     if (!found.has_room) debts.count(Fate::no_room);
     keep_for_absent(message, found.behind, debts, now);
-    tell_of_away(*message, owner, audience, debts, now);
-    if (later.empty() && !unfinished()) return fan_out_to_groups(message, topic, debts, now);
+    auto told = tell_of_away(*message, owner, audience, debts, now);
+    const bool is_done = later.empty() && !told && !unfinished();
+    if (is_done) return fan_out_to_groups(message, topic, debts, now);
     if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
-    unfinished_.add(message, std::move(later), debts.debt());
+    unfinished_.add(message, std::move(later), debts.debt(), std::move(told));
 }
 
 void FanOut::go_on(Millis now) {
@@ -164,6 +166,12 @@ void FanOut::go_on(Millis now) {
             ++visited_;
             DebtSource debts(debt);
             deliver(recipient, delivery, *encoder, debts, now);
+        },
+        [&](const MessageRef& message, std::optional<std::string>& told, const DebtRef& debt) {
+            DebtSource debts(debt);
+            const auto* const members = rooms_.audience(message->topic).members();
+            told =
+                members ? tell_members_away(*message, *members, *told, debts, now) : std::nullopt;
         },
         [&](const MessageRef& message, const DebtRef& debt) {
             DebtSource debts(debt);
@@ -270,26 +278,42 @@ void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, De
     for (; behind > 0; --behind) debts.count(fate);
 }
 
-/// Backends are told of messages that wait for a user of whom no device is connected.
-void FanOut::tell_of_away(const Message& message, const std::optional<std::string>& owner,
-                          const Rooms::Audience& audience, DebtSource& debts, Millis now) {
-    if (!events_.wants(EventKind::message_waiting) || message.qos == QoS::at_most_once) return;
-    if (owner) return tell_if_away(message, *owner, debts, now);
-    if (audience.members()) tell_members_away(message, *audience.members(), debts, now);
+/// Backends are told of messages that wait for a user of whom no device is connected. Returns the
+/// last member of a room that was looked at; nothing: it is done.
+std::optional<std::string> FanOut::tell_of_away(const Message& message,
+                                                const std::optional<std::string>& owner,
+                                                const Rooms::Audience& audience, DebtSource& debts,
+                                                Millis now) {
+    const bool is_told =
+        events_.wants(EventKind::message_waiting) && message.qos != QoS::at_most_once;
+    if (is_told && owner) tell_if_away(message, *owner, debts, now);
+    if (!is_told || owner || !audience.members()) return std::nullopt;
+    return tell_members_away(message, *audience.members(), {}, debts, now);
 }
 
-void FanOut::tell_members_away(const Message& message, const Rooms::Members& members,
-                               DebtSource& debts, Millis now) {
+std::optional<std::string> FanOut::tell_members_away(const Message& message,
+                                                     const Rooms::Members& members,
+                                                     std::string_view after, DebtSource& debts,
+                                                     Millis now) {
+    constexpr std::size_t members_a_turn = 1000;
+    std::size_t left = members_a_turn;
     std::optional<RoomLogs::Content> log;
-    for (const auto& [name, since] : members) {
+    for (auto next = members.upper_bound(after); next != members.end(); ++next) {
+        const auto& [name, since] = *next;
+        if (left-- == 0) return std::prev(next)->first;
         ++visited_;
         User* const user = presence_.find(name);
         if (user && user->online()) continue;
+        if (!events_.may_tell_waiting(message, now)) {
+            events_.withhold();
+            continue;
+        }
         if (user) drop_expired(*user, now);
         if (!log) log = room_logs_.content(message.topic, now);
         const std::size_t waiting = room_logs_.waiting(*log, name, user, since);
         if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
     }
+    return std::nullopt;
 }
 
 /// What has expired does not wait.

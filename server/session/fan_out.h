@@ -54,9 +54,7 @@ public:
     bool unfinished() const { return !unfinished_.empty(); }
     /// The number of the last such message, and whether it or an earlier one is under way.
     std::uint64_t last_unfinished() const { return unfinished_.last(); }
-    bool is_unfinished_upto(std::uint64_t number) const {
-        return unfinished_.has_any_upto(number);
-    }
+    bool is_unfinished_upto(std::uint64_t number) const { return unfinished_.has_any_upto(number); }
     /// Delivers to the next of them, at most `recipients_a_turn`. Whatever arrives from other
     /// shards comes after them, and so should what clients publish meanwhile.
     void go_on(Millis now);
@@ -95,13 +93,17 @@ private:
                          Millis now);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
                  DebtSource& debts, Millis now);
-    void tell_of_away(const Message& message, const std::optional<std::string>& owner,
-                      const Rooms::Audience& audience, DebtSource& debts, Millis now);
+    std::optional<std::string> tell_of_away(const Message& message,
+                                            const std::optional<std::string>& owner,
+                                            const Rooms::Audience& audience, DebtSource& debts,
+                                            Millis now);
     void drop_expired(User& user, Millis now);
     void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                       Millis now);
-    void tell_members_away(const Message& message, const Rooms::Members& members, DebtSource& debts,
-                           Millis now);
+    std::optional<std::string> tell_members_away(const Message& message,
+                                                 const Rooms::Members& members,
+                                                 std::string_view after, DebtSource& debts,
+                                                 Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 
     const BrokerSettings& settings_;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,9 +38,12 @@ public:
         return !empty() && entries_.front().number <= number;
     }
 
-    /// `debt` is referred to until all have got it.
-    void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt = {}) {
-        entries_.push_back({++last_, std::move(message), std::move(recipients), std::move(debt)});
+    /// `debt` is referred to until all have got it. `told`: the last member that backends were
+    /// told of, because the message waits; nothing: there is nobody left to be told of.
+    void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt,
+             std::optional<std::string> told) {
+        entries_.push_back(
+            {++last_, std::move(message), std::move(recipients), std::move(debt), std::move(told)});
     }
 
     /// The session has ended, or begins anew: it gets nothing of what was added so far.
@@ -47,10 +52,11 @@ public:
         if (!empty()) ended_[&session] = last_;
     }
 
-    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients, and `finish(message,
-    /// debt)` behind the last one of each message. Neither may add or forget.
-    template <class Deliver, class Finish>
-    void advance(std::size_t most, Deliver deliver, Finish finish);
+    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients; behind the last one
+    /// of each message `tell(message, told, debt)`, once a turn as long as somebody is left to be
+    /// told of; and then `finish(message, debt)`. None may add or forget.
+    template <class Deliver, class Tell, class Finish>
+    void advance(std::size_t most, Deliver deliver, Tell tell, Finish finish);
 
 private:
     struct Entry {
@@ -58,6 +64,7 @@ private:
         MessageRef message;
         std::vector<Recipient> recipients;
         DebtRef debt;
+        std::optional<std::string> told{};
         std::size_t next = 0;
     };
 
@@ -74,8 +81,8 @@ private:
     [[no_unique_address]] OwnerThread thread_;
 };
 
-template <class Deliver, class Finish>
-void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Finish finish) {
+template <class Deliver, class Tell, class Finish>
+void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Tell tell, Finish finish) {
     thread_.assert_here();
     while (!empty()) {
         Entry& entry = entries_.front();
@@ -85,6 +92,8 @@ void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Finish fin
             if (!has_ended(recipient.session, entry.number))
                 deliver(entry.message, recipient, entry.debt);
         }
+        if (entry.told) tell(entry.message, entry.told, entry.debt);
+        if (entry.told) return;
         finish(entry.message, entry.debt);
         entries_.pop_front();
     }
