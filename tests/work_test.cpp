@@ -60,6 +60,15 @@ TEST_CASE("leaving a room costs the same, however many are in it and in how many
     CHECK(work < 20'000);  // a few steps each, not hundreds
 }
 
+TEST_CASE("an UNSUBSCRIBE with more filters than any client has ends the connection") {
+    Gateway gateway(one_shard);
+    Conversation member(gateway);
+    member.login("member");
+    std::string filters;
+    for (int i = 0; i < 1001; ++i) filters += " s'x' ";
+    member.send("a2 r k1" + filters).expect_close();
+}
+
 TEST_CASE("messages that interest nobody are work, with one shard or several") {
     for (const unsigned shards : {1u, 2u}) {
         CAPTURE(shards);

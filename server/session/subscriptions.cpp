@@ -34,9 +34,8 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
     std::vector<const SubscribeFilter*> to_replay;
     PropertyList words;
     PendingReceipt receipt(receipts_);
-    const auto most = std::max<std::size_t>(settings_.max_subscriptions, 1000);
     for (const SubscribeFilter& wanted : request.filters) {
-        const auto refusal = suback.reasons.size() < most
+        const auto refusal = suback.reasons.size() < most_filters()
                                  ? objection(session, wanted.filter)
                                  : Refusal{Reason::quota_exceeded,
                                            "more filters in one SUBSCRIBE than max-subscriptions",
@@ -129,7 +128,13 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     return memory_.objection_if_scarce(session, cost_of_subscription(filter));
 }
 
+/// No client has more than max-subscriptions to end.
 void Subscriptions::receive(Session& session, const Unsubscribe& request) {
+    if (request.filters.size() > most_filters()) {
+        counters_.count(Limit::max_subscriptions);
+        return session.disconnect(Reason::quota_exceeded,
+                                  "more filters in one UNSUBSCRIBE than max-subscriptions");
+    }
     Unsuback unsuback{.packet_id = request.packet_id};
     for (const auto filter : request.filters) {
         const bool existed = unsubscribe(session, filter);

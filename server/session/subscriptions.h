@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -59,6 +61,10 @@ public:
     [[nodiscard]] bool judge_some(Millis now);
 
 private:
+    /// In one packet.
+    std::size_t most_filters() const {
+        return std::max<std::size_t>(settings_.max_subscriptions, 1000);
+    }
     std::optional<Refusal> objection(Session& session, std::string_view filter) const;
     Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
                      std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
