@@ -31,6 +31,8 @@ using boost::beast::http::status;
 namespace {
 
 constexpr std::size_t most_users_asked = 1000;
+/// In one turn of a shard, each with its first devices.
+constexpr std::size_t described_a_turn = 100;
 
 /// As JSON, in the order of their names; an empty element for each unknown user.
 using Presences = std::vector<std::optional<std::string>>;
@@ -39,18 +41,21 @@ using Presences = std::vector<std::optional<std::string>>;
 awaitable<std::optional<Presences>> describe(const ShardQuestions& shards,
                                              const std::vector<std::string>& names) {
     const auto shared = std::make_shared<const std::vector<std::string>>(names);
-    const auto question = [shared](Shard& shard) {
-        Presences found;
-        for (const auto& name : *shared)
-            found.push_back(shard.broker().describe(name, monotonic_now()));
-        return found;
-    };
-    const auto answers = co_await shards.ask_all(question);
     Presences described(shared->size());
-    for (const auto& answer : answers) {
-        if (!answer) co_return std::nullopt;
-        for (std::size_t i = 0; i < described.size(); ++i)
-            if ((*answer)[i]) described[i] = (*answer)[i];
+    for (std::size_t first = 0; first < described.size(); first += described_a_turn) {
+        const auto count = std::min(described_a_turn, described.size() - first);
+        const auto question = [shared, first, count](Shard& shard) {
+            Presences found;
+            for (std::size_t i = first; i < first + count; ++i)
+                found.push_back(shard.broker().describe((*shared)[i], monotonic_now()));
+            return found;
+        };
+        const auto answers = co_await shards.ask_all(question);
+        for (const auto& answer : answers) {
+            if (!answer) co_return std::nullopt;
+            for (std::size_t i = 0; i < count; ++i)
+                if ((*answer)[i]) described[first + i] = (*answer)[i];
+        }
     }
     co_return described;
 }
@@ -131,7 +136,8 @@ awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
     if (const auto after = query.text("after")) cursor = cursor_in(*after, api.shards.shards());
     json::array page;
     while (cursor.shard < api.shards.shards() && page.size() < most) {
-        const auto question = [after = cursor.position, left = most - page.size(),
+        const auto question = [after = cursor.position,
+                               left = std::min(most - page.size(), described_a_turn),
                                online_only = state.has_value()](Shard& shard) {
             return some_users(shard.broker().presence(), after, left, online_only);
         };
