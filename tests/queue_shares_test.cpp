@@ -15,9 +15,7 @@ using namespace pulsegate;
 
 namespace {
 
-using Sender = QueueShares::Sender;
-
-QueuedMessage message(Stamp stamp, Sender sender, std::uint32_t cost) {
+QueuedMessage message(Stamp stamp, QueueShares::Sender sender, std::uint32_t cost) {
     return {QueuedHead{.stamp = stamp,
                        .sender = sender,
                        .cost = cost & 0xfff'ffffu,
@@ -28,10 +26,10 @@ QueuedMessage message(Stamp stamp, Sender sender, std::uint32_t cost) {
 }
 
 /// What QueueShares finds, by looking at all messages.
-std::optional<Stamp> expected(const Queue& queue, Sender sender, std::size_t more) {
-    std::map<Sender, std::size_t> bytes{{sender, more}};
+std::optional<Stamp> expected(const Queue& queue, QueueShares::Sender sender, std::size_t more) {
+    std::map<QueueShares::Sender, std::size_t> bytes{{sender, more}};
     for (const QueuedMessage& each : queue) bytes[each.sender] += each.cost;
-    Sender largest = sender;
+    QueueShares::Sender largest = sender;
     for (const auto& [each, sum] : bytes)
         if (sum > bytes[largest] || (sum == bytes[largest] && each > largest)) largest = each;
     for (const QueuedMessage& each : queue)
@@ -50,7 +48,7 @@ TEST_CASE("the oldest message of the sender with most is found in any queue") {
         QueueShares shares(queue);
         Stamp last = 0;
         for (int step = 0; step < 200; ++step) {
-            const Sender sender = random() % senders;
+            const QueueShares::Sender sender = random() % senders;
             if (random() % 5 != 0) {
                 const bool is_late = random() % 4 == 0 && last > 3;
                 queue.push_back(

@@ -128,7 +128,7 @@ public:
     /// Hands in what is to be stored; so does each turn that brought something.
     void flush_store() { journal_.flush(); }
     /// Stores what clients take too long to acknowledge; to be called when the host was asked to.
-    void store_overdue(Millis now) { sender_.store_overdue(now); }
+    void store_overdue(Millis now) { static_cast<void>(sender_.store_overdue(now)); }
     /// Does so much wait for the store that clients should be kept from publishing?
     bool store_lags() const;
     /// Before the shard runs.

@@ -17,6 +17,9 @@ constexpr std::size_t answers_with_patience = 4096;
 /// Of the calls that store what is overdue.
 constexpr Millis calls_apart = 10;
 
+/// Messages in flight that are looked at in one turn, to be stored.
+constexpr std::size_t stored_a_turn = 8192;
+
 /// Packet identifiers that are stored at a time: what must be said again after a crash is right
 /// without them, too, but for the identifier.
 constexpr int notes_a_tick = 4096;
@@ -206,15 +209,18 @@ void PacketSender::tick() {
         Outbox::note(queues_.totals().to_note.front(), journal_);
 }
 
-void PacketSender::store_overdue(Millis now) {
+bool PacketSender::store_overdue(Millis now) {
     thread_.assert_here();
     next_overdue_call_ = 0;
-    while (Unstored* const overdue = unstored_.due(now)) {
+    std::size_t left = stored_a_turn;
+    while (Unstored* const overdue = left > 0 ? unstored_.due(now) : nullptr) {
         Session& session = overdue->session;
+        left -= std::min(left, session.state.exchanges().in_flight() + 1);
         session.state.ack_time.add_late();
         store_unstored(session, now);
     }
-    if (const auto next = unstored_.next()) call_store_overdue(*next);
+    if (const auto next = unstored_.next()) call_store_overdue(std::max(*next, now));
+    return left > 0;
 }
 
 void PacketSender::drop(const Delivery& delivery) {

@@ -76,8 +76,9 @@ public:
 
     /// Stores what is in flight and is not stored: the client has gone, or takes its time.
     void store_unstored(Session& session, Millis now);
-    /// The same for all who take longer than they usually do.
-    void store_overdue(Millis now);
+    /// The same for those who take longer than they usually do, as many as a turn has time for.
+    /// False: there are more, and the host is asked to call again.
+    bool store_overdue(Millis now);
 
     /// The session will not get this delivery.
     void drop(const Delivery& delivery);
