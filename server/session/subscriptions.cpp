@@ -1,9 +1,11 @@
 #include "server/session/subscriptions.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <string>
 
 #include "protocol/topic.h"
+#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/session/option_bits.h"
 #include "server/topics.h"
@@ -13,9 +15,12 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t users_judged_a_turn = 64;
+/// Subscriptions and messages, each compared with the rules; but a client is not divided.
+constexpr std::uint64_t judged_a_turn = 4096;
 
+/// `texts` are sorted.
 bool contains(const std::vector<std::string>& texts, std::string_view text) {
-    return std::find(texts.begin(), texts.end(), text) != texts.end();
+    return std::ranges::binary_search(texts, text);
 }
 
 /// 3.1 has no way to refuse a subscription: its SUBACK must grant what was asked for (3.1, section
@@ -180,6 +185,7 @@ void Subscriptions::judge(Session& session, Millis now) {
     for (const Subscription& subscription : session.state.subscriptions())
         if (!rules->may_subscribe(who, subscription.filter->text()))
             refused.emplace_back(subscription.filter->text());
+    std::ranges::sort(refused);
     for (const auto& filter : refused) unsubscribe(session, filter);
 
     Exchanges& exchanges = session.state.exchanges();
@@ -193,13 +199,18 @@ void Subscriptions::judge(Session& session, Millis now) {
         const bool is_its_own = sent && delivery.qos == QoS::exactly_once;
         return is_of_refused(delivery) && !is_out(sent) && !is_its_own;
     };
+    const auto may_read = [&](std::string_view topic) {
+        const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
+        const bool own_room = rooms_.audience(topic).is_member(session.user.name);
+        return own_inbox || own_room || rules->may_subscribe(who, topic);
+    };
+    boost::unordered_flat_map<std::string_view, bool, TextHash> verdicts;  // one for each topic
     const auto is_refused = [&](const Delivery& delivery, bool sent) {
         if (!delivery.message || is_out(sent)) return false;
         if (delivery.share) return is_of_refused(delivery);
-        const auto& topic = delivery.message->topic;
-        const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
-        const bool own_room = rooms_.audience(topic).is_member(session.user.name);
-        return !own_inbox && !own_room && !rules->may_subscribe(who, topic);
+        const auto [known, is_new] = verdicts.try_emplace(delivery.message->topic);
+        if (is_new) known->second = !may_read(known->first);
+        return known->second;
     };
     const OwnerId owner = session.state.owner;
     shared_.give_back(exchanges.take_if(owner, goes_back), now);
@@ -220,14 +231,39 @@ void Subscriptions::end_all(Session& session) {
     session.state.unsubscribe_all(router_);
 }
 
+/// Those that are connected, in the order of their ids: their places on the user's list change.
+std::vector<Session*> Subscriptions::to_judge(User& user) const {
+    std::vector<Session*> found;
+    for (Device& device : user.devices) {
+        auto& session = static_cast<Session&>(device);
+        if (device.here && session.id > judged_->client) found.push_back(&session);
+    }
+    std::ranges::sort(found, {}, &Session::id);
+    return found;
+}
+
+/// False if it stops because the turn's work is used up.
+bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
+    for (Session* const session : to_judge(user)) {
+        if (work >= judged_a_turn) return false;
+        work += 1 + session->state.subscription_count() + session->state.exchanges().waiting();
+        judge(*session, now);
+        judged_->client = session->id;
+    }
+    return true;
+}
+
 bool Subscriptions::judge_some(Millis now) {
     if (!judged_) return false;
-    judged_ = presence_.visit_entries(*judged_, users_judged_a_turn, [&](PresenceEntry& user) {
-        if (user.is_dormant) return true;
-        for (Device& device : static_cast<User&>(user).devices)
-            if (device.here) judge(static_cast<Session&>(device), now);
-        return true;
-    });
+    std::uint64_t work = 0;
+    bool is_used_up = false;
+    const auto rest =
+        presence_.visit_entries(judged_->users, users_judged_a_turn, [&](PresenceEntry& user) {
+            is_used_up = !user.is_dormant && !judge_some(static_cast<User&>(user), work, now);
+            if (!is_used_up) *judged_ = {.users = user.position()};
+            return !is_used_up;
+        });
+    if (!is_used_up && !rest) judged_.reset();
     return judged_.has_value();
 }
 

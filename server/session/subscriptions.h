@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "server/session/presence.h"
 #include "server/session/refusal.h"
 #include "server/session/replay.h"
+#include "server/session/session_id.h"
 #include "server/session/settings.h"
 #include "server/session/shared_subscriptions.h"
 
@@ -55,7 +57,7 @@ public:
     void judge(Session& session, Millis now);
 
     /// The gateway's rules have changed: `judge_some` begins with the first client.
-    void judge_all() { judged_ = PresencePosition{}; }
+    void judge_all() { judged_ = Judged{}; }
     /// Judges some of the connected clients; the others are judged when they log in. True if there
     /// are more.
     [[nodiscard]] bool judge_some(Millis now);
@@ -69,6 +71,13 @@ private:
     Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
                      std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
     bool unsubscribe(Session& session, std::string_view filter);
+    /// How far the clients are judged.
+    struct Judged {
+        PresencePosition users{};  ///< all clients of these, and
+        SessionId client = 0;      ///< of the next user those up to this one
+    };
+    bool judge_some(User& user, std::uint64_t& work, Millis now);
+    std::vector<Session*> to_judge(User& user) const;
     void count_refused(const Session& session, std::string_view filter, const Refusal& refusal);
 
     const BrokerSettings& settings_;
@@ -84,7 +93,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
-    std::optional<PresencePosition> judged_;  ///< how far; nothing: nobody is to be judged
+    std::optional<Judged> judged_;  ///< nothing: nobody is to be judged
 };
 
 }  // namespace pulsegate
