@@ -188,7 +188,7 @@ public:
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
         return router_.work() + shared_.work() + replay_.work() + fan_out_.work() +
-               sender_.queues().work() + room_logs_.work() + inboxes_.work();
+               sender_.queues().work() + room_logs_.work() + inboxes_.work() + keeper_.work();
     }
 
 private:

@@ -21,6 +21,15 @@ bool is_spared(const Session& session, const Eviction& eviction) {
 }  // namespace
 
 bool Evictions::expire(Millis now) {
+    const bool more_due = end_due(now);
+    const bool more_in_store = make_room_in_store(now);
+    judge_logins();
+    const bool more_in_memory = make_room(now);
+    expired_before_ = sender_.queues().expired_bytes();
+    return more_in_store || more_in_memory || more_due || judged_logins_;
+}
+
+bool Evictions::end_due(Millis now) {
     const auto due = [&](Session& session, bool ends) {
         if (!ends) return wills_.publish(session, now);
         const bool is_lent =
@@ -29,12 +38,11 @@ bool Evictions::expire(Millis now) {
         ++counters_.sessions_expired;
         keeper_.end_disconnected(session, "its session expiry has passed", now);
     };
-    const bool more_due = sessions_.advance(tick_at(now), sessions_a_turn, due);
-    make_room_in_store(now);
-    judge_logins();
-    const bool more_to_end = make_room(now);
-    expired_before_ = sender_.queues().expired_bytes();
-    return more_to_end || more_due || judged_logins_;
+    const auto began_at = keeper_.work();
+    bool more = true;
+    for (std::size_t left = sessions_a_turn; more && left > 0 && !is_used_up(began_at); --left)
+        more = sessions_.advance(tick_at(now), 1, due);
+    return more;
 }
 
 /// A user with more clients than go in one turn is met again in the next, and they have gone then.
@@ -77,9 +85,11 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
 
 /// Connected clients come first, and have gone when the turn has ended.
 void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
+    const auto began_at = keeper_.work();
     for (auto next = user.devices.begin(); next != user.devices.end();) {
         auto& session = static_cast<Session&>(*next++);
         if (evicted.clients() + evicted.leaving + evicted.wills >= sessions_a_turn) return;
+        if (is_used_up(began_at)) return;
         if (!session.link && !eviction.ends_sessions && !eviction.drops_wills) return;
         if (!session.is_inbox()) evict(session, eviction, evicted, now);
     }

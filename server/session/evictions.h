@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "server/base/counters.h"
 #include "server/routing/retained.h"
 #include "server/session/authorizations.h"
 #include "server/session/eviction.h"
 #include "server/session/expired_messages.h"
+#include "server/session/holder_search.h"
 #include "server/session/inboxes.h"
 #include "server/session/memory_limits.h"
 #include "server/session/packet_sender.h"
@@ -65,21 +68,27 @@ public:
 
 private:
     /// Sessions that end in one turn of the loop, possibly with a will; the others wait for the
-    /// next turn.
+    /// next turn. It is fewer if they have very many subscriptions and messages.
     static constexpr std::size_t sessions_a_turn = 64;
+    static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a turn has
+    bool is_used_up(std::uint64_t began_at) const {
+        return keeper_.work() - began_at >= work_of_ends;
+    }
 
+    bool end_due(Millis now);
     void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
     void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
     void judge_logins();
-    /// Since the last turn.
-    std::uint64_t bytes_expired() const {
-        return sender_.queues().expired_bytes() - expired_before_;
+    std::uint64_t bytes_expired_since(const HolderSearch& search) const {
+        return sender_.queues().expired_bytes() - search.expired_before;
     }
+    std::optional<HolderSearch> search(std::optional<HolderSearch>& search, HeldBytes counted,
+                                       Millis now);
     bool is_over_budget() const;
     std::size_t fair_share(std::size_t sum, unsigned holders, bool exceeded) const;
     bool make_room(Millis now);
-    void make_room_in_store(Millis now);
-    void end_largest(User& user, const char* why, Millis now);
+    bool make_room_in_store(Millis now);
+    void end_largest(const std::string& name, const char* why, Millis now);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
@@ -96,6 +105,8 @@ private:
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;
+    std::optional<HolderSearch> search_in_memory_;  ///< while there is too little room
+    std::optional<HolderSearch> search_in_store_;
     Millis next_room_in_store_ = 0;
     std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last turn
     std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged

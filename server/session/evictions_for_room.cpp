@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/base/log.h"
 #include "server/session/evictions.h"
@@ -15,15 +16,6 @@ constexpr std::size_t unfair = 64 * 1024 * 1024;
 
 /// And nobody with less, when the memory of the whole process is short.
 constexpr std::size_t worth_ending = 8 * 1024 * 1024;
-
-/// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
-/// which count for each queue that they are in.
-struct Holder {
-    PresenceEntry* user = nullptr;
-    std::size_t bytes = 0;
-    std::size_t sum = 0;   ///< of all users
-    unsigned holders = 0;  ///< users who take anything
-};
 
 struct BytesInMemory {
     std::size_t operator()(const DormantRecord& record) const {
@@ -57,29 +49,20 @@ struct BytesWaiting {
     }
 };
 
-/// The one who has been so for longest, of two with as much.
-template <class BytesHeld>
-Holder largest_holder(const Presence& presence, BytesHeld bytes_held) {
-    Holder largest;
-    presence.visit_entries({}, SIZE_MAX, [&](PresenceEntry& user) {
-        const auto bytes = user.is_dormant ? bytes_held(static_cast<const DormantRecord&>(user))
-                                           : bytes_held(static_cast<const User&>(user));
-        largest.sum += bytes;
-        largest.holders += bytes > 0;
-        if (bytes > largest.bytes) {
-            largest.user = &user;
-            largest.bytes = bytes;
-        }
-        return true;
-    });
-    return largest;
+template <class Bytes>
+std::size_t bytes_held(const PresenceEntry& user) {
+    return user.is_dormant ? Bytes()(static_cast<const DormantRecord&>(user))
+                           : Bytes()(static_cast<const User&>(user));
 }
+
+constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory};
+constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes};
 
 /// Who takes most: a user with its sessions, a room, or a user with what waits in inboxes.
 struct Takers {
-    Holder holder{};
-    RoomLogs::Largest log{};
-    InboxSenders::Largest inboxes{};
+    const Holder& holder;
+    const RoomLogs::Largest& log;
+    const InboxSenders::Largest inboxes;
 
     std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
     std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
@@ -92,32 +75,47 @@ struct Takers {
     }
 };
 
-/// So much has expired since the last turn: is that as much as to halve what is largest? Then the
-/// next measurement may show that it was enough. Less of it must not put off what has to be done.
+/// So much has expired since the search began: is that as much as to halve what is largest? Then
+/// the next measurement may show that it was enough. Less of it must not put off what has to be
+/// done.
 bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
     return expired > 0 && 2 * expired >= takers.most();
 }
 
 }  // namespace
 
-void Evictions::make_room_in_store(Millis now) {
+/// Goes on with a search, or begins one; nothing as long as it is not done.
+std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& search,
+                                              HeldBytes counted, Millis now) {
+    if (!search) search.emplace(counted, expired_before_);
+    if (!search->go_on(presence_, expired_, room_logs_, now)) return std::nullopt;
+    std::optional<HolderSearch> done(std::move(*search));
+    search.reset();
+    return done;
+}
+
+/// True if there is more to do.
+bool Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
-    if (!memory_.is_store_full() || now < next_room_in_store_) return;
-    expired_.drop_all(now);
-    const Takers takers{.holder = largest_holder(presence_, BytesWaiting()),
-                        .log = room_logs_.largest(&Outbox::queued_bytes),
-                        .inboxes = inboxes_.largest(true)};
-    if (takers.most() <= worth_ending && !takers.rooms_pay(worth_ending)) return;
+    if (!memory_.is_store_full() || now < next_room_in_store_) {
+        search_in_store_.reset();
+        return false;
+    }
+    const auto found = search(search_in_store_, waiting, now);
+    if (!found) return true;
+    const Takers takers{
+        .holder = found->holder(), .log = found->log(), .inboxes = inboxes_.largest(true)};
+    if (takers.most() <= worth_ending && !takers.rooms_pay(worth_ending)) return false;
     next_room_in_store_ = now + until_it_shows;
-    if (is_worth_waiting(bytes_expired(), takers)) return;
+    if (is_worth_waiting(bytes_expired_since(*found), takers)) return false;
     if (takers.rooms_pay(worth_ending))
-        return room_logs_.halve(takers.log.topic,
-                                "max-data-bytes is exceeded, and most waits in it", now);
-    if (takers.inboxes.bytes > takers.holder.bytes)
-        return inboxes_.drop_some(takers.inboxes, "max-data-bytes is exceeded, and it has most",
-                                  now);
-    end_largest(presence_.awake(*takers.holder.user),
-                "max-data-bytes is exceeded, and most waits for its user", now);
+        room_logs_.halve(takers.log.topic, "max-data-bytes is exceeded, and most waits in it", now);
+    else if (takers.inboxes.bytes > takers.holder.bytes)
+        inboxes_.drop_some(takers.inboxes, "max-data-bytes is exceeded, and it has most", now);
+    else
+        end_largest(takers.holder.user, "max-data-bytes is exceeded, and most waits for its user",
+                    now);
+    return false;
 }
 
 /// Do all queues with the sessions of disconnected clients take more than
@@ -142,13 +140,17 @@ std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceed
 /// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
 bool Evictions::make_room(Millis now) {
     const bool exceeded = memory_.exceeded();
+    if (!exceeded && !is_over_budget()) {  // any more
+        search_in_memory_.reset();
+        return false;
+    }
+    const auto found = search(search_in_memory_, in_memory, now);
+    if (!found) return true;
     if (!exceeded && !is_over_budget()) return false;
-    expired_.drop_all(now);
-    if (!exceeded && !is_over_budget()) return false;
-    const Takers takers{.holder = largest_holder(presence_, BytesInMemory()),
-                        .log = room_logs_.largest(&Outbox::bytes_in_memory),
+    const Takers takers{.holder = found->holder(),
+                        .log = found->log(),
                         .inboxes = inboxes_.largest(!journal_.is_on())};
-    if (exceeded && is_worth_waiting(bytes_expired(), takers)) {
+    if (exceeded && is_worth_waiting(bytes_expired_since(*found), takers)) {
         malloc_trim(0);
         return false;
     }
@@ -162,7 +164,7 @@ bool Evictions::make_room(Millis now) {
     else if (takers.inboxes.bytes > takers.holder.bytes)
         inboxes_.drop_some(takers.inboxes, why, now);
     else
-        end_largest(presence_.awake(*takers.holder.user),
+        end_largest(takers.holder.user,
                     exceeded ? "memory-budget is exceeded, and its user takes most"
                              : "persistent-session-bytes is exceeded, and its user takes most",
                     now);
@@ -172,9 +174,13 @@ bool Evictions::make_room(Millis now) {
 
 /// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
 /// with their connections.
-void Evictions::end_largest(User& user, const char* why, Millis now) {
+void Evictions::end_largest(const std::string& name, const char* why, Millis now) {
+    User* const user = presence_.find(name);
+    if (!user) return;
+    const auto began_at = keeper_.work();
     std::size_t left = sessions_a_turn;
-    for (auto next = user.devices.begin(); next != user.devices.end() && left > 0; --left) {
+    for (auto next = user->devices.begin(); next != user->devices.end() && left > 0; --left) {
+        if (is_used_up(began_at)) return;
         auto& session = static_cast<Session&>(*next++);
         ++counters_.sessions_over_quota;
         if (!session.link) {

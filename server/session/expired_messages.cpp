@@ -1,37 +1,48 @@
 #include "server/session/expired_messages.h"
 
-#include <cstdint>
-
 namespace pulsegate {
 
-void ExpiredMessages::drop(User& user, Millis now) {
+namespace {
+
+/// Messages that expire in one turn, about: but a queue is not divided.
+constexpr std::uint64_t messages_a_turn = 16'384;
+
+}  // namespace
+
+/// False if it stops because the turn's work is used up.
+bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     bool has_dropped = false;
-    for (Device& device : user.devices)
-        has_dropped |= sender_.queues().drop_expired(static_cast<Session&>(device), now);
+    for (Device& device : user.devices) {
+        has_dropped |= queues_.drop_expired(static_cast<Session&>(device), now);
+        if (queues_.work() > work_until) return false;
+    }
     if (has_dropped || !user.has_device()) keeper_.end_inbox_if_done(user, now);
+    return true;
 }
 
 /// One that is packed is woken only if something has expired.
-void ExpiredMessages::drop(PresenceEntry& entry, Millis now) {
-    if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now)) return;
-    drop(presence_.awake(entry), now);
+bool ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until, Millis now) {
+    if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
+        return true;
+    return drop(presence_.awake(entry), work_until, now);
 }
 
-void ExpiredMessages::drop_all(Millis now) {
-    room_logs_.drop_expired(now);
-    presence_.visit_entries({}, SIZE_MAX, [&](PresenceEntry& entry) {
-        drop(entry, now);
-        return true;
+std::optional<PresencePosition> ExpiredMessages::drop_some(PresencePosition after, std::size_t most,
+                                                           Millis now) {
+    const auto work_until = queues_.work() + messages_a_turn;
+    PresencePosition done = after;
+    bool is_used_up = false;
+    const auto rest = presence_.visit_entries(after, most, [&](PresenceEntry& entry) {
+        const PresencePosition position = entry.position();  // it may be replaced
+        is_used_up = !drop(entry, work_until, now);
+        if (!is_used_up) done = position;
+        return !is_used_up;
     });
+    return is_used_up ? done : rest;
 }
 
 void ExpiredMessages::sweep(Millis now) {
-    const auto drop_of_one = [&](PresenceEntry& entry) {
-        drop(entry, now);
-        return true;
-    };
-    const auto rest = presence_.visit_entries(sweep_, presence_.users() / 60 + 1, drop_of_one);
-    sweep_ = rest.value_or(PresencePosition());
+    sweep_ = drop_some(sweep_, presence_.users() / 60 + 1, now).value_or(PresencePosition());
 }
 
 }  // namespace pulsegate

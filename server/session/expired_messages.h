@@ -1,37 +1,37 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "server/session/packet_sender.h"
 #include "server/session/presence.h"
-#include "server/session/room_logs.h"
 #include "server/session/session_keeper.h"
 
 namespace pulsegate {
 
 /// Drops messages that have expired where nobody asks for room: else those that wait for users who
 /// are away would take memory and disk until these come back. A queue that is full drops its own,
-/// see PacketSender. It belongs to the shard's thread.
+/// see QueueBounds. It belongs to the shard's thread.
 class ExpiredMessages {
 public:
-    ExpiredMessages(Presence& presence, RoomLogs& room_logs, PacketSender& sender,
-                    SessionKeeper& keeper)
-        : presence_(presence), room_logs_(room_logs), sender_(sender), keeper_(keeper) {}
+    ExpiredMessages(Presence& presence, PacketSender& sender, SessionKeeper& keeper)
+        : presence_(presence), queues_(sender.queues()), keeper_(keeper) {}
 
-    /// Of what waits for the user's clients; an inbox that has nothing else ends.
-    void drop(User& user, Millis now);
-    /// Of all that waits; it looks at each user and each room.
-    void drop_all(Millis now);
+    /// Of what waits for the clients of users behind `after`, at most `most` of them, and as many
+    /// as one turn has time for; an inbox that has nothing else ends. Returns the place to go on
+    /// behind; nothing: that was all.
+    std::optional<PresencePosition> drop_some(PresencePosition after, std::size_t most, Millis now);
 
     /// Once a second: drops those of the next sixtieth of all users.
     void sweep(Millis now);
 
 private:
-    void drop(PresenceEntry& entry, Millis now);
+    bool drop(PresenceEntry& entry, std::uint64_t work_until, Millis now);
+    bool drop(User& user, std::uint64_t work_until, Millis now);
 
     Presence& presence_;
-    RoomLogs& room_logs_;
-    PacketSender& sender_;
+    QueueBounds& queues_;
     SessionKeeper& keeper_;
     PresencePosition sweep_{};
 };

@@ -297,28 +297,32 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
 
 // -- when there is too little room --
 
-RoomLogs::Largest RoomLogs::largest(Bytes bytes) const {
+bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
     thread_.assert_here();
-    work_ += logs_.size();
-    Largest largest;
-    for (const auto& [topic, log] : logs_) {
+    constexpr std::uint64_t work_a_turn = 2048;
+    const auto work = [&] { return work_ + sender_.queues().work(); };
+    const auto began_at = work();
+    auto next = logs_.lower_bound(largest.next);
+    for (; next != logs_.end() && work() - began_at < work_a_turn; ++next) {
+        ++work_;
+        Log& log = next->second;
+        sender_.queues().drop_expired(log.queue, log.owner, now);
         const Outbox* const outbox = log.queue.outbox();
         const std::size_t of_this = outbox ? (outbox->*bytes)() : 0;
         largest.sum += of_this;
         if (of_this <= largest.bytes) continue;
-        largest.topic = topic;
+        largest.topic = next->first;
         largest.bytes = of_this;
     }
-    return largest;
-}
-
-void RoomLogs::drop_expired(Millis now) {
-    for (auto& [topic, log] : logs_) sender_.queues().drop_expired(log.queue, log.owner, now);
+    if (next != logs_.end()) largest.next = next->first;
+    return next == logs_.end();
 }
 
 void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
-    Log& log = logs_.find(topic)->second;
+    const auto found = logs_.find(topic);
+    if (found == logs_.end() || !found->second.queue.outbox()) return;  // nobody is behind any more
+    Log& log = found->second;
     const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
     if (dropped == 0) return;  // what had expired was enough
     log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",

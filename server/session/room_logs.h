@@ -78,17 +78,17 @@ public:
 
     /// The log that takes most, and how much all take, counted by a function of their queues.
     struct Largest {
-        std::string_view topic{};
+        std::string topic{};
         std::size_t bytes = 0;
         std::size_t sum = 0;  ///< of all logs
+        std::string next{};   ///< where to go on
     };
     using Bytes = std::size_t (Outbox::*)() const;
-    Largest largest(Bytes bytes) const;
+    /// Looks at some more logs, and drops what has expired in them; true when that were all.
+    [[nodiscard]] bool find_largest(Largest& largest, Bytes bytes, Millis now);
     /// Halves a log, because there is too little room: the oldest messages of those who have most
     /// in it go.
     void halve(std::string_view topic, const char* why, Millis now);
-    /// Drops what has expired in all logs.
-    void drop_expired(Millis now);
 
     /// Once a second: forgets what has expired or nobody is behind of, a thousand members at a
     /// time.

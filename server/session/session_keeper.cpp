@@ -1,5 +1,6 @@
 #include "server/session/session_keeper.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "server/base/log.h"
@@ -44,6 +45,9 @@ void SessionKeeper::welcome_first_device(User& user, Millis now) {
 }
 
 void SessionKeeper::discard(Session& session, Millis now) {
+    constexpr std::size_t messages_of_a_work = 16;  // to free one is quickly done
+    work_ += session.state.subscription_count() +
+             session.state.exchanges().waiting() / messages_of_a_work;
     shared_.notify_groups(session, GroupMembership::Change::leaves);
     const auto given_back = shared_.give_back(session, now);
     shared_.forget(session);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "server/base/counters.h"
 #include "server/session/ended_sessions.h"
 #include "server/session/fan_out.h"
@@ -73,6 +75,10 @@ public:
 
     void store_owner(const Session& session);
 
+    /// Subscriptions and messages of the sessions that have ended since the start: the measure of a
+    /// turn's work.
+    std::uint64_t work() const { return work_; }
+
 private:
     void interrupt_exchanges(Session& session, Millis now);
     void end_owner(Session& session, const std::vector<Stamp>& given_back, Millis now);
@@ -90,6 +96,7 @@ private:
     Wills& wills_;
     Counters& counters_;
     EndedSessions ended_;
+    std::uint64_t work_ = 0;
 };
 
 }  // namespace pulsegate
