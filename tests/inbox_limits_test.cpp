@@ -83,6 +83,7 @@ TEST_CASE("an inbox's name has 1,024 bytes at most, for clients, wills and every
 TEST_CASE("what a user has in inboxes is bounded in bytes, and by their number") {
     for (const unsigned shards : {1u, 3u})
         for (const bool has_store : {false, true}) {
+            if (!has_store && shards > 1) continue;  // other shards can't be waited for
             CAPTURE(shards);
             CAPTURE(has_store);
             BrokerSettings settings;
@@ -125,6 +126,7 @@ TEST_CASE("whose the bytes in inboxes are is known after a restart") {
 TEST_CASE("when there are too many inboxes, those who have many give way to those who have few") {
     for (const unsigned shards : {1u, 2u})
         for (const bool has_store : {false, true}) {
+            if (!has_store && shards > 1) continue;  // other shards can't be waited for
             CAPTURE(shards);
             CAPTURE(has_store);
             BrokerSettings settings;

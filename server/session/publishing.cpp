@@ -59,7 +59,8 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     } else if (delayed) {
         return delay(session, publish, *delayed, std::move(put));
     } else {
-        if (!awaits_others(session, publish.qos, *topic)) receipt.only_count();
+        const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
+        if (!is_answered) receipt.only_count();
         if (waits) receipt.collect_all();
         Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
                                        publish.retain, now);
@@ -74,13 +75,6 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
     acknowledge(session, publish,
                 refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept), id, words);
-}
-
-/// Does its answer wait for other shards? Without a store it promises nothing, but 5.0 has a word
-/// for what finds no room in an inbox.
-bool Publishing::awaits_others(const Session& session, QoS qos, std::string_view topic) const {
-    if (qos == QoS::at_most_once) return false;
-    return journal_.is_on() || (session.terms.version == Version::v5_0 && is_chat_topic(topic));
 }
 
 /// How the message is answered when it is accepted. If only others may have receivers for it, they

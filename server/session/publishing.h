@@ -60,7 +60,6 @@ private:
                        bool is_kept, Millis now);
     void store_received(OwnerId owner, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
-    bool awaits_others(const Session& session, QoS qos, std::string_view topic) const;
     /// Of the PUBLISH that is answered.
     struct Asked {
         std::uint16_t packet_id;

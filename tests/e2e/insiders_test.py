@@ -132,6 +132,21 @@ class InsidersTest(unittest.TestCase):
         self.assertEqual(phone.receive_publish(), ("inbox/bob", b"important"))
         self.assertEqual(phone.receive_publish()[1][0], 18 - 10)
 
+    def test_users_who_have_filled_all_inboxes_give_way_to_those_who_have_few(self):
+        gateway = self.gateway("--max-inboxes", "100", shards=2)
+        for number in range(10):
+            mallory = self.client(gateway, f"mallory{number}")
+            for victim in range(10):
+                mallory.publish(f"inbox/{number}-{victim}", b"!", qos=1)
+                self.assertEqual(mallory.receive()[1][2:], b"")
+        mallory.publish("inbox/one-more", b"!", qos=1)
+        self.assertEqual(mallory.receive()[1][2], QUOTA)
+        alice = self.client(gateway, "alice")
+        for name in "carol", "dave":
+            alice.publish(f"inbox/{name}", b"hello", qos=1)
+            self.assertEqual(alice.receive()[1][2:], b"")
+            self.assertEqual(self.client(gateway, f"{name}-phone", name).receive_publish(), (f"inbox/{name}", b"hello"))
+
     def test_retained_messages_are_deleted_by_filter_and_by_user(self):
         gateway = self.gateway("--max-retained-messages-per-user", "10", shards=2)
         for user, rooms in ("mallory", 12), ("alice", 3):

@@ -243,6 +243,17 @@ void CheckedCluster::expect(PlayedClient& client, const std::vector<PlayedClient
         throw Broken(client.name + " was not answered as it should");
 }
 
+bool CheckedCluster::take_refusal(PlayedClient& client, std::uint16_t id) {
+    finish_turn();
+    const bool is_one = client.version == Version::v5_0 && client.answers.size() == 1 &&
+                        client.answers.front().reasons.front() == Reason::quota_exceeded;
+    if (!is_one) return false;
+    if (client.answers.front().id != id)
+        throw Broken(client.name + " was refused something else");
+    client.answers.clear();
+    return true;
+}
+
 void CheckedCluster::deliver(BrokerCluster::Pair shards) {
     const MessageRef message = brokers.deliver(shards);
     if (message && notes_.contains(message)) {

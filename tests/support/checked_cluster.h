@@ -73,6 +73,14 @@ public:
     void finish_turn();
     /// Ends the turn, in which the client must have got these answers, and no others.
     void expect(PlayedClient& client, const std::vector<PlayedClient::Answer>& right);
+    /// Was its PUBLISH answered with 0x97? Then that is taken.
+    bool take_refusal(PlayedClient& client, std::uint16_t id);
+    /// Messages that full queues and other limits have cost so far.
+    std::uint64_t dropped_for_limits() const {
+        return brokers.sum(&Counters::dropped_queue_full) +
+               brokers.sum(&Counters::dropped_no_inbox) +
+               brokers.sum(&Counters::dropped_not_retained);
+    }
 
     /// The oldest message between two shards.
     void deliver(BrokerCluster::Pair shards);

@@ -221,6 +221,7 @@ private:
         const bool repeats = made.qos == QoS::exactly_once && session.unreleased.contains(id);
         const bool too_many = made.qos == QoS::exactly_once && !repeats && v5 &&
                               session.unreleased.size() >= scene_.settings.receive_maximum;
+        const auto dropped = cluster_.dropped_for_limits();
         cluster_.handle(client, Publish{again, made.qos, made.retain, topic, id, properties.view(),
                                         made.payload});
         if (too_many) {
@@ -231,6 +232,8 @@ private:
         }
         if (!repeats) model_.publish(made, client.shard, brokers_.now);
         if (made.qos == QoS::at_most_once) return cluster_.expect(client, {});
+        // Nobody gets it, because of a limit: that is one way to answer, and ends the exchange.
+        if (cluster_.dropped_for_limits() > dropped && cluster_.take_refusal(client, id)) return;
         if (made.qos == QoS::at_least_once)
             return cluster_.expect(client, {{PacketType::puback, id, {Reason::success}}});
         session.unreleased.insert(id);
