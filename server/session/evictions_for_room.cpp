@@ -155,12 +155,15 @@ bool Evictions::make_room(Millis now) {
         return false;
     }
     const auto fair = fair_share(takers.sum(), takers.holders(), exceeded);
+    const bool rooms_pay = takers.rooms_pay(fair);
+    if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) {
+        if (exceeded) malloc_trim(0);  // what was left to the store is free by now
+        return false;
+    }
     const char* const why = exceeded ? "memory-budget is exceeded, and it takes most"
                                      : "persistent-session-bytes is exceeded, and it takes most";
-    if (takers.rooms_pay(fair))
+    if (rooms_pay)
         room_logs_.halve(takers.log.topic, why, now);
-    else if (std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair)
-        return false;
     else if (takers.inboxes.bytes > takers.holder.bytes)
         inboxes_.drop_some(takers.inboxes, why, now);
     else

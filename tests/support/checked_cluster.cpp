@@ -248,8 +248,7 @@ bool CheckedCluster::take_refusal(PlayedClient& client, std::uint16_t id) {
     const bool is_one = client.version == Version::v5_0 && client.answers.size() == 1 &&
                         client.answers.front().reasons.front() == Reason::quota_exceeded;
     if (!is_one) return false;
-    if (client.answers.front().id != id)
-        throw Broken(client.name + " was refused something else");
+    if (client.answers.front().id != id) throw Broken(client.name + " was refused something else");
     client.answers.clear();
     return true;
 }
