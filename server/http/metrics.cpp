@@ -31,24 +31,20 @@ public:
 
     template <class Value>
     void counter(const char* name, const char* help, Value value) {
-        per_shard(name, help, MetricType::Counter,
-                  [&](const ShardStatus& shard, ClientMetric& metric) {
-                      metric.counter.value = static_cast<double>(value(shard));
-                  });
+        per_shard(name, help, MetricType::Counter, value);
     }
 
     template <class Value>
     void gauge(const char* name, const char* help, Value value) {
-        per_shard(name, help, MetricType::Gauge,
-                  [&](const ShardStatus& shard, ClientMetric& metric) {
-                      metric.gauge.value = static_cast<double>(value(shard));
-                  });
+        per_shard(name, help, MetricType::Gauge, value);
     }
 
     void process_gauge(const char* name, const char* help, double value) {
-        ClientMetric metric;
-        metric.gauge.value = value;
-        family(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
+        add(family(name, help, MetricType::Gauge), {}, value);
+    }
+
+    void process_counter(const char* name, const char* help, std::uint64_t value) {
+        add(family(name, help, MetricType::Counter), {}, value);
     }
 
     /// A counter for each packet type and direction.
@@ -56,13 +52,9 @@ public:
         auto& packets = family(name, help, MetricType::Counter);
         for (std::size_t shard = 0; shard < shards_.size(); ++shard)
             for (auto type = PacketType::connect; type <= PacketType::auth;
-                 type = static_cast<PacketType>(static_cast<int>(type) + 1)) {
-                ClientMetric metric = labelled(shard);
-                metric.label.push_back({"type", lower(pulsegate::name(type))});
-                const auto& values = shards_[shard].counters.*counts;
-                metric.counter.value = static_cast<double>(values[static_cast<std::size_t>(type)]);
-                packets.metric.push_back(std::move(metric));
-            }
+                 type = static_cast<PacketType>(static_cast<int>(type) + 1))
+                add(packets, {label(shard), {"type", lower(pulsegate::name(type))}},
+                    (shards_[shard].counters.*counts)[static_cast<std::size_t>(type)]);
     }
 
     void drops(const char* name, const char* help) {
@@ -81,48 +73,31 @@ public:
                 {"no_receiver", counters.dropped_no_receiver},
                 {"not_retained", counters.dropped_not_retained},
             };
-            for (const auto& [reason, count] : reasons) {
-                ClientMetric metric = labelled(shard);
-                metric.label.push_back({"reason", reason});
-                metric.counter.value = static_cast<double>(count);
-                drops.metric.push_back(std::move(metric));
-            }
+            for (const auto& [reason, count] : reasons)
+                add(drops, {label(shard), {"reason", reason}}, count);
         }
     }
 
     void limits(const char* name, const char* help) {
         auto& hits = family(name, help, MetricType::Counter);
         for (std::size_t shard = 0; shard < shards_.size(); ++shard)
-            for (std::size_t limit = 0; limit < pulsegate::limits; ++limit) {
-                ClientMetric metric = labelled(shard);
-                metric.label.push_back({"limit", std::string(limit_names[limit])});
-                metric.counter.value = static_cast<double>(shards_[shard].counters.hits[limit]);
-                hits.metric.push_back(std::move(metric));
-            }
+            for (std::size_t limit = 0; limit < pulsegate::limits; ++limit)
+                add(hits, {label(shard), {"limit", std::string(limit_names[limit])}},
+                    shards_[shard].counters.hits[limit]);
     }
 
     void wheel_slots(const char* name, const char* help) {
         auto& slots = family(name, help, MetricType::Gauge);
         for (std::size_t shard = 0; shard < shards_.size(); ++shard)
-            for (std::size_t slot = 0; slot < Wheel::slots; ++slot) {
-                ClientMetric metric = labelled(shard);
-                metric.label.push_back({"slot", std::to_string(slot)});
-                metric.gauge.value = shards_[shard].slots[slot];
-                slots.metric.push_back(std::move(metric));
-            }
+            for (std::size_t slot = 0; slot < Wheel::slots; ++slot)
+                add(slots, {label(shard), {"slot", std::to_string(slot)}},
+                    shards_[shard].slots[slot]);
     }
 
     void loop_lag(const char* name, const char* help) {
-        per_shard(name, help, MetricType::Histogram,
-                  [](const ShardStatus& shard, ClientMetric& metric) {
-                      fill_histogram(metric, shard.counters.lag);
-                  });
-    }
-
-    void process_counter(const char* name, const char* help, std::uint64_t value) {
-        ClientMetric metric;
-        metric.counter.value = static_cast<double>(value);
-        family(name, help, MetricType::Counter).metric.push_back(std::move(metric));
+        auto& lag = family(name, help, MetricType::Histogram);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+            add(lag, {label(shard)}, shards_[shard].counters.lag);
     }
 
     void event_log(const EventLogState& log) {
@@ -138,15 +113,10 @@ public:
     void webhook(const WebhookCounters& webhook, const EventLogState& log) {
         auto& requests = family("pulsegate_webhook_requests_total",
                                 "Requests to the webhook, by result.", MetricType::Counter);
-        const std::pair<const char*, std::uint64_t> results[] = {{"accepted", webhook.accepted},
-                                                                 {"refused", webhook.refused},
-                                                                 {"failed", webhook.failed}};
-        for (const auto& [result, count] : results) {
-            ClientMetric metric;
-            metric.label.push_back({"result", result});
-            metric.counter.value = static_cast<double>(count);
-            requests.metric.push_back(std::move(metric));
-        }
+        for (const auto& [result, count] : {std::pair{"accepted", webhook.accepted},
+                                            {"refused", webhook.refused},
+                                            {"failed", webhook.failed}})
+            add(requests, {{"result", result}}, count);
         process_counter("pulsegate_webhook_events_total", "Events that the webhook has taken.",
                         webhook.delivered);
         process_gauge("pulsegate_webhook_events_waiting",
@@ -158,11 +128,9 @@ public:
                         log.lost);
         process_gauge("pulsegate_webhook_dead_letters", "Events that the webhook refuses.",
                       static_cast<double>(log.dead_letters));
-        ClientMetric wait;
-        fill_histogram(wait, webhook.wait);
-        family("pulsegate_webhook_seconds", "How long requests to the webhook took.",
-               MetricType::Histogram)
-            .metric.push_back(std::move(wait));
+        add(family("pulsegate_webhook_seconds", "How long requests to the webhook took.",
+                   MetricType::Histogram),
+            {}, webhook.wait);
     }
 
     void auth_hook(const HookCounters& hook) {
@@ -171,28 +139,19 @@ public:
                    "Logins for the auth hook, by result; busy: refused without a request; revoked: "
                    "allowed, but refused because a user's logins were revoked meanwhile.",
                    MetricType::Counter);
-        const std::pair<const char*, std::uint64_t> results[] = {{"allowed", hook.allowed},
-                                                                 {"denied", hook.denied},
-                                                                 {"failed", hook.failed},
-                                                                 {"busy", hook.busy},
-                                                                 {"revoked", hook.revoked}};
-        for (const auto& [result, count] : results) {
-            ClientMetric metric;
-            metric.label.push_back({"result", result});
-            metric.counter.value = static_cast<double>(count);
-            requests.metric.push_back(std::move(metric));
-        }
-        ClientMetric hits;
-        hits.counter.value = static_cast<double>(hook.remembered);
-        family("pulsegate_auth_hook_cache_hits_total",
-               "Logins decided by an earlier answer of the auth hook, or by a request in flight.",
-               MetricType::Counter)
-            .metric.push_back(std::move(hits));
-        ClientMetric wait;
-        fill_histogram(wait, hook.wait);
-        family("pulsegate_auth_hook_seconds", "How long requests to the auth hook took.",
-               MetricType::Histogram)
-            .metric.push_back(std::move(wait));
+        for (const auto& [result, count] : {std::pair{"allowed", hook.allowed},
+                                            {"denied", hook.denied},
+                                            {"failed", hook.failed},
+                                            {"busy", hook.busy},
+                                            {"revoked", hook.revoked}})
+            add(requests, {{"result", result}}, count);
+        process_counter(
+            "pulsegate_auth_hook_cache_hits_total",
+            "Logins decided by an earlier answer of the auth hook, or by a request in flight.",
+            hook.remembered);
+        add(family("pulsegate_auth_hook_seconds", "How long requests to the auth hook took.",
+                   MetricType::Histogram),
+            {}, hook.wait);
     }
 
     std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
@@ -205,9 +164,23 @@ private:
         return out;
     }
 
+    static Label label(std::size_t shard) { return {"shard", std::to_string(shard)}; }
+
+    template <class Value>
+    static void add(MetricFamily& family, std::vector<Label> labels, Value value) {
+        ClientMetric& metric = family.metric.emplace_back();
+        metric.label = std::move(labels);
+        auto& number =
+            family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value;
+        number = static_cast<double>(value);
+    }
+
     /// Prometheus counts in seconds, and in each bucket those below as well.
     template <Millis... Bounds>
-    static void fill_histogram(ClientMetric& metric, const Histogram<Bounds...>& times) {
+    static void add(MetricFamily& family, std::vector<Label> labels,
+                    const Histogram<Bounds...>& times) {
+        ClientMetric& metric = family.metric.emplace_back();
+        metric.label = std::move(labels);
         std::uint64_t below = 0;
         for (std::size_t i = 0; i < times.bounds.size(); ++i) {
             below += times.counts[i];
@@ -215,12 +188,6 @@ private:
         }
         metric.histogram.sample_count = below + times.counts.back();
         metric.histogram.sample_sum = static_cast<double>(times.sum) / 1000;
-    }
-
-    static ClientMetric labelled(std::size_t shard) {
-        ClientMetric metric;
-        metric.label.push_back({"shard", std::to_string(shard)});
-        return metric;
     }
 
     MetricFamily& family(const char* name, const char* help, MetricType type) {
@@ -231,14 +198,11 @@ private:
         return family;
     }
 
-    template <class Fill>
-    void per_shard(const char* name, const char* help, MetricType type, Fill fill) {
-        auto& metrics = family(name, help, type).metric;
-        for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
-            ClientMetric metric = labelled(shard);
-            fill(shards_[shard], metric);
-            metrics.push_back(std::move(metric));
-        }
+    template <class Value>
+    void per_shard(const char* name, const char* help, MetricType type, Value value) {
+        auto& metrics = family(name, help, type);
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+            add(metrics, {label(shard)}, value(shards_[shard]));
     }
 
     const std::vector<ShardStatus>& shards_;
