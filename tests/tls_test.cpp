@@ -11,7 +11,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include "server/base/clock.h"
@@ -237,6 +239,27 @@ TEST_CASE("where clients show certificates nothing is resumed: nobody would look
         CHECK(again.connected);
         CHECK_FALSE(again.resumed);
     }
+}
+
+TEST_CASE("PEM files may begin with a byte order mark") {
+    const TemporaryFolder folder;
+    const auto marked = [&](const std::string& name, const std::string& path) {
+        std::ostringstream text;
+        text << "\xEF\xBB\xBF" << std::ifstream(path).rdbuf();
+        const std::string copy = folder.write(name, text.str());
+        ::chmod(copy.c_str(), 0600);
+        return copy;
+    };
+    Tls::Settings settings = self_signed().settings();
+    settings.certificates = {marked("chain", self_signed().certificate)};
+    settings.keys = {marked("key", self_signed().key)};
+    settings.client_ca = marked("ca", self_signed().certificate);
+    const Tls tls(settings);
+    Client client(TLS1_3_VERSION);
+    SSL_CTX_use_certificate_file(client.context.get(), self_signed().certificate.c_str(),
+                                 SSL_FILETYPE_PEM);
+    SSL_CTX_use_PrivateKey_file(client.context.get(), self_signed().key.c_str(), SSL_FILETYPE_PEM);
+    CHECK(connect(tls, client).connected);
 }
 
 TEST_CASE("a revocation list that is none stops the start, with its name") {

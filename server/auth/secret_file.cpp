@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,9 +14,11 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "server/base/lines.h"
 #include "server/base/unique_fd.h"
+#include "server/base/whole_file.h"
 
 namespace pulsegate {
 
@@ -80,42 +81,11 @@ private:
     UniqueFd fd_;
 };
 
-/// Waits until the pipe has something, or all writers have closed it. A pipe that nobody writes to
-/// must not stop the gateway.
-short await_writer(const UniqueFd& pipe, const std::string& path) {
-    constexpr int patience = 3000;  // ms
-    pollfd event{.fd = pipe.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&event, 1, patience) < 1)
-        throw std::runtime_error(path + ": is a pipe that nobody writes to; name a file");
-    return event.revents;
-}
-
 }  // namespace
 
 SecretFile read_secret_file(const std::string& path) {
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (!file)
-        throw std::runtime_error(
-            fmt::format("{}; name a file that can be", trouble(path, "can't be read").what()));
-    struct stat about {};
-    if (::fstat(file.get(), &about) != 0) throw trouble(path, "can't be read");
-    // What a pipe had can be read once: that it is empty then is no reason to forget all users.
-    if (S_ISFIFO(about.st_mode) && (await_writer(file, path) & POLLIN) == 0)
-        throw std::runtime_error(path + ": is a pipe that was read before; name a file");
-
-    SecretFile secret{"", warning_about(path, about.st_mode)};
-    char block[16 * 1024];
-    for (;;) {
-        const auto size = ::read(file.get(), block, sizeof block);
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0 && errno == EAGAIN) {
-            await_writer(file, path);
-            continue;
-        }
-        if (size < 0) throw trouble(path, "can't be read");
-        if (size == 0) return secret;
-        secret.text.append(block, static_cast<std::size_t>(size));
-    }
+    WholeFile file = read_whole_file(path);
+    return {std::move(file.text), warning_about(path, file.mode)};
 }
 
 std::string read_token(const std::string& setting, const std::string& path) {

@@ -22,6 +22,8 @@
 #include <stdexcept>
 
 #include "server/base/clock.h"
+#include "server/base/lines.h"
+#include "server/base/whole_file.h"
 
 namespace pulsegate {
 
@@ -165,10 +167,13 @@ std::shared_ptr<asio::ssl::context> read_authorities(std::string_view setting,
     SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
     context->set_verify_mode(asio::ssl::verify_peer);
     error_code error;
-    if (ca_file.empty())
+    if (ca_file.empty()) {
         context->set_default_verify_paths(error);
-    else
-        context->load_verify_file(ca_file, error);
+    } else {
+        const auto file = read_whole_file(setting, ca_file);
+        const auto pem = without_byte_order_mark(file.text);
+        context->add_certificate_authority(asio::buffer(pem), error);
+    }
     if (error)
         throw std::runtime_error(
             fmt::format("{}: {}: {}; name a PEM file with the certificates that sign the backend's",

@@ -10,6 +10,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "server/base/whole_file.h"
+#include "server/transport/pem.h"
+
 namespace pulsegate {
 
 namespace {
@@ -65,9 +68,7 @@ std::int64_t expiry_of(const X509* certificate) {
 /// Who shows a revoked certificate is refused. A list that has run out refuses everybody (RFC 5280,
 /// section 6.3): it says nothing about what was revoked since.
 void check_revocation(SSL_CTX* context, const std::string& list) {
-    X509_STORE* const store = SSL_CTX_get_cert_store(context);
-    X509_LOOKUP* const lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
-    if (!lookup || X509_load_crl_file(lookup, list.c_str(), X509_FILETYPE_PEM) < 1)
+    if (!use_revocations(context, read_whole_file("tls-client-crl", list).text))
         throw std::runtime_error(
             fmt::format("tls-client-crl: {}: {}; name a PEM file with the revocation list of your "
                         "clients' authority",
@@ -118,23 +119,21 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
     static constexpr unsigned char name[] = "pulsegate";
     SSL_CTX_set_session_id_context(raw, name, sizeof name - 1);
 
-    if (SSL_CTX_use_certificate_chain_file(raw, certificate.c_str()) != 1)
+    if (!use_certificates(raw, read_whole_file("tls-cert", certificate).text))
         throw std::runtime_error(
             fmt::format("tls-cert: {}: {}; name a PEM file with a certificate and its chain",
                         certificate, tls_trouble()));
     check_private(key);
-    if (SSL_CTX_use_PrivateKey_file(raw, key.c_str(), SSL_FILETYPE_PEM) != 1)
+    if (!use_private_key(raw, read_whole_file("tls-key", key).text))
         throw std::runtime_error(
             fmt::format("tls-key: {}: {}; name the PEM file with the private key of {}", key,
                         tls_trouble(), certificate));
     if (settings.client_ca.empty()) return context;
-    STACK_OF(X509_NAME)* const names = SSL_load_client_CA_file(settings.client_ca.c_str());
-    if (!names || SSL_CTX_load_verify_locations(raw, settings.client_ca.c_str(), nullptr) != 1)
+    if (!trust_authorities(raw, read_whole_file("tls-client-ca", settings.client_ca).text))
         throw std::runtime_error(
             fmt::format("tls-client-ca: {}: {}; name a PEM file with the certificates that sign "
                         "your clients'",
                         settings.client_ca, tls_trouble()));
-    SSL_CTX_set_client_CA_list(raw, names);
     SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     if (!settings.client_crl.empty()) check_revocation(raw, settings.client_crl);
     // A session that is resumed is one whose certificate nobody looks at again.
