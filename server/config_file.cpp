@@ -44,11 +44,11 @@ bool is_flag(const CLI::App& app, const std::string& name) {
 std::string ConfigFile::path() const { return app_.get_config_ptr()->as<std::string>(); }
 
 std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& in) const {
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (const auto line = line_with_null(text); line > 0)
+    const std::string file{std::istreambuf_iterator<char>(in), {}};
+    if (const auto line = line_with_null(file); line > 0)
         throw ConfigError(fmt::format("config: {}:{}: has a null character; save the file as UTF-8",
                                       path(), line));
-    std::istringstream lines{std::string(without_byte_order_mark(text))};
+    std::istringstream lines{std::string(without_byte_order_mark(file))};
     auto items = CLI::ConfigTOML::from_config(lines);
     for (auto& item : items) {
         if (is_section(item)) continue;
