@@ -288,10 +288,12 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
 /// What their shard has handed in comes first, and those that were taken by then come last.
 awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which) {
     const bool is_stored = co_await is_stored_by(api, api.shards.home_of(which.user));
-    const auto cancelled = co_await cancel_if(
-        api, which.user, [&](const PutDelayed& put) { return which.includes(put); });
-    const auto taken = co_await api.shards.ask_one(
-        0, [which](Shard& shard) { return shard.broker().drop_taken(which); });
+    // Variables: GCC 12 destroys twice what is made within such an expression.
+    std::optional<std::string> user = which.user;
+    const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
+    const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
+    const auto drop = [which](Shard& shard) { return shard.broker().drop_taken(which); };
+    const auto taken = co_await api.shards.ask_one(0, drop);
     if (!is_stored || !cancelled || !taken) co_return false;
     if (*cancelled + *taken > 0)
         spdlog::info("{} delayed messages of user {} cancelled", *cancelled + *taken,
