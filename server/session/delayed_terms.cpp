@@ -10,7 +10,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t longest_name = 256;
+constexpr std::size_t longest_delay_name = 256;
 constexpr std::uint64_t latest_due = std::numeric_limits<std::uint32_t>::max();
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -29,7 +29,7 @@ std::optional<std::int64_t> due_at(std::uint64_t unix_seconds, WallMillis time) 
 }
 
 bool is_delay_name(std::string_view name) {
-    return !name.empty() && name.size() <= longest_name &&
+    return !name.empty() && name.size() <= longest_delay_name &&
            name.find_first_of("+#") == std::string_view::npos &&
            !std::ranges::all_of(name, is_digit);
 }
