@@ -124,8 +124,10 @@ void SessionModel::end(const std::string& client, bool takes_will_back, Millis n
         session.will ? std::min(session.ends, now + Millis{session.will->delay} * 1000) : 0;
     session.away_since = ++events_;
 
-    const auto quota = std::max<std::size_t>(settings_.persistent_session_quota / shards_, 1);
-    if (disconnected(session.shard) <= quota) return;
+    // The quota is that of all shards, and each gives up its own.
+    std::size_t disconnected_in_all = 0;
+    for (unsigned shard = 0; shard < shards_; ++shard) disconnected_in_all += disconnected(shard);
+    if (disconnected_in_all <= settings_.persistent_session_quota) return;
     const ModelSession* oldest = &session;
     for (const auto& [name, other] : sessions_)
         if (!other.connected && other.shard == session.shard &&
