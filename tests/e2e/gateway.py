@@ -200,8 +200,12 @@ class Gateway:
 
     def metric(self, name, **labels):
         """The sum of a metric over all shards (and over the labels that are not given)."""
+        def text():  # a shard that is very busy may not answer in time
+            status, text = self.get("/metrics")
+            return status == 200 and text
+
         total, seen = 0.0, False
-        for line in self.get("/metrics")[1].splitlines():
+        for line in wait_until(text, what="metrics").splitlines():
             found = re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line)
             if found and all(f'{key}="{value}"' in (found[1] or "") for key, value in labels.items()):
                 total, seen = total + float(found[2]), True
