@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "server/base/clock.h"
 #include "server/base/hash.h"
 #include "server/session/delayed_terms.h"
 #include "server/session/sender.h"
@@ -168,7 +169,7 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     if (!delayed.user.empty()) message.sender = fingerprint(delayed.user);
     ++counters_.delayed_published;
     const bool may_be_lost = message.qos == QoS::at_most_once && !message.retain;
-    if (may_be_lost) return publish_when_dropped(delayed.id, std::move(message), now);
+    if (may_be_lost) return publish_when_dropped(delayed.id, std::move(message));
     publish(delayed.id, std::move(message), nullptr, now);
 }
 
@@ -197,26 +198,26 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
         [this, id, shared = receipt.collected(), now](const DebtRef& debt, Collected collected) {
             journal_.put(shared, std::move(collected), debt, now);
             journal_.add(DropDelayed{id}, debt);
-            published(now);
+            published();
         });
     receipts_.settle(receipt.close());
 }
 
 /// What may be lost, but must not come twice.
-void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message, Millis now) {
+void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message) {
     ++open_;
     PendingReceipt receipt(receipts_);
     journal_.add(DropDelayed{id});
     journal_.await_patiently(receipt.debt());
-    receipts_.report(receipt.close(), {},
-                     [this, now, message = std::move(message)](const Published&) {
-                         fan_out_.publish(Message(message), nullptr, now);
-                         published(now);
-                     });
+    receipts_.report(receipt.close(), {}, [this, message = std::move(message)](const Published&) {
+        fan_out_.publish(Message(message), nullptr, monotonic_now());
+        published();
+    });
 }
 
-void DelayedPublishing::published(Millis now) {
-    if (--open_ == 0 && due_.empty()) take_some(now);
+/// The store may have taken seconds, in which others have become due.
+void DelayedPublishing::published() {
+    if (--open_ == 0 && due_.empty()) take_some(monotonic_now());
 }
 
 }  // namespace pulsegate

@@ -81,8 +81,8 @@ private:
     void take_some(Millis now);
     void publish(const PutDelayed& delayed, Millis now);
     void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
-    void publish_when_dropped(std::uint64_t id, Message message, Millis now);
-    void published(Millis now);
+    void publish_when_dropped(std::uint64_t id, Message message);
+    void published();
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
