@@ -133,11 +133,16 @@ void add_here(Rooms& rooms, const MemberChange& change, std::string_view user,
     changed.has_room &= result != Rooms::Change::no_room;
 }
 
-/// What one turn does, from the place `first` on. Those who are removed come first: they may make
-/// room for the others.
+/// Where the turn ends that begins at the place `first`. Those who are removed come first, for they
+/// may make room for the others. No turn does both: the shards don't do a turn at the same time.
+std::size_t end_of_turn(const MemberChange& change, std::size_t first) {
+    const bool removes = first < change.remove.size();
+    return std::min(first + most_changed_a_turn, removes ? change.remove.size() : change.size());
+}
+
 MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::size_t first) {
     MembersChanged changed;
-    const auto end = std::min(first + most_changed_a_turn, change.size());
+    const auto end = end_of_turn(change, first);
     for (std::size_t place = first; place < end; ++place) {
         const bool removes = place < change.remove.size();
         const std::string& user =
@@ -153,7 +158,7 @@ MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::s
 awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api,
                                                            SharedChange change) {
     MembersChanged all;
-    for (std::size_t first = 0; first < change->size(); first += most_changed_a_turn) {
+    for (std::size_t first = 0; first < change->size(); first = end_of_turn(*change, first)) {
         const auto order = [change, first](Shard& shard) {
             return change_some_here(shard.broker().rooms(), *change, first);
         };

@@ -109,6 +109,14 @@ class FullRoomTest(unittest.TestCase):
             self.assertEqual((status, said["added"], said["removed"]), (200, 1, 1))
             self.assertEqual(gateway.ask("GET", "/api/v1/rooms/lobby/members")[1]["members"], ["bob", "eve"])
 
+    def test_a_member_of_one_shard_leaves_its_place_to_one_of_another(self):
+        with Gateway("--max-room-members", "1", "--shards", "4") as gateway:
+            self.assertEqual(gateway.ask("PUT", "/api/v1/rooms/lobby/members/user-0")[0], 201)
+            for number in range(100):
+                change = {"add": [f"user-{number + 1}"], "remove": [f"user-{number}"]}
+                status, said = gateway.ask("POST", "/api/v1/rooms/lobby/members", change)
+                self.assertEqual((number, status, said), (number, 200, {"added": 1, "removed": 1}))
+
 
 class RetainTest(unittest.TestCase):
     def test_a_delayed_message_that_cannot_be_retained_is_refused(self):
