@@ -1,37 +1,19 @@
 #include "server/config.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/parsed_settings.h"
 #include "tests/support/text.h"
 
 using namespace pulsegate;
 
 namespace {
-
-Config parsed(std::vector<std::string> arguments) {
-    std::vector<const char*> argv{"pulsegate"};
-    for (const auto& argument : arguments) argv.push_back(argument.c_str());
-    return parse_config(static_cast<int>(argv.size()), argv.data());
-}
-
-/// What is said about arguments that can't be used; empty if they can.
-std::string complaint(std::vector<std::string> arguments) {
-    try {
-        parsed(std::move(arguments));
-        return {};
-    } catch (const ConfigError& error) {
-        return error.what();
-    }
-}
 
 std::string told(const char* flag) {
     try {
@@ -41,21 +23,6 @@ std::string told(const char* flag) {
         return informed.text;
     }
 }
-
-/// A config file for the time of a test.
-class File {
-public:
-    explicit File(const std::string& text)
-        : path_("/tmp/pulsegate-config-test-" + std::to_string(::getpid())) {
-        std::ofstream(path_) << text;
-    }
-    ~File() { std::remove(path_.c_str()); }
-
-    std::vector<std::string> arguments() const { return {"--config", path_}; }
-
-private:
-    std::string path_;
-};
 
 /// Every setting, with a value that is not the usual one.
 const std::vector<std::pair<std::string, std::string>> settings{
@@ -261,29 +228,20 @@ TEST_CASE("every setting is a line of the config file, under the same name") {
     for (const auto& [name, value] : settings)
         text +=
             name + " = " + (value == "true" || name == "shards" ? value : '"' + value + '"') + "\n";
-    const File file(text);
+    const SettingsFile file(text);
     check_unusual(parsed(file.arguments()));
 }
 
 TEST_CASE("a switch is on or off, and in the file true or false as well") {
     CHECK(parsed({"--retain-available", "on"}).retain_available);
     CHECK_FALSE(parsed({"--retain-available", "off"}).retain_available);
-    CHECK_FALSE(parsed(File("retain-available = false\n").arguments()).retain_available);
-    CHECK(parsed(File("retain-available = true\n").arguments()).retain_available);
+    CHECK_FALSE(parsed(SettingsFile("retain-available = false\n").arguments()).retain_available);
+    CHECK(parsed(SettingsFile("retain-available = true\n").arguments()).retain_available);
     CHECK(has(complaint({"--retain-available", "maybe"}), "choose on or off"));
 }
 
-TEST_CASE("a flag overrules the config file") {
-    const File file("idle-timeout = \"90s\"\nshards = 7\n");
-    auto arguments = file.arguments();
-    arguments.insert(arguments.end(), {"--shards", "2"});
-    const Config config = parsed(arguments);
-    CHECK(config.shards == 2);
-    CHECK(config.idle_timeout == 90'000);
-}
-
 TEST_CASE("several listeners are several flags, or a list in the file") {
-    const File file(
+    const SettingsFile file(
         "listen = [\"mqtt://127.0.0.1:1\", \"mqtt://[::1]:2\", \"http://localhost:3\"]\n");
     for (const Config& config : {parsed({"--listen", "mqtt://127.0.0.1:1", "--listen",
                                          "mqtt://[::1]:2", "--listen", "http://localhost:3"}),
@@ -381,7 +339,7 @@ TEST_CASE(
             said.push_back(complaint({"--" + name, ""}));
         if (name != "config")
             for (const char* line : {" = \"\"\n", " = ''\n", " =\n", " = []\n", " = [\"\"]\n"})
-                said.push_back(complaint(File(name + line).arguments()));
+                said.push_back(complaint(SettingsFile(name + line).arguments()));
         if (has(help_on(help, name), "an empty name")) {
             with_a_meaning.push_back(name);
             CHECK(std::ranges::all_of(said, &std::string::empty));
@@ -400,31 +358,6 @@ TEST_CASE(
 TEST_CASE("a setting does not take the next one for its value") {
     CHECK(has(complaint({"--access-file", "--demo"}), "the value is missing before --demo"));
     CHECK(has(complaint({"--jwt-secret", "--demo"}), "the value is missing before --demo"));
-}
-
-TEST_CASE("the config file may begin with a byte order mark, and its lines end with CRLF") {
-    const File file("\xEF\xBB\xBFidle-timeout = \"90s\"\r\n\r\nshards = 7\r\n");
-    const Config config = parsed(file.arguments());
-    CHECK(config.idle_timeout == 90'000);
-    CHECK(config.shards == 7);
-}
-
-TEST_CASE("a null character in the config file is refused, with its line") {
-    const File file(std::string("shards = 7\njwt-issuer = \"a\0b\"\n", 31));
-    CHECK(has(complaint(file.arguments()), file.arguments()[1] + ":2: has a null character"));
-}
-
-TEST_CASE("a setting that is repeated in the config file has all its values, or is refused") {
-    const File repeated("listen = \"mqtt://h:1\"\nshards = 7\nlisten = \"http://h:2\"\n");
-    CHECK(parsed(repeated.arguments()).listen.size() == 2);
-    const File twice("access-file = \"a\"\nshards = 7\naccess-file = \"b\"\n");
-    CHECK(has(complaint(twice.arguments()), "access-file"));
-    const File flag("demo = true\nshards = 7\ndemo = false\n");
-    CHECK(has(complaint(flag.arguments()), "demo"));
-}
-
-TEST_CASE("a value that a # cuts within its quotes is refused") {
-    CHECK(has(complaint(File("data = \"/srv/a#b\"\n").arguments()), "a # begins a comment"));
 }
 
 TEST_CASE("--help mentions every setting and how to write it") {
@@ -518,24 +451,5 @@ TEST_CASE("a wrong setting is answered with one line that names it and the remed
         CHECK(has(said, name));
         CHECK(has(said, remedy));
         CHECK_FALSE(has(said, "\n"));
-    }
-}
-
-TEST_CASE("a wrong line of the config file is answered the same way") {
-    const auto said = [](const std::string& text) {
-        const File file(text);
-        return complaint(file.arguments());
-    };
-    CHECK(has(said("idle_timeout = \"30s\"\n"), "idle_timeout"));
-    CHECK(has(said("colour = 3\n"), "colour"));
-    CHECK(has(said("[server]\nshards = 3\n"), "'server'"));
-    CHECK(has(said("idle-timeout = \"never\"\n"), "idle-timeout: 'never' is no duration"));
-    CHECK(has(said("max-loop-lag = \"0s\"\n"), "0s is out of range; choose 1ms to 60s"));
-    CHECK(has(said("shards = 1000\n"), "shards: '1000'"));
-    for (const char* text :
-         {"colour = 3\n", "idle-timeout = \"never\"\n", "strict-idle-timeout = maybe\n"}) {
-        CAPTURE(text);
-        CHECK(!said(text).empty());
-        CHECK_FALSE(has(said(text), "\n"));
     }
 }

@@ -2,22 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <string_view>
 
-#include "server/base/hash.h"
-#include "tests/support/durable_cluster.h"
-#include "tests/support/durable_steps.h"
+#include "tests/support/durable_group.h"
 
 using namespace pulsegate;
 
 namespace {
-
-constexpr const char* group = "$share/g/x";
-
-// Of two shards, the group's and the other one.
-constexpr unsigned shards = 2;
-const unsigned home = home_shard(group, shards);
-const unsigned other = 1 - home;
 
 /// A member of the group gets a message that was not sent to it before, and completes it.
 void complete(DurableCluster& brokers, PlainClient& member, const std::string& id) {
@@ -27,13 +17,6 @@ void complete(DurableCluster& brokers, PlainClient& member, const std::string& i
     CHECK(member.take() == hex(wire("62 r2 " + id)));
     member.send("70 r2 " + id);
     brokers.settle();
-}
-
-/// After a crash nothing of the group waits for its member.
-void check_completed(DurableCluster& brokers, PlainClient& member) {
-    member.connect(false);
-    brokers.settle();
-    CHECK(member.take() == hex(wire("20 r2 01 00")));
 }
 
 /// The phone has a message at QoS 2 for itself and as the only member of its group, and both are
@@ -51,37 +34,6 @@ void receive_twice(DurableCluster& brokers, PlainClient& phone, PlainClient& des
     REQUIRE(messages.size() == 2);
     CHECK(messages[0].packet_id == 1);
     CHECK(messages[1].packet_id == 2);
-}
-
-void publish(DurableCluster& brokers, const std::string& client, std::string_view message) {
-    PlainClient desk(brokers, client);
-    desk.connect(true);
-    desk.send(message);
-    brokers.settle();
-    desk.lose_connection();
-}
-
-/// The helper, a client of 5.0, is a member of the group, and away.
-void join_and_go(DurableCluster& brokers, PlainClient& helper) {
-    helper.connect(false);
-    helper.send("82 r k1 [] s'" + std::string(group) + "' 02");
-    brokers.settle();
-    helper.lose_connection();
-}
-
-/// The helper is away, and the message waits for it; then the worker joins the group and goes.
-void leave_to(DurableCluster& brokers, PlainClient& helper, PlainClient& worker,
-              std::string_view message) {
-    arrive(helper, group);
-    brokers.settle();
-    helper.lose_connection();
-    publish(brokers, client_at(home, shards, "desk"), message);
-    arrive(worker, group);
-    brokers.settle();
-    worker.lose_connection();
-    brokers.settle();
-    helper.take();
-    worker.take();
 }
 
 }  // namespace
@@ -303,192 +255,6 @@ TEST_CASE("a member gets at QoS 0 what another one had when that one can't any m
     helper.connect(false);
     brokers.settle();
     CHECK(helper.take().ends_with(hex("hello")) != has_gone_to_guest);
-}
-
-TEST_CASE("a group's message outlives the session of its member, whenever a crash comes") {
-    for (const int committed : {0, 1, 2, 3}) {
-        CAPTURE(committed);
-        DurableCluster brokers(shards);
-        PlainClient helper(brokers, client_at(other, shards, "helper"));
-        PlainClient worker(brokers, client_at(home, shards, "worker"));
-        leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
-        helper.connect(true);  // its session ends, and the message is on its way
-        if (committed > 0) commit_of(brokers, other);
-        if (committed > 1) deliver_all(brokers, other, home);
-        if (committed > 2) commit_of(brokers, home);
-        brokers.crash();
-        worker.connect(false);
-        helper.connect(false);
-        brokers.settle();
-        const bool helper_has_it = helper.take().ends_with(hex("hello"));
-        CHECK(helper_has_it == (committed == 0));
-        CHECK(worker.take().ends_with(hex("hello")) == (committed > 0));
-    }
-}
-
-TEST_CASE("what a start has given to another member comes once") {
-    DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(other, shards, "helper"));
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    leave_to(brokers, helper, worker, "34 r s'x' k1 'hello'");
-    helper.connect(true);
-    commit_of(brokers, other);
-    brokers.crash();
-    brokers.settle();  // it is stored for the worker
-    brokers.crash();
-    worker.connect(false);
-    brokers.settle();
-    const auto got = worker.take_messages();
-    REQUIRE(got.size() == 1);
-    worker.send("50 r2 k" + std::to_string(got[0].packet_id));
-    brokers.settle();
-    worker.send("70 r2 k" + std::to_string(got[0].packet_id));
-    brokers.settle();
-    worker.take();
-    brokers.crash();
-    check_completed(brokers, worker);
-}
-
-TEST_CASE("after a restart a group's message still goes to another member when its own has ended") {
-    DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(other, shards, "helper"));
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    leave_to(brokers, helper, worker, "34 r s'x' k1 'hello'");
-    brokers.crash();
-    worker.connect(false);
-    brokers.settle();
-    CHECK(worker.take() == hex(wire("20 r2 01 00")));  // the helper may come back
-    helper.connect(true);
-    brokers.settle();
-    CHECK(worker.take().ends_with(hex("hello")));
-}
-
-TEST_CASE("a group's message that is on its way to a member outlives the member's session") {
-    for (const bool is_stored_first : {false, true}) {
-        CAPTURE(is_stored_first);
-        DurableCluster brokers(shards);
-        PlainClient helper(brokers, client_at(other, shards, "helper"));
-        PlainClient worker(brokers, client_at(home, shards, "worker"));
-        PlainClient desk(brokers, client_at(home, shards, "desk"));
-        arrive(helper, group);
-        desk.connect(true);
-        brokers.settle();
-        desk.take();
-        desk.send("32 r s'x' k1 'hello'");  // to the helper, the only member
-        arrive(worker, group);
-        if (is_stored_first) commit_of(brokers, home);
-        helper.connect(true);
-        commit_of(brokers, other);
-        if (!is_stored_first) commit_of(brokers, home);
-        REQUIRE(desk.take() == hex(wire("40 r2 k1")));
-        brokers.crash();
-        worker.connect(false);
-        brokers.settle();
-        CHECK(worker.take().ends_with(hex("hello")));
-    }
-}
-
-TEST_CASE("a member whose session was to end with its connection leaves its group what it had") {
-    DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(other, shards, "helper"),
-                       client_at(other, shards, "helper"), Version::v5_0);
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    join_and_go(brokers, helper);
-    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
-    helper.connect(false, 0);
-    helper.link().stuck = true;
-    arrive(worker, group);
-    brokers.settle();
-    worker.take();
-    brokers.crash();
-    brokers.settle();
-    worker.connect(false);
-    brokers.settle();
-    CHECK(worker.take().ends_with(hex("hello")));
-}
-
-TEST_CASE("what was under way at QoS 2 to a member that ended goes to nobody else at any start") {
-    DurableCluster brokers(shards);
-    const std::string name = client_at(other, shards, "helper");
-    PlainClient helper(brokers, name, name, Version::v5_0);
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    join_and_go(brokers, helper);
-    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'first'");
-    publish(brokers, client_at(home, shards, "desk"), "34 r s'x' k1 'hello'");
-    helper.connect(false, 0);
-    brokers.settle();
-    REQUIRE(helper.take_messages().size() == 2);
-    arrive(worker, group);
-    brokers.settle();
-    worker.take();
-    brokers.crash();
-    brokers.settle();
-    brokers.crash();
-    worker.connect(false);
-    brokers.settle();
-    const auto got = worker.take_messages();
-    REQUIRE(got.size() == 1);
-    CHECK(got[0].text == "first");
-}
-
-TEST_CASE("a member's own copy of a message does not take its group's with it") {
-    DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(other, shards, "helper"));
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    helper.connect(false);
-    helper.send("82 r k1 s'x' 02 s'" + std::string(group) + "' 02");
-    brokers.settle();
-    helper.lose_connection();
-    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
-    arrive(worker, group);
-    brokers.settle();
-    worker.take();
-    worker.lose_connection();
-    helper.connect(true);
-    commit_of(brokers, other);
-    brokers.crash();
-    worker.connect(false);
-    brokers.settle();
-    CHECK(worker.take().ends_with(hex("hello")));
-}
-
-TEST_CASE("what a member has that has ended does not stay in the store") {
-    DurableCluster brokers(shards);
-    PlainClient helper(brokers, client_at(other, shards, "helper"));
-    PlainClient worker(brokers, client_at(home, shards, "worker"));
-    leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
-    helper.connect(true);
-    brokers.settle();
-    CHECK(brokers.has_owner(OwnerKind::retired, "", "1"));  // the first owner was the helper
-    brokers->now += 10 * 60'000 + 1000;
-    for (unsigned shard : {home, other})
-        static_cast<void>(brokers->broker(shard).tick(brokers->now));
-    brokers.settle();
-    CHECK_FALSE(brokers.has_owner(OwnerKind::retired, "", "1"));
-}
-
-TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {
-    constexpr unsigned count = 20'001;
-    BrokerSettings settings;
-    settings.max_queued_messages = count;
-    settings.max_queued_bytes = count * 1024;
-    DurableCluster brokers(1, settings);
-    PlainClient helper(brokers, "helper");
-    PlainClient worker(brokers, "worker");
-    PlainClient desk(brokers, "desk");
-    desk.connect(false);
-    arrive(helper, group);
-    helper.lose_connection();
-    for (unsigned id = 1; id <= count; ++id)
-        desk.send("34 r s'x' k" + std::to_string(id) + " 'hello'");
-    arrive(worker, group);
-    brokers.settle();
-    worker.take();
-    REQUIRE(brokers->broker(0).waiting() == count);
-    helper.connect(true);  // and leaves all of them
-    CHECK_FALSE(brokers->broker(0).store_lags());
-    brokers.settle();
-    CHECK(!worker.take_messages().empty());
 }
 
 TEST_CASE("a group's member gets at QoS 0 what comes at QoS 2, and nothing of it is stored") {

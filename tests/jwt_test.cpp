@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 #include <openssl/evp.h>
-#include <sys/stat.h>
 
 #include <random>
 #include <string>
@@ -10,60 +9,16 @@
 #include <vector>
 
 #include "server/auth/base64.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/token_gate.h"
 #include "tests/support/tokens.h"
 
 using namespace pulsegate;
 
 namespace {
 
-constexpr std::int64_t now = 1'800'000'000;
-
-/// A verifier and the files of its keys.
-struct Gate {
-    TemporaryFolder folder;
-    JwtSettings settings;
-
-    Gate& with_secret(const std::string& name = "secret", const std::string& text = secret) {
-        settings.secret_files.push_back(folder.write(name, text));
-        ::chmod(settings.secret_files.back().c_str(), 0600);
-        return *this;
-    }
-    Gate& with_key(const std::string& name, const std::string& pem) {
-        settings.public_key_files.push_back(folder.write(name, pem));
-        return *this;
-    }
-
-    /// The user, or the refusal after a "!".
-    std::string ask(std::string_view token, std::int64_t when = now) const {
-        const auto answer = JwtVerifier(settings).verify(token, when);
-        if (const auto* refusal = std::get_if<JwtRefusal>(&answer)) return "!" + refusal->why;
-        return std::get<JwtClaims>(answer).user;
-    }
-
-    JwtClaims claims(std::string_view token) const {
-        const auto answer = JwtVerifier(settings).verify(token, now);
-        const auto* claims = std::get_if<JwtClaims>(&answer);
-        REQUIRE(claims);
-        return *claims;
-    }
-};
-
 /// What a gate with one secret says to claims that are signed well.
-std::string ask(const std::string& claims, std::int64_t when = now) {
-    return Gate().with_secret().ask(hs256(claims), when);
-}
-
-/// What is said about a key file that can't be used.
-std::string trouble_with_secret(const std::string& path) {
-    JwtSettings settings;
-    settings.secret_files = {path};
-    return complaint([&] { JwtVerifier verifier(settings); });
-}
-std::string trouble_with_key(const std::string& path) {
-    JwtSettings settings;
-    settings.public_key_files = {path};
-    return complaint([&] { JwtVerifier verifier(settings); });
+std::string ask(const std::string& claims, std::int64_t when = token_time) {
+    return TokenGate().with_secret().ask(hs256(claims), when);
 }
 
 }  // namespace
@@ -76,7 +31,7 @@ TEST_CASE("the signatures in the RFCs' examples are right, and only what they si
     const auto key = from_base64url(
         "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow");
     REQUIRE(key);
-    Gate gate;
+    TokenGate gate;
     gate.with_secret("hs", *key)
         .with_key("es",
                   "-----BEGIN PUBLIC KEY-----\n"
@@ -101,7 +56,7 @@ TEST_CASE("the signatures in the RFCs' examples are right, and only what they si
 TEST_CASE("a good token of every algorithm tells the user and the expiry") {
     const Signer p256 = ec();
     const Signer edwards = ed25519();
-    Gate gate;
+    TokenGate gate;
     gate.with_secret()
         .with_key("rsa.pem", rsa().public_pem())
         .with_key("ec.pem", p256.public_pem())
@@ -111,13 +66,13 @@ TEST_CASE("a good token of every algorithm tells the user and the expiry") {
           signed_by(p256, R"({"alg":"ES256"})"), signed_by(edwards, R"({"alg":"EdDSA"})")}) {
         const auto claims = gate.claims(token);
         CHECK(claims.user == "alice");
-        CHECK(claims.expiry == now + 1);
+        CHECK(claims.expiry == token_time + 1);
         CHECK_FALSE(claims.rules);
     }
 }
 
 TEST_CASE("a token without a signature is refused, however it spells none") {
-    Gate gate;
+    TokenGate gate;
     gate.with_secret().with_key("rsa.pem", rsa().public_pem());
     for (const char* none : {"none", "None", "NONE", "nOnE", ""}) {
         const auto text = unsigned_token(std::string(R"({"alg":")") + none + "\"}", usual_claims);
@@ -132,7 +87,7 @@ TEST_CASE("a token without a signature is refused, however it spells none") {
 }
 
 TEST_CASE("a public key is no secret: HS256 signed with its text is refused") {
-    Gate gate;
+    TokenGate gate;
     const std::string pem = rsa().public_pem();
     gate.with_key("rsa.pem", pem);
     const std::string header = R"({"alg":"HS256","kid":"rsa.pem"})";
@@ -145,7 +100,7 @@ TEST_CASE("a public key is no secret: HS256 signed with its text is refused") {
 
 TEST_CASE("a token's alg does not change what its key is for") {
     const Signer p256 = ec();
-    Gate gate;
+    TokenGate gate;
     gate.with_secret()
         .with_key("ec.pem", p256.public_pem())
         .with_key("rsa.pem", rsa().public_pem());
@@ -157,7 +112,7 @@ TEST_CASE("a token's alg does not change what its key is for") {
 }
 
 TEST_CASE("a signature by a stranger's key, of other claims, or changed anywhere is wrong") {
-    Gate gate;
+    TokenGate gate;
     gate.with_secret().with_key("rsa.pem", rsa().public_pem());
     CHECK(gate.ask(signed_by(other_rsa(), R"({"alg":"RS256"})")) == "!its signature is wrong");
     CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256"})",
@@ -177,7 +132,7 @@ TEST_CASE("a signature by a stranger's key, of other claims, or changed anywhere
 
 TEST_CASE("an ES256 signature is two numbers of 32 bytes and nothing else") {
     const Signer p256 = ec();
-    Gate gate;
+    TokenGate gate;
     gate.with_key("ec.pem", p256.public_pem());
     const auto text = unsigned_token(R"({"alg":"ES256"})", usual_claims);
     const auto good = p256.sign(text);
@@ -202,7 +157,7 @@ TEST_CASE("an expired token is refused from its second on, without leeway") {
 
 TEST_CASE("a token without expiry is good only where that is allowed") {
     CHECK(ask(R"({"sub":"alice"})") == "!it has no exp");
-    Gate gate;
+    TokenGate gate;
     gate.with_secret().settings.require_expiry = false;
     CHECK_FALSE(gate.claims(hs256(R"({"sub":"alice"})")).expiry);
     CHECK(gate.ask(hs256(R"({"sub":"alice","exp":1})")) == "!it is expired");
@@ -246,7 +201,7 @@ TEST_CASE("two members of one name are refused, in the claims and in the header"
         CHECK(ask(bad) == "!its claims can't be read");
     CHECK(ask(R"({"sub":"a:\"b\":\\","exp":1900000000,"x:":[{":\\\"":":"},{"a":1},{"a":2}]})") ==
           R"(a:"b":\)");
-    CHECK(Gate().with_secret().ask(hs256(usual_claims, R"({"alg":"none","alg":"HS256"})")) ==
+    CHECK(TokenGate().with_secret().ask(hs256(usual_claims, R"({"alg":"none","alg":"HS256"})")) ==
           "!its header can't be read");
 }
 
@@ -254,7 +209,8 @@ TEST_CASE("what is no JSON object is refused") {
     for (const char* bad : {"", "null", "[]", "\"alice\"", "{", "{\"sub\":\"alice\"}}", "{'sub':1}",
                             "{\"sub\":\"alice\",}", "\xEF\xBB\xBF{}", "{\"a\":NaN}"}) {
         CHECK(ask(bad) == "!its claims can't be read");
-        CHECK(Gate().with_secret().ask(hs256(usual_claims, bad)) == "!its header can't be read");
+        CHECK(TokenGate().with_secret().ask(hs256(usual_claims, bad)) ==
+              "!its header can't be read");
     }
     std::string deep;
     for (int i = 0; i < 1'000; ++i) deep += "[";
@@ -262,7 +218,7 @@ TEST_CASE("what is no JSON object is refused") {
 }
 
 TEST_CASE("a header that asks for what is not known is refused") {
-    Gate gate;
+    TokenGate gate;
     gate.with_secret();
     CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","crit":["b64"],"b64":false})")) ==
           "!it asks for extensions (crit)");
@@ -275,7 +231,7 @@ TEST_CASE("a header that asks for what is not known is refused") {
 
 TEST_CASE("a token cut anywhere is refused") {
     const auto token = hs256(usual_claims);
-    Gate gate;
+    TokenGate gate;
     gate.with_secret();
     for (std::size_t size = 0; size < token.size(); ++size)
         CHECK(gate.ask(token.substr(0, size))[0] == '!');
@@ -287,7 +243,7 @@ TEST_CASE("a token with more or fewer dots is refused") {
          {token + ".", "." + token, token + ".x", token + "..", std::string("."), std::string(".."),
           std::string("...."), std::string(8 * 1024, '.'), token.substr(0, token.rfind('.'))}) {
         CAPTURE(bad);
-        CHECK(Gate().with_secret().ask(bad)[0] == '!');
+        CHECK(TokenGate().with_secret().ask(bad)[0] == '!');
     }
 }
 
@@ -300,14 +256,14 @@ TEST_CASE("a token of 8 KiB is the longest") {
         return token;
     };
     CHECK(of_size(8 * 1024 - 2).size() <= 8 * 1024);
-    CHECK(Gate().with_secret().ask(of_size(8 * 1024 - 2)) == "alice");
-    CHECK(Gate().with_secret().ask(of_size(8 * 1024 + 1)) == "!it is longer than 8 KiB");
-    CHECK(Gate().with_secret().ask(std::string(1'000'000, 'x')) == "!it is longer than 8 KiB");
+    CHECK(TokenGate().with_secret().ask(of_size(8 * 1024 - 2)) == "alice");
+    CHECK(TokenGate().with_secret().ask(of_size(8 * 1024 + 1)) == "!it is longer than 8 KiB");
+    CHECK(TokenGate().with_secret().ask(std::string(1'000'000, 'x')) == "!it is longer than 8 KiB");
 }
 
 TEST_CASE("base64url with padding, blanks, other letters or idle bits is refused") {
     const auto token = hs256(usual_claims);
-    Gate gate;
+    TokenGate gate;
     gate.with_secret();
     CHECK(gate.ask(token) == "alice");
     for (const char* behind : {"=", "==", " ", "\n", "+", "/", "A", "%", "\xFF"})
@@ -325,11 +281,11 @@ TEST_CASE("the issuer and the audience are asked for where they are set") {
     const auto with = [](const std::string& claims) {
         return hs256(R"({"sub":"alice","exp":1900000000)" + claims + "}");
     };
-    Gate any;
+    TokenGate any;
     any.with_secret();
     CHECK(any.ask(with(R"(,"iss":"x","aud":["y"])")) == "alice");
 
-    Gate issued;
+    TokenGate issued;
     issued.with_secret().settings.issuer = "https://id.example";
     CHECK(issued.ask(with(R"(,"iss":"https://id.example")")) == "alice");
     CHECK(issued.ask(with("")) == "!it has no iss");
@@ -337,7 +293,7 @@ TEST_CASE("the issuer and the audience are asked for where they are set") {
         CHECK(issued.ask(with(std::string(",\"iss\":") + bad)) ==
               "!its iss is not the one asked for");
 
-    Gate chat;
+    TokenGate chat;
     chat.with_secret().settings.audience = "chat";
     CHECK(chat.ask(with(R"(,"aud":"chat")")) == "alice");
     CHECK(chat.ask(with(R"(,"aud":["mail","chat"])")) == "alice");
@@ -351,7 +307,7 @@ TEST_CASE("a token may bring the rules of its client") {
     const auto with = [](const std::string& acl) {
         return hs256(R"({"sub":"alice","exp":1900000000,"acl":)" + acl + "}");
     };
-    Gate gate;
+    TokenGate gate;
     gate.with_secret();
     const auto claims =
         gate.claims(with(R"(["deny write room/x","allow readwrite room/#","allow read \"a b\""])"));
@@ -374,93 +330,8 @@ TEST_CASE("a token may bring the rules of its client") {
     CHECK(bad.find("topsecret") == std::string::npos);
 }
 
-TEST_CASE("of several keys the one that the token names is asked, or all that fit") {
-    Gate gate;
-    gate.with_key("2025.pem", rsa().public_pem())
-        .with_key("2026.pem", other_rsa().public_pem())
-        .with_secret("2027");
-    const auto header = [](const std::string& kid) {
-        return R"({"alg":"RS256","kid":")" + kid + "\"}";
-    };
-    CHECK(gate.ask(signed_by(other_rsa(), R"({"alg":"RS256"})")) == "alice");
-    CHECK(gate.ask(signed_by(other_rsa(), header("2026.pem"))) == "alice");
-    CHECK(gate.ask(signed_by(other_rsa(), header("2026"))) == "alice");
-    CHECK(gate.ask(signed_by(other_rsa(), header("2025"))) == "!its signature is wrong");
-    CHECK(gate.ask(signed_by(other_rsa(), header("2027"))) == "!no key is for its alg and kid");
-    CHECK(gate.ask(signed_by(other_rsa(), header("../2026.pem"))) == "alice");
-    CHECK(gate.ask(signed_by(other_rsa(), header(""))) == "alice");
-}
-
-TEST_CASE("without a key every token is refused") {
-    CHECK(Gate().ask(hs256(usual_claims)) == "!no key is for its alg and kid");
-}
-
-TEST_CASE("a secret may end with a line break that is not part of it, unless it is plain bytes") {
-    Gate gate;
-    gate.with_secret("secret", secret + "\n");
-    CHECK(gate.ask(hs256(usual_claims)) == "alice");
-    Gate windows;
-    windows.with_secret("secret", secret + "\r\n");
-    CHECK(windows.ask(hs256(usual_claims)) == "alice");
-    Gate marked;
-    marked.with_secret("secret", "\xEF\xBB\xBF" + secret + "\r\n");
-    CHECK(marked.ask(hs256(usual_claims)) == "alice");
-    for (const std::string& bytes :
-         {std::string(31, '\x80') + '\n', "\xEF\xBB\xBF" + std::string(31, '\x80') + '\n'}) {
-        Gate binary;
-        binary.with_secret("secret", bytes);
-        CHECK(binary.ask(hs256(usual_claims, R"({"alg":"HS256"})", bytes)) == "alice");
-    }
-}
-
-TEST_CASE("a key that can't be used is named with the remedy") {
-    const TemporaryFolder folder;
-    const auto as_secret = [&](const std::string& text) {
-        return trouble_with_secret(folder.write("key", text));
-    };
-    const auto as_key = [&](const std::string& text) {
-        return trouble_with_key(folder.write("key", text));
-    };
-    const auto says = [&](const std::string& what, const std::string& remedy) {
-        CAPTURE(what);
-        CHECK(what.starts_with(folder.path("key") + ": "));
-        CHECK(what.find(remedy) != std::string::npos);
-    };
-    says(as_secret(std::string(31, 'x')), "openssl rand -base64 48");
-    says(as_secret(std::string(31, 'x') + "\n"), "openssl rand -base64 48");
-    says(as_secret(""), "openssl rand -base64 48");
-    CHECK(as_secret(std::string(32, 'x')).empty());
-    says(as_secret(rsa().public_pem()), "set it as a public key");
-    says(as_secret(rsa().private_pem()), "set it as a public key");
-
-    says(as_key(rsa().private_pem()), "-pubout");
-    says(as_key("-----BEGIN CERTIFICATE-----\n"), "openssl x509 -in");
-    says(as_key("-----BEGIN RSA PUBLIC KEY-----\n"), "openssl rsa -in");
-    says(as_key(""), "no public key in PEM");
-    says(as_key("-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"),
-         "no public key in PEM");
-    says(as_key(ec("P-384").public_pem()), "not on the curve P-256");
-    says(as_key(ec("secp256k1").public_pem()), "not on the curve P-256");
-    says(as_key(Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", std::size_t{1024})).public_pem()),
-         "2048 bits");
-    says(as_key(Signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519")).public_pem()),
-         "use RSA, EC P-256 or Ed25519");
-    CHECK(trouble_with_secret(folder.path("none")).find("none: can't be read") !=
-          std::string::npos);
-    CHECK(trouble_with_key(folder.path("none")).find("none: can't be read") != std::string::npos);
-}
-
-TEST_CASE("whoever leaves a secret open to others is warned, for public keys that is no matter") {
-    Gate gate;
-    gate.with_secret().with_key("rsa.pem", rsa().public_pem());
-    CHECK(JwtVerifier(gate.settings).warnings().empty());
-    ::chmod(gate.settings.secret_files[0].c_str(), 0644);
-    ::chmod(gate.settings.public_key_files[0].c_str(), 0644);
-    CHECK(JwtVerifier(gate.settings).warnings().size() == 1);
-}
-
 TEST_CASE("noise is refused, whatever it is") {
-    Gate gate;
+    TokenGate gate;
     gate.with_secret().with_key("rsa.pem", rsa().public_pem());
     const JwtVerifier verifier(gate.settings);
     std::mt19937 random(7'519);
@@ -476,13 +347,13 @@ TEST_CASE("noise is refused, whatever it is") {
             if (noise.empty()) noise = ".";
         }
         if (noise == good) continue;
-        CHECK(std::holds_alternative<JwtRefusal>(verifier.verify(noise, now)));
+        CHECK(std::holds_alternative<JwtRefusal>(verifier.verify(noise, token_time)));
     }
 }
 
 TEST_CASE("many threads may verify at the same time") {
     const Signer p256 = ec();
-    Gate gate;
+    TokenGate gate;
     gate.with_secret()
         .with_key("rsa.pem", rsa().public_pem())
         .with_key("ec.pem", p256.public_pem());
@@ -496,7 +367,8 @@ TEST_CASE("many threads may verify at the same time") {
         threads.emplace_back([&] {
             for (int i = 0; i < 100; ++i)
                 for (const auto& token : tokens)
-                    mistakes += !std::holds_alternative<JwtClaims>(verifier.verify(token, now));
+                    mistakes +=
+                        !std::holds_alternative<JwtClaims>(verifier.verify(token, token_time));
         });
     for (auto& thread : threads) thread.join();
     CHECK(wrong == std::vector<int>(4));

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/config.h"
+
+namespace pulsegate {
+
+inline Config parsed(std::vector<std::string> arguments) {
+    std::vector<const char*> argv{"pulsegate"};
+    for (const auto& argument : arguments) argv.push_back(argument.c_str());
+    return parse_config(static_cast<int>(argv.size()), argv.data());
+}
+
+/// What is said about arguments that can't be used; empty if they can.
+inline std::string complaint(std::vector<std::string> arguments) {
+    try {
+        parsed(std::move(arguments));
+        return {};
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+}
+
+/// A config file for the time of a test.
+class SettingsFile {
+public:
+    explicit SettingsFile(const std::string& text)
+        : path_("/tmp/pulsegate-config-test-" + std::to_string(::getpid())) {
+        std::ofstream(path_) << text;
+    }
+    ~SettingsFile() { std::remove(path_.c_str()); }
+
+    std::vector<std::string> arguments() const { return {"--config", path_}; }
+
+private:
+    std::string path_;
+};
+
+}  // namespace pulsegate
