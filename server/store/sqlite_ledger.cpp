@@ -173,15 +173,18 @@ SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
 /// Each second, and before each commit. A folder that is not where it was may come back.
 void SqliteLedger::look_after_files() {
     if (has_failed_) return;
-    if (const std::string cut = files_.cut(); !cut.empty()) return give_up(cut);
-    if (!files_.moved().empty() && taken_.empty()) commit_some();  // which waits for it
+    const auto& [cut, moved] = files_.look();
+    if (!cut.empty()) return give_up(cut);
+    if (!moved.empty() && taken_.empty()) commit_some();  // which waits for it
 }
 
 void SqliteLedger::commit_some() {
     std::optional<std::size_t> count = commit(std::nullopt);
-    if (!database_.ok()) count = commit_again(*count);
-    if (!count || (sync_failures_ >= suspect_after && !renew_wal()) || !await_files())
-        return refuse_all();
+    const bool was_easy = database_.ok();
+    if (!was_easy) count = commit_again(*count);
+    if (!count || (sync_failures_ >= suspect_after && !renew_wal())) return refuse_all();
+    // The files were looked at just before the first attempt, and it wrote to the WAL only.
+    if (!await_files(was_easy ? files_.look_at_wal() : files_.look())) return refuse_all();
     sync_failures_ = 0;
     has_refused_ = false;
     store_.mark.committed(static_cast<std::size_t>(database_.wal_pages()));
@@ -190,9 +193,10 @@ void SqliteLedger::commit_some() {
     answer(*count);
 }
 
+/// The files were looked at just before.
 std::size_t SqliteLedger::commit(std::optional<std::size_t> count) {
-    if (std::string moved = files_.moved(); !moved.empty()) {
-        database_.fail(SQLITE_READONLY_DBMOVED, std::move(moved));
+    if (const std::string& moved = files_.trouble().moved; !moved.empty()) {
+        database_.fail(SQLITE_READONLY_DBMOVED, moved);
         return count.value_or(0);
     }
     return commits_.commit(taken_, count);
@@ -222,6 +226,7 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
             count = 0;
             commits_.write_floor();
         }
+        files_.look();
         count = commit(count);
     }
     return count;
@@ -229,18 +234,18 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
 
 /// What was committed just now may have gone to a file that was moved meanwhile. Nobody is told
 /// before it is back; false if the ledger ends or gives up first.
-bool SqliteLedger::await_files() {
-    if (const std::string cut = files_.cut(); !cut.empty()) {
-        give_up(cut);
+bool SqliteLedger::await_files(const StoreFiles::Trouble& found) {
+    if (!found.cut.empty()) {
+        give_up(found.cut);
         return false;
     }
-    std::string moved = files_.moved();
+    std::string moved = found.moved;
     if (moved.empty()) return true;
     spdlog::error("the disk fails: {}; waiting for it", moved);
     note_trouble(moved);
     refusing_ = true;
     const auto patience_ends = Clock::now() + options_.patience;
-    for (; !moved.empty(); moved = files_.moved()) {
+    for (; !moved.empty(); moved = files_.look().moved) {
         if (Clock::now() >= patience_ends) {
             give_up(moved);
             return false;
@@ -376,7 +381,7 @@ void SqliteLedger::checkpoint(int mode) {
 }
 
 bool SqliteLedger::close_in_order() {
-    std::string why = has_failed_ ? trouble() : files_.moved();
+    std::string why = has_failed_ ? trouble() : files_.look().moved;
     if (why.empty()) {
         database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);

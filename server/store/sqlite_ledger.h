@@ -114,7 +114,7 @@ private:
     void commit_some();
     std::size_t commit(std::optional<std::size_t> count);
     std::optional<std::size_t> commit_again(std::size_t count);
-    bool await_files();
+    bool await_files(const StoreFiles::Trouble& found);
     void make_room();
     void note_failure();
     bool pause(Clock::duration time, Clock::time_point patience_ends);

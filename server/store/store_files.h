@@ -1,13 +1,24 @@
 #pragma once
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "server/base/unique_fd.h"
 
 namespace pulsegate {
+
+/// Which file it is, and its size.
+struct FileState {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::uint64_t links = 0;
+    std::uint64_t size = 0;
+
+    bool is_same_file(const FileState& other) const {
+        return device == other.device && inode == other.inode;
+    }
+};
 
 /// The files that the store has open, which somebody may delete, rename or cut under it: what is
 /// written to them then is not there for the next start. It belongs to the ledger's thread.
@@ -18,12 +29,19 @@ public:
     /// The lock, the database and its WAL, which all are there.
     explicit StoreFiles(const std::string& folder);
 
-    /// "" if each name still leads to the file that is open; else what is wrong. It makes two
-    /// system calls for each file, which take a microsecond or two in all.
-    std::string moved() const;
+    /// What is wrong with the files. Each text is "" if it is nothing.
+    struct Trouble {
+        std::string cut;    ///< a file is shorter than it was
+        std::string moved;  ///< a name does not lead to the file that is open
+    };
 
-    /// "" if no file is shorter than it was; else what is wrong.
-    std::string cut();
+    /// Looks at all files: one system call for each, if all is well.
+    const Trouble& look();
+    /// Looks at the file that commits are written to.
+    const Trouble& look_at_wal();
+    /// What the last look has found.
+    const Trouble& trouble() const { return trouble_; }
+
     /// The store itself may have cut them.
     void measure();
 
@@ -31,10 +49,13 @@ private:
     struct File {
         std::string path;
         UniqueFd open;  ///< without access to it, and so without effect on SQLite's locks
-        off_t size = 0;
+        FileState state;
     };
 
-    std::vector<File> files_;
+    void look_at(File& file);
+
+    std::vector<File> files_;  ///< the WAL is the last one
+    Trouble trouble_;
 };
 
 }  // namespace pulsegate

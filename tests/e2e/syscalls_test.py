@@ -104,6 +104,19 @@ class SystemCallsTest(unittest.TestCase):
             receiver.subscribe("room", qos=1)
             self.check("message of QoS 1", 6, gateway, pass_on)
 
+    def test_a_stored_message_takes_eighteen_system_calls(self):
+        def publish(_):
+            sender.publish("room", b"hello", qos=1)
+            self.assertEqual(sender.receive()[0], 0x40)
+
+        with tempfile.TemporaryDirectory() as folder, \
+                Gateway("--shards", "1", "--data", Path(folder) / "data",
+                        "--max-queued-messages", 2 * TIMES) as gateway, \
+                gateway.connect("sender") as sender:
+            with gateway.connect("receiver", clean=False) as receiver:
+                receiver.subscribe("room", qos=1)
+            self.check("stored message", 18, gateway, publish)
+
 
 if __name__ == "__main__":
     unittest.main()
