@@ -118,10 +118,11 @@ int CheckedFiles::read(sqlite3_file* from, void* out, int size, sqlite3_int64 of
     auto* const bytes = static_cast<unsigned char*>(out);
     if (read.kind == Kind::database && offset == 0)
         return read.all->read_first_page(read, bytes, size);
+    if (read.kind == Kind::wal && is_in_wal(size, offset))
+        return read.all->read_wal_page(read, bytes, offset);
     const int result = read.base()->pMethods->xRead(read.base(), out, size, offset);
     if (result != SQLITE_OK) return result;
-    if (read.kind == Kind::wal && is_in_wal(size, offset))
-        return read.all->check_wal_page(read, bytes, offset);
+    if (read.kind == Kind::wal && offset == 0) note_wal_header(read, out, size);
     if (read.kind == Kind::database && read.has_checksums && is_page(size, offset))
         return read.all->check_database_page(read, bytes, offset);
     return SQLITE_OK;
@@ -169,26 +170,32 @@ void CheckedFiles::note_mended(File& file, const unsigned char* page, sqlite3_in
     file.base()->pMethods->xWrite(file.base(), page, checked_page_size, offset);
 }
 
-int CheckedFiles::check_wal_page(File& file, const unsigned char* bytes, sqlite3_int64 offset) {
-    const auto read = [&](auto& out, sqlite3_int64 from) {
-        return file.base()->pMethods->xRead(file.base(), out.data(), static_cast<int>(out.size()),
-                                            from) == SQLITE_OK;
-    };
-    std::array<unsigned char, 4> magic{};
-    std::array<unsigned char, 8> before{};
-    std::array<unsigned char, frame_header_size> header{};
+/// Reads the checksum of the frame before, this frame's header and its page at once.
+int CheckedFiles::read_wal_page(File& file, unsigned char* out, sqlite3_int64 offset) {
+    std::array<unsigned char, 2 * frame_size - frame_checksum_place> bytes{};
     const sqlite3_int64 frame = offset - frame_header_size;
-    const sqlite3_int64 checksum_before = frame == wal_header_size
-                                              ? header_checksum_place
-                                              : frame - frame_size + frame_checksum_place;
-    if (!read(magic, 0) || !read(header, frame) || !read(before, checksum_before))
-        return SQLITE_IOERR_READ;
-    if (big_endian(magic.data()) != little_endian_wal) return SQLITE_OK;
-    WalChecksum sum = WalChecksum::stored(before.data());
-    sum.add(header.data(), 8);
-    sum.add(bytes, checked_page_size);
-    return sum == WalChecksum::stored(&header[frame_checksum_place]) ? SQLITE_OK
+    const sqlite3_int64 begin = frame == wal_header_size
+                                    ? header_checksum_place
+                                    : frame - frame_size + frame_checksum_place;
+    const sqlite3_int64 end = frame + frame_size;
+    const int result = file.base()->pMethods->xRead(file.base(), bytes.data(),
+                                                    static_cast<int>(end - begin), begin);
+    const unsigned char* const header = &bytes[static_cast<std::size_t>(frame - begin)];
+    const unsigned char* const page = header + frame_header_size;
+    std::memcpy(out, page, checked_page_size);
+    if (result != SQLITE_OK || !file.has_checksums) return result;
+    WalChecksum sum = WalChecksum::stored(bytes.data());
+    sum.add(header, 8);
+    sum.add(page, checked_page_size);
+    return sum == WalChecksum::stored(header + frame_checksum_place) ? SQLITE_OK
                                                                      : damaged_page(file, offset);
+}
+
+/// Checksums are of little-endian words; those of another machine's log are not compared.
+void CheckedFiles::note_wal_header(File& file, const void* header, int size) {
+    if (size == wal_header_size)
+        file.has_checksums =
+            big_endian(static_cast<const unsigned char*>(header)) == little_endian_wal;
 }
 
 int CheckedFiles::damaged_page(const File& file, sqlite3_int64 offset) {
@@ -200,6 +207,7 @@ int CheckedFiles::damaged_page(const File& file, sqlite3_int64 offset) {
 int CheckedFiles::write(sqlite3_file* to, const void* data, int size, sqlite3_int64 offset) {
     File& written = file(to);
     sqlite3_file* const base = written.base();
+    if (written.kind == Kind::wal && offset == 0) note_wal_header(written, data, size);
     if (written.kind != Kind::database || !is_page(size, offset))
         return base->pMethods->xWrite(base, data, size, offset);
     std::array<unsigned char, checked_page_size> page{};

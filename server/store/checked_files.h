@@ -39,7 +39,7 @@ private:
         sqlite3_file as_sqlite;
         CheckedFiles* all;
         Kind kind;
-        bool has_checksums;  ///< a database
+        bool has_checksums;  ///< that can be compared
         const char* name;
         sqlite3_file* base() { return reinterpret_cast<sqlite3_file*>(this + 1); }
     };
@@ -56,10 +56,11 @@ private:
     static const sqlite3_io_methods methods;
 
     void note_first_page(File& file, const unsigned char* page);
+    static void note_wal_header(File& file, const void* header, int size);
     int read_first_page(File& file, unsigned char* out, int size);
     void note_mended(File& file, const unsigned char* page, sqlite3_int64 offset);
     int check_database_page(File& file, unsigned char* bytes, sqlite3_int64 offset);
-    int check_wal_page(File& file, const unsigned char* bytes, sqlite3_int64 offset);
+    int read_wal_page(File& file, unsigned char* out, sqlite3_int64 offset);
     int damaged_page(const File& file, sqlite3_int64 offset);
 
     sqlite3_vfs* const base_;
