@@ -40,7 +40,7 @@ struct ConnectClaims {
     std::uint32_t max_packet_size = 0;  ///< 0: it states none, or is malformed before that
 };
 
-/// Nothing if it is no CONNECT of MQTT up to its protocol level: whoever sent it may understand no
+/// Nothing if it is no CONNECT of MQTT up to its protocol level: its sender may understand no
 /// CONNACK. The end of the packet may be missing.
 std::optional<ConnectClaims> claims_of_connect(Bytes frame);
 

@@ -13,7 +13,7 @@ constexpr unsigned first_byte(PacketType type, unsigned flags = 0) {
     return static_cast<unsigned>(type) << 4 | flags;
 }
 
-/// A packet whose size is only known when it has been written: the length goes in at the end.
+/// A packet of a size that is only known when it is written: the length goes in at the end.
 class Body {
 public:
     Body(Buffer& out, PacketType type, unsigned flags = 0) : out_(out), start_(out.size()) {

@@ -10,7 +10,7 @@
 
 namespace pulsegate {
 
-/// What went wrong while reading, in the words of whoever reads.
+/// What went wrong while reading, in the words of the reader's owner.
 struct ReadCauses {
     const char* too_short = "ends too early";
     const char* too_long = "has bytes after its end";

@@ -242,15 +242,15 @@ void add_traffic(Settings& settings, Config& config) {
         "inbox", config.inbox,
         "Whether messages to inbox/USER go to all devices of the user, without a subscription");
     settings.any("rooms", "open|members", "members if clients must log in",
-                 "Who may read and publish to room/ROOM: everybody, or its members only, whom the "
-                 "HTTP API names. With an access-file or --demo everybody, unless it is set",
+                 "Who may read and publish to room/ROOM: everybody, or only its members, which "
+                 "the HTTP API names. With an access-file or --demo everybody, unless it is set",
                  [&](auto& name, auto& text) {
                      config.rooms_are_closed = parse_rooms(name, text);
                      config.rooms_are_stated = true;
                  });
     settings.any("presence-for", "everybody|watchers", "everybody",
-                 "Who may subscribe to presence/USER: everybody, or the user's watchers only, whom "
-                 "the HTTP API names",
+                 "Who may subscribe to presence/USER: everybody, or only the user's watchers, "
+                 "which the HTTP API names",
                  [&](auto& name, auto& text) {
                      config.presence_is_for_watchers = parse_presence_for(name, text);
                  });

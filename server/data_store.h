@@ -19,7 +19,7 @@ namespace pulsegate {
 
 class SqliteLedger;
 
-/// What the shard is told of a unit, whose operations the ledger has given back.
+/// What the shard is told of a unit. The ledger has given back the operations.
 UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back);
 
 /// What the shard is told of messages that it has `asked` for.

@@ -136,8 +136,8 @@ public:
     }
 
 private:
-    /// When many connections have closed, the allocator would keep their memory. To give it back
-    /// holds up whoever needs some meanwhile, so it is not done for a few.
+    /// When many connections have closed, the allocator would keep their memory. While it
+    /// is given back, nobody gets any, so it is not done for a few.
     void give_back_memory(std::size_t connections) {
         most_connections_ = std::max(most_connections_, connections);
         if (connections > most_connections_ / 4 * 3) return;

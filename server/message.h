@@ -63,7 +63,7 @@ struct Delivery {
     QoS qos = QoS::at_most_once;
     bool retain = false;
     bool lent = false;                           ///< of the user's inbox, see Inboxes
-    std::uint32_t owner = 0;                     ///< for whom it is in the store, or 0
+    std::uint32_t owner = 0;                     ///< that has it in the store, or 0
     std::vector<std::uint32_t> identifiers{};    ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
     std::shared_ptr<const std::string> share{};  ///< its `$share/group/filter`, or null
 

@@ -254,7 +254,7 @@ private:
         }
     }
 
-    /// Whoever began without them would store messages for logs that the store does not know.
+    /// Without them, messages would be stored for logs that the store does not know.
     void store_spread(Ledger& ledger) {
         // The old owners end behind it, or nobody would wait for the messages.
         begun_.insert(begun_.end(), ended_.begin(), ended_.end());
@@ -377,7 +377,7 @@ private:
         expired_.push_back(Done{.owner = receiver.owner, .beyond = {stamp}});
     }
 
-    /// Whoever began without them would take them for delivered.
+    /// Without them, the messages would be taken for delivered.
     static std::vector<StoredMessage> read_bodies(Ledger& ledger, std::vector<Stamp> stamps) {
         std::promise<std::optional<std::vector<StoredMessage>>> answer;
         ledger.read_messages(std::move(stamps),

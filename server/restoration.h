@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// Whom the logins must refuse.
+/// What logins must be refused for.
 struct KeptOut {
     std::vector<PutBan> bans{};
     std::vector<PutRevocation> revocations{};

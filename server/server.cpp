@@ -78,7 +78,7 @@ std::string read_admin_token(const std::string& path) {
     return token;
 }
 
-/// Whoever was kept out before the restart still is.
+/// Users and addresses that were banned before the restart still are.
 void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>& shards,
               AddressLimits& address_limits) {
     const Millis now = monotonic_now();

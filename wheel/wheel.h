@@ -115,7 +115,7 @@ private:
     }
 
     Ring rings_[slots];
-    Tick earliest_[slots];  ///< no node of the slot is due before; whose it was may have left
+    Tick earliest_[slots];  ///< no node of the slot is due before; that node may have left
 
     // Due nodes gather here before the first `expire`, so nothing that `expire` does can disturb a
     // slot that is being walked. They are in no slot: scheduling one again always relinks it. And

@@ -30,8 +30,8 @@ struct ClientSession {
     std::vector<Subscription> subscriptions;  // without a SUBACK so far
 };
 
-/// Empty sessions with the memory that they had grown to, for whoever needs one next: at QoS 1 and
-/// 2 each message needs one, but few at the same time.
+/// Empty sessions with the memory that they had grown to, for the next one that is needed: at QoS 1
+/// and 2 each message needs one, but few at the same time.
 class SpareSessions {
 public:
     std::unique_ptr<ClientSession> take() {

@@ -55,7 +55,7 @@ bool MqttClient::read_packet(Bytes& rest, Time now) {
     return true;
 }
 
-// Whoever sent bytes that are no client's may get answers that no client gets.
+// A peer that has sent bytes like no client's may get answers that no client gets.
 void MqttClient::unexpected(std::string_view cause, Time now) {
     if (!raw_) lose(EndedBy::violation, Reason::success, cause, now);
 }

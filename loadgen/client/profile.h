@@ -21,7 +21,7 @@ struct Endpoint {
     std::string path = "/mqtt";  ///< of a WebSocket
 };
 
-/// How clients connect and as whom: shared by all of a group. It outlives them.
+/// How clients connect, and under which names: shared by all of a group. It outlives them.
 struct ClientProfile {
     std::vector<Endpoint> endpoints;     ///< at least one; client `number` takes `number % size`
     std::vector<SocketAddress> sources;  ///< likewise; empty: the kernel chooses

@@ -54,7 +54,7 @@ double packets_a_second(const RunRecord& record) {
 }
 
 /// A trial is to say how much, not how long: shorter than the scenario, with everybody there from
-/// the start, and without silent clients, whose judgement takes its time. What the user sets comes
+/// the start, and without silent clients, for it takes long to judge them. What the user sets comes
 /// later and holds over this.
 void shorten(RunRequest& request) {
     request.overrides.insert(request.overrides.begin(),

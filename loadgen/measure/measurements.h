@@ -65,7 +65,7 @@ enum class Count : std::uint8_t {
     presence_ghosts,         ///< shown online although it was gone longer than its limit
     presence_out_of_order,   ///< an older version behind a newer one
     presence_missing,        ///< a change that no watcher was ever told
-    presence_unseen,         ///< a user of whom no watcher was ever told anything
+    presence_unseen,         ///< a user that no watcher was ever told of
     // What the server answered by HTTP, when it was asked for somebody's presence.
     presence_asked,       ///< users
     presence_unanswered,  ///< users too

@@ -72,7 +72,8 @@ public:
     /// in this process since. As coarse as the owner's turns are far apart.
     Time seen_until() const { return seen_until_; }
 
-    /// Memory for whoever is being called, until it returns; its contents are of no meaning.
+    /// Memory for the function that is being called, until it returns; its contents are of no
+    /// meaning.
     std::span<std::uint8_t> scratch() { return {scratch_.get(), scratch_size}; }
     static constexpr std::size_t scratch_size = 512 * 1024;
 

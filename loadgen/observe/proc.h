@@ -30,7 +30,7 @@ std::optional<ProcessStat> process_stat(std::string_view stat, long ticks_a_seco
 
 /// The first line of /proc/stat, in clock ticks of all cores.
 struct CpuTicks {
-    double busy = 0;    ///< of programs; not of interrupts, which belong to whoever causes them
+    double busy = 0;    ///< of programs; not of interrupts, which belong to what causes them
     double stolen = 0;  ///< given to others by the hypervisor
     double all = 0;
 };

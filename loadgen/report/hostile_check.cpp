@@ -14,7 +14,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Whoever is served within this is not harmed, however much faster it was before.
+/// A client that is served within this is not harmed, however much faster it was before.
 constexpr double harmless = 0.01;
 
 /// "200 garbage and 50 half-open clients".

@@ -49,7 +49,7 @@ private:
 /// The limits of silent clients, from the shortest to the longest keepalive.
 Range<Duration> limits_of(const Scenario& scenario);
 
-/// How much later than its limit a silent client may be closed: a tick, as servers have it whose
+/// How much later than its limit a silent client may be closed: a tick, as in servers whose
 /// timers are a wheel of seconds.
 inline constexpr Duration closing_tick = std::chrono::seconds(1);
 

@@ -34,7 +34,7 @@ public:
     }
     void cancel(AgendaEntry& entry) { plan(entry, Time::max()); }
 
-    /// Calls `act(AgendaEntry&)` for whoever is due. Entries may be planned anew meanwhile; they
+    /// Calls `act(AgendaEntry&)` for all that are due. Entries may be planned anew meanwhile; they
     /// live as long as the agenda.
     template <class Act>
     void advance(Time now, Act act) {

@@ -13,8 +13,8 @@ namespace {
 /// After a stall many messages are due at once; read between batches of this size.
 constexpr int messages_a_turn = 256;
 
-/// Who naps, or is just coming back, doesn't write: somebody else does. Whom the server has kept
-/// out is not replaced.
+/// A client that naps, or is just coming back, doesn't write: somebody else does. A client that the
+/// server has kept out is not replaced.
 constexpr int most_choices = 20;
 
 std::uint64_t tag_of(std::size_t slot, std::uint32_t number) {

@@ -24,7 +24,7 @@ public:
     /// It sends DISCONNECT.
     void disconnects(SwarmClient& client);
 
-    /// Whoever is away now stays away.
+    /// Clients that are away now stay away.
     void drain();
 
     /// At the end: what the server has not answered.

@@ -20,7 +20,7 @@ public:
     /// QoS 2: a PUBLISH again, before its PUBREL.
     void received_again(SwarmClient& client, const Publish& publish, Time now);
 
-    /// A flow whose receiver, or a member of whose room, is of this worker.
+    /// A flow to a receiver of this worker, or to a room with a member of this worker.
     void add(FlowTotal total) { totals_.push_back(std::move(total)); }
 
     void judge(Time now);

@@ -114,7 +114,7 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
     return false;
 }
 
-// The client's own topic is in the first packet, whose SUBACK comes first.
+// The client's own topic is in the first packet, because that one's SUBACK comes first.
 void Logins::subscribe(SwarmClient& client, std::span<const std::string> topics) {
     std::vector<SubscribeFilter> filters;
     while (!topics.empty()) {

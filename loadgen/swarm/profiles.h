@@ -11,7 +11,7 @@
 
 namespace pulsegate::load {
 
-/// How the clients of each group connect, and as whom.
+/// How the clients of each group connect, and under which names.
 class Profiles {
 public:
     /// Resolves names and reads files: it throws `std::runtime_error`.
@@ -22,7 +22,7 @@ public:
     /// Under which name the server shows the presence of a client.
     std::string presence_name(std::uint32_t number) const;
 
-    /// Presence is that of a user, whom several clients may share: it is named after the first.
+    /// Presence is a user's. Several clients may be one user: it is named after the first.
     std::uint32_t user_of(std::uint32_t number) const { return identities_.first_of_user(number); }
 
     /// Its token has expired, so that the server may close it.

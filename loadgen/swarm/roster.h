@@ -9,8 +9,8 @@
 
 namespace pulsegate::load {
 
-/// Who is who in a run, and who has to do with whom: it follows from the scenario and the seed, so
-/// that each worker knows it of all clients without asking.
+/// Who is who in a run, and who has to do with each other: it follows from the scenario and the
+/// seed, so that each worker knows it of all clients without asking.
 class Roster {
 public:
     /// Of several `servers`, client n is at server n modulo their number. They are taken for
@@ -32,14 +32,15 @@ public:
         return one % servers_ == other % servers_;
     }
 
-    /// Whom a client writes to: its contacts are numbered from 0, and each is a flow.
+    /// The user or room that a client writes to: its contacts are numbered from 0, and each is a
+    /// flow.
     struct Contact {
         bool is_room = false;
         std::uint32_t number = 0;  ///< of a client, or of a room
         QoS qos = QoS::at_most_once;
     };
     std::uint16_t contacts(std::uint32_t number) const;
-    /// Nothing if there is nobody whom it could write to.
+    /// Nothing if there is nobody that it could write to.
     std::optional<Contact> contact(std::uint32_t number, std::uint16_t slot) const;
     /// Bytes of payload of each of the messages, at least `Message::size`.
     std::uint32_t message_size(std::uint32_t number, std::uint16_t slot,
@@ -49,7 +50,7 @@ public:
     std::uint32_t rooms() const { return first_room_.back(); }
     std::vector<std::uint32_t> rooms_of(std::uint32_t number) const;
 
-    /// Whose presence it watches.
+    /// The users that it watches.
     std::vector<std::uint32_t> watched_by(std::uint32_t number) const;
 
 private:

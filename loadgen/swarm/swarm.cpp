@@ -140,7 +140,7 @@ void Swarm::Parts::go(Time at) {
     state.loop.wake_at(at);
 }
 
-// Whoever is away stays away: nobody could tell whether what waits for them would still come.
+// Clients that are away stay away: nobody could tell whether what waits for them would still come.
 void Swarm::Parts::drain(Time now) {
     if (state.phase == Phase::idle || state.phase >= Phase::draining) return;
     state.phase = Phase::draining;

@@ -107,7 +107,7 @@ void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at) {
     facts_.push_back({client.number(), kind, state_.common(at), state_.limit_of(client)});
 }
 
-/// Of each user whom somebody here watches to the end. The events file tells of all.
+/// Of each user that somebody here watches to the end. The events file tells of all.
 std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
     std::unordered_map<std::uint32_t, Time> since;
     if (!state_.assignment.target.events_file.empty())

@@ -44,7 +44,7 @@ public:
 
     void judge(Time now);
 
-    /// Of a name that the server shows; nothing if it is nobody of this run whom this worker
+    /// Of a name that the server shows; nothing if it is nobody of this run that this worker
     /// watches.
     std::optional<std::uint32_t> user_of(std::string_view name) const;
 
@@ -60,8 +60,8 @@ private:
     Presence presence_;
     std::unordered_map<std::string, std::uint32_t> watched_;  ///< by this worker, by name
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> watching_;  ///< workers by user
-    /// Of whom hostile clients, or clients of several servers, are a part: what they should be
-    /// shown as is unknown.
+    /// Users with hostile clients, or with clients of several servers: what they should be shown as
+    /// is unknown.
     std::unordered_set<std::uint32_t> doubtful_;
     std::vector<Liveness> facts_;
 };

@@ -148,7 +148,7 @@ void Book::judge_late(const Message& message, const Entry& entry, const Arrival&
     if (lateness > late_after) ++of(message).late;
 }
 
-/// Not one whose delivery had begun before it expired (MQTT 5.0, 3.3.2.3.3).
+/// Not if its delivery had begun before it expired (MQTT 5.0, 3.3.2.3.3).
 void Book::judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival) {
     if (entry.lifetime == Duration() || entry.fate != Fate::acknowledged || arrival.dup ||
         put_back_ > entry.sent)

@@ -91,8 +91,8 @@ public:
     /// then, as far as the step is the cause.
     void step_clock(Duration by, Time now);
 
-    /// The last value that the broker has acknowledged; 0: none. Whoever subscribes now must get it
-    /// or a later one.
+    /// The last value that the broker has acknowledged; 0: none. A new subscriber must get it or
+    /// a later one.
     std::map<Stream, std::uint32_t> acknowledged_values() const;
     /// A new subscriber got this value, or 0 for none, and `least` was acknowledged before.
     void read_value(const Message& value, std::uint32_t least, Time now);

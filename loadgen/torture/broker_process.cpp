@@ -14,8 +14,8 @@ namespace pulsegate::torture {
 
 BrokerProcess::BrokerProcess(std::vector<std::string> command, std::string log)
     : command_(std::move(command)), log_(std::move(log)) {
-    // Whoever loses its parent in the group becomes a child of ours, so that `kill` can wait for
-    // it.
+    // A process of the group that loses its parent becomes a child of ours, so that `kill` can
+    // wait for it.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 

@@ -19,9 +19,10 @@ struct SilenceAtClose {
 
 enum class Expiry : std::uint8_t { in_time, early, late, unclear };
 
-/// Judges closes of the server by what it promises: whoever keeps talking is not closed, and
-/// whoever is silent is closed between `limit` and one tick later. Where the limit is zero, none
-/// was agreed: the server need not close the client, and may (MQTT 5.0, section 3.1.2.10).
+/// Judges closes of the server by what it promises: a client that keeps talking is not
+/// closed, and a silent one is closed between `limit` and one tick later. A limit of zero means
+/// that none was agreed: the server need not close the client, and may (MQTT 5.0,
+/// section 3.1.2.10).
 struct CloseJudge {
     Duration tick{};
     Duration tolerance{};  ///< for the kernel and a busy machine

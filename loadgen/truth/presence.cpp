@@ -101,8 +101,8 @@ void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives
 }
 
 // Where one client is there before another one is gone, the user is there all the time. A client
-// that has fallen silent counts as there for the server until its limit, whoever else comes and
-// goes meanwhile.
+// that has fallen silent counts as there for the server until its limit, even if others come and
+// go meanwhile.
 Presence::Lives Presence::united(Lives lives) {
     std::ranges::stable_sort(lives, {}, &Life::from);
     Lives all;

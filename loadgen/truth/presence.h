@@ -72,7 +72,7 @@ public:
         Time watched_since = Time::min();
     };
 
-    /// Of the users to whom something happened. `until`: when the observation ended.
+    /// Of the users that had some event. `until`: when the observation ended.
     template <class BoundsOf>
     Verdict judge(Time until, BoundsOf bounds_of) const {
         Verdict verdict;

@@ -45,7 +45,8 @@ public:
     /// The number of the user's line; 0 if there is none.
     PasswordLine line_of(std::string_view user) const;
 
-    /// What the operator should know: who else may read the file, whose password slows all down.
+    /// What the operator should know: who else may read the file, which passwords slow all
+    /// checks down.
     const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
@@ -81,7 +82,7 @@ private:
 /// passwords are random tokens.
 inline constexpr unsigned usual_iterations = 10'000;
 inline constexpr unsigned most_iterations = 10'000'000;
-/// A second or so for a check: whoever has more slows down the checks of all.
+/// A second or so for a check. A line that takes longer slows down the checks of all.
 inline constexpr unsigned slow_iterations = 1'000'000;
 
 enum class FileMust : bool { exist, be_new };

@@ -28,7 +28,7 @@ struct HttpReply {
     std::optional<std::chrono::seconds> retry_after{};
 };
 
-/// What is read from files: whom to trust, and what to show.
+/// What is read from files: authorities to trust, and what to show.
 struct HttpCredentials {
     std::shared_ptr<boost::asio::ssl::context> authorities{};  ///< null for http
     std::string token{};                                       ///< "": none is shown

@@ -54,7 +54,7 @@ private:
     std::condition_variable wake_;
     std::string waiting_;
     std::uint64_t lost_ = 0;
-    bool asleep_ = false;  ///< whoever writes must wake the thread
+    bool asleep_ = false;  ///< a writer must wake the thread
     bool stop_ = false;
     bool reopen_ = false;
     std::thread thread_;

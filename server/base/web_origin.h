@@ -20,7 +20,7 @@ bool origin_allowed(std::string_view origin, std::string_view host,
 bool is_authority(std::string_view text);
 
 /// Is this value of Host this machine by itself: `localhost`, or a loopback address as such? Any
-/// other name can be made to lead here by whoever owns it (DNS rebinding).
+/// other name can be made to lead here by its owner (DNS rebinding).
 bool is_loopback_host(std::string_view host);
 
 }  // namespace pulsegate

@@ -51,8 +51,8 @@ bool Api::has_token(const ApiRequest& request) const {
            CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
 }
 
-/// Without a token, whoever reaches the API may use it; but not the scripts of web pages in a
-/// browser on this machine, which come under the name of the page's host (DNS rebinding) or from
+/// Without a token, everybody who reaches the API may use it, but not the scripts of web pages in
+/// a browser on this machine, which come under the name of the page's host (DNS rebinding) or from
 /// another origin. What is wrong with the request, or nothing.
 std::string_view Api::objection_to_page(const ApiRequest& request) const {
     if (!token_.empty()) return {};

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t longest_reason = 1000;
 
-/// Whom a request is about.
+/// The user, client or address that a request is about.
 struct BanTarget {
     std::optional<Address> address{};
     std::string user{};    ///< if it is no address
@@ -82,7 +82,7 @@ json::object bans_json(const std::vector<Ban>& bans) {
 
 // -- what is done --
 
-/// From now on nobody whom it means logs in. False if there are too many bans; nothing if a shard
+/// From now on the target can't log in. False if there are too many bans; nothing if a shard
 /// does not answer in time.
 awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Millis until,
                                      std::string reason) {

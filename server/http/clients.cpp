@@ -48,7 +48,7 @@ json::array filters_json(const ClientDescription& client) {
     return filters;
 }
 
-/// Whom a request names.
+/// The user or client that a request names.
 struct Named {
     std::string user{};
     std::optional<std::string> client{};

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 // Clients are thrown out a few in each turn of their shard.
 
-/// Returns when all whom it means have gone. Nothing: a shard does not answer in time.
+/// Returns when all clients that it is about have gone. Nothing: a shard does not answer in time.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);
 
 /// The same for those at an address, on all shards.

@@ -19,7 +19,7 @@ namespace pulsegate {
 /// coroutines run on the API's thread.
 class PresenceFeed {
 public:
-    /// `store` ends before the API does, whose `io` it is.
+    /// `io` is the API's. `store` ends before the API does.
     PresenceFeed(boost::asio::io_context& io, DataStore& store, bool is_on);
 
     bool is_on() const { return is_on_; }

@@ -45,10 +45,10 @@ using Results = std::vector<Published>;
 // -- from JSON --
 
 /// No client could have it, or subscribe to its topic.
-void check_name(std::string_view name, std::string_view whose) {
+void check_name(std::string_view name, std::string_view what) {
     if (name.empty() || !valid_utf8(name) || has_control_character(name))
         throw BadRequest(
-            fmt::format("the name of a {} is empty, or has a control character", whose));
+            fmt::format("the name of a {} is empty, or has a control character", what));
 }
 
 std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSettings& settings) {

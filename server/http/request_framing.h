@@ -6,8 +6,8 @@
 
 namespace pulsegate {
 
-/// What of a request's header makes it doubtful where the request ends or whom it is for: a proxy
-/// before the gateway may have taken it otherwise (RFC 9112, sections 3.2 and 6.1). "": nothing.
+/// What makes a request's end or host doubtful: a proxy before the gateway may have understood the
+/// header in another way (RFC 9112, sections 3.2 and 6.1). "": nothing.
 std::string_view framing_fault(
     const boost::beast::http::request_header<boost::beast::http::fields>& header);
 

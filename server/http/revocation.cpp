@@ -36,8 +36,8 @@ std::optional<std::int64_t> seconds_in(const json::value& before) {
     return (*date + 999) / 1000;
 }
 
-/// Seconds since 1970. The present second's own tokens are good still: whoever logs out everywhere
-/// may get a new one in the same second.
+/// Seconds since 1970. Tokens of the present second are still good: a user who logs out
+/// everywhere may get a new one in the same second.
 std::int64_t moment_in(std::string_view body) {
     if (body.empty()) return unix_now();
     constexpr const char* wanted =

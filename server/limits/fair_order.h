@@ -13,7 +13,7 @@ namespace pulsegate {
 /// The order in which those who wait are served if their flows (addresses, users) take turns, so
 /// that a thousand of one flow don't hold up the one of another. Start-time fair queueing: everyone
 /// is served in the round in which it would be if each flow had one a round (Goyal, Vin, Cheng,
-/// 1996). Within a flow, whoever has the lower ticket comes first.
+/// 1996). Within a flow, the lower ticket comes first.
 template <class Flow>
 class FairOrder {
 public:
@@ -35,7 +35,7 @@ public:
         Ticket ticket;
     };
 
-    /// Takes out the one whose turn it is; there must be one.
+    /// Takes out the next one; there must be one.
     Entry take_first() {
         const auto [round, ticket, flow] = *order_.begin();
         round_ = round;
@@ -43,7 +43,7 @@ public:
         return {flow, ticket};
     }
 
-    /// Takes out the one whose turn comes last: of the flow that has most. There must be one.
+    /// Takes out the last one, of the flow that has most. There must be one.
     Entry take_last() {
         const auto [round, ticket, flow] = *order_.rbegin();
         remove(flow, ticket);

@@ -24,9 +24,9 @@ public:
 
     void add(const Address& address, std::string_view user, Ticket ticket);
 
-    /// Takes out the one whose turn it is.
+    /// Takes out the next one.
     std::optional<Ticket> take_first();
-    /// Takes out the one whose turn would come last.
+    /// Takes out the last one.
     std::optional<Ticket> take_last();
     void remove(Ticket ticket);
 

@@ -11,7 +11,7 @@
 
 namespace pulsegate {
 
-/// Why a client is disconnected whose line of the password file is no longer valid.
+/// Why a client is disconnected when its line of the password file is no longer valid.
 inline constexpr const char* revoked = "its user was removed, or has another password now";
 
 /// What the clients of one shard may do, and until when: the gateway's rules, and the rules and

@@ -10,8 +10,8 @@
 
 namespace pulsegate {
 
-/// Reads the messages of queues whose bodies are only in the store, for clients that they are to be
-/// sent to: a page for each client, and not for too many at a time. It belongs to the shard's
+/// Reads messages of queues that have their bodies only in the store, for clients that they are to
+/// be sent to: a page for each client, and not for too many at a time. It belongs to the shard's
 /// thread.
 class BodyReader {
 public:

@@ -29,8 +29,8 @@ bool is_delay_name(std::string_view name);
 /// For `DelayedOrigin`.
 std::uint32_t delayed_client(std::string_view user, std::string_view client);
 
-/// The delayed messages of a user that clients have published whose logins are good no more. Of
-/// those that don't tell by which client or token they came, all.
+/// A user's delayed messages from clients whose logins are no longer valid, and all that don't tell
+/// by which client or token they came.
 struct DelayedByClients {
     std::string user;
     std::optional<std::string> client{};  ///< nothing: by any of the user's

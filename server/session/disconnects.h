@@ -15,7 +15,7 @@
 
 namespace pulsegate {
 
-/// DISCONNECT (MQTT 5.0, 3.14) and the end of a connection, whoever has ended it. It owns nothing;
+/// DISCONNECT (MQTT 5.0, 3.14) and the end of a connection, by either side. It owns nothing;
 /// it belongs to the shard's thread.
 class Disconnects {
 public:

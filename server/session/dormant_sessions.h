@@ -32,7 +32,7 @@ public:
                     SessionTable& sessions, Router& router, const Rooms& rooms,
                     PacketSender& sender, const Journal& journal, const Receipts& receipts);
 
-    /// Whoever has subscribed to the topic is awake then.
+    /// Wakes the sessions that have subscribed to the topic.
     void wake_subscriber(std::string_view topic) {
         if (by_filter_.empty()) return;
         const auto found = by_filter_.find(topic);
@@ -102,7 +102,7 @@ private:
     struct Sweep {
         PresencePosition done{};
         PresencePosition end{};  ///< who changed later has been awake meanwhile
-        Tick until = 0;          ///< whose session ends by then, is woken
+        Tick until = 0;          ///< users whose sessions end by then are woken
     };
     std::optional<Sweep> sweep_;
     Tick asleep_until_ = 0;  ///< no session ends by then while it is packed

@@ -83,7 +83,7 @@ void EventRecorder::refused(const Link& link, const Connect& connect, Reason rea
     add(EventKind::login_refused, json::serialize(event));
 }
 
-/// A message to a room may have very many receivers, whoever sends it; they must not take what its
+/// A message to a room may have very many receivers. Their events don't count against what its
 /// sender may cause by messages to friends. 0: the gateway's own may cause any number.
 std::uint64_t EventRecorder::causer_of(const Message& message) {
     const bool is_for_room = room_of(message.topic).has_value();

@@ -42,8 +42,8 @@ public:
     /// another one, and it need not be known how many wait.
     bool may_tell_waiting(const Message& message, Millis now);
     void withhold() { ++counters_.events_withheld; }
-    /// A message waits for a user who is away: one of `waiting`. Whoever refers to `debt` waits
-    /// until the event is stored.
+    /// A message waits for a user who is away: one of `waiting`. `debt` is held until the
+    /// event is stored.
     void message_waiting(const Message& message, std::string_view to, std::size_t waiting,
                          DebtRef debt, Millis now);
 

@@ -24,8 +24,8 @@
 namespace pulsegate {
 
 /// Who has to go: sessions that have expired, clients whose logins are not valid any more, those
-/// whom the admin API throws out, and those who take most when memory or the disk is short. It owns
-/// nothing; it belongs to the shard's thread.
+/// that the admin API throws out, and those that take most when memory or the disk is short. It
+/// owns nothing; it belongs to the shard's thread.
 class Evictions {
 public:
     Evictions(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,

@@ -22,7 +22,7 @@ namespace pulsegate {
 /// hence so many. Returned pointers are valid until the next change.
 class Exchanges {
 public:
-    /// They are those of an inbox, whose outbox stays as long as they do. Before all else.
+    /// They are an inbox's. Its outbox stays as long as they do. Before all else.
     const Outbox& begin_inbox(Outbox::Totals& totals);
 
     const Outbox& inbox() const { return flow_->outbox; }

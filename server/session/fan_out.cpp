@@ -134,8 +134,8 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
     const auto visit = [&](const Recipient& recipient) {
-        // QoS 0 is for those who are connected now, not for those who come meanwhile; but whoever
-        // watches presence is told of it then.
+        // QoS 0 is for those who are connected now, not for those who come meanwhile; but
+        // watchers of presence are told of it then.
         const bool is_away = !recipient.session->link && message->presence_version == 0;
         if (is_away && recipient.qos == QoS::at_most_once) return;
         // A device that comes meanwhile must find in the inbox all that was sent before.
@@ -234,8 +234,8 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
     return found;
 }
 
-/// All that get a message because it is for the user, of whom nothing may be known here: by the
-/// inbox (`since` is null), or as a member of a room.
+/// All that get a message because it is for the user: by the inbox (`since` is null), or as a
+/// member of a room. The user may be unknown here.
 template <class Visit>
 FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stamp* since,
                                  const Message& message, const Session* except, Millis now,
@@ -278,7 +278,7 @@ void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, De
     for (; behind > 0; --behind) debts.count(fate);
 }
 
-/// Backends are told of messages that wait for a user of whom no device is connected. Returns the
+/// Backends are told of messages that wait for a user without a connected device. Returns the
 /// last member of a room that was looked at; nothing: it is done.
 std::optional<std::string> FanOut::tell_of_away(const Message& message,
                                                 const std::optional<std::string>& owner,

@@ -13,7 +13,7 @@ constexpr std::size_t examined_at_a_time = 16;
 /// An inbox of more senders is not examined, and stays.
 constexpr std::size_t most_senders_examined = 64;
 
-/// What a message takes in memory whose body is left to the store.
+/// What a message takes in memory when its body is left to the store.
 constexpr std::size_t bytes_of_entry = 48;
 
 }  // namespace

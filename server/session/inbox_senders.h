@@ -78,7 +78,7 @@ private:
     InboxAccounts& accounts_;
     boost::unordered_flat_map<const Outbox*, Parts> parts_;
     boost::unordered_flat_map<Sender, OfSender> senders_;
-    std::set<std::pair<std::size_t, Sender>> by_count_;  ///< how many inboxes of whom
+    std::set<std::pair<std::size_t, Sender>> by_count_;  ///< how many inboxes, and their sender
     std::uint64_t last_number_ = 0;
     mutable std::uint64_t work_ = 0;
 };

@@ -134,7 +134,7 @@ void Journal::flush() {
     in_turn_ = false;
     const bool is_awaited = !turn_.waiting.debts.empty() || !turn_.waiting.patient_debts.empty();
     if (turn_.operations.empty() && !is_awaited) return;
-    // Out of here first: whoever is answered below may add to the next unit.
+    // Out of here first: those that are answered below may add to the next unit.
     Turn turn = std::exchange(turn_, {});
     if (!is_refused()) {
         bytes_ += turn.waiting.bytes;
@@ -164,7 +164,7 @@ void Journal::receive(UnitDone& done) {
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {
-    // Whose operation was left out is not known, so all are told that theirs may have been.
+    // It is not known which operation was left out, so all are told that theirs may have been.
     if (done.refused || done.incomplete)
         for (const DebtRef& debt : unit.debts) debt->refuse();
     if (done.refused)

@@ -34,9 +34,9 @@ public:
     /// For the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
 
-    /// Whoever refers to `debt` waits until the operation is committed.
+    /// `debt` is held until the operation is committed.
     void add(Operation operation, DebtRef debt = {});
-    /// Whoever refers to `debt` waits until all that was added so far is committed.
+    /// `debt` is held until all that was added so far is committed.
     void await(DebtRef debt);
     /// The same, but for those who must not be told of a refusal: it waits until the store takes
     /// it.
@@ -61,7 +61,7 @@ public:
     /// noted behind that, see `stored`.
     void done(OwnerId owner, Stamp stamp);
 
-    /// A message that was collected is stored: whoever is done with it already is so now.
+    /// A message that was collected is stored. Owners that were done with it before are so now.
     void stored(const MessageStored& message);
 
     /// `flush` is to be called when this turn ends.

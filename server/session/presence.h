@@ -113,7 +113,7 @@ std::string to_json(const PresenceChange& change);
 
 /// Which users are online, of those whose home is this shard. It owns the users, and knows devices
 /// but no connections; it belongs to the shard's thread and has no clock. A user may be dormant:
-/// whoever asks for it by its name finds it awake.
+/// a look-up by its name wakes it.
 ///
 /// A user's version grows with every change and is never below the wall clock's milliseconds, so
 /// that it keeps growing after the user was forgotten and after a restart. After a crash all
@@ -146,7 +146,7 @@ public:
 
     /// Before the restart no version was larger than this one, except in users' rows.
     void begin_versions_at(std::uint64_t floor) { version_floor_ = floor; }
-    /// A user of before the restart: whoever was online then is offline since; then it returns
+    /// A user of before the restart. If the user was online, it is offline now, and this returns
     /// true. The users' order is that of their changes again when all are restored.
     bool restore(const PutUser& stored, WallMillis now);
     /// The same before that, when only its name is known; `entry` is the only one of its name.

@@ -13,7 +13,7 @@
 
 namespace pulsegate {
 
-/// Whose the messages of one full queue are, so that the oldest of the sender with the most is
+/// The senders of the messages in one full queue, so that the oldest of the sender with the most is
 /// found at once, however many messages and senders are in it. It takes 8 bytes for each message
 /// and about 150 for each sender; a queue that was never full has none.
 class QueueShares {

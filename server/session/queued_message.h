@@ -20,8 +20,8 @@ class QueuedBodies;
 struct QueuedMessage;
 using Queue = std::list<QueuedMessage>;
 
-/// The body of a queued message in memory. Those in whose queues a message was put one after
-/// another, such as the members of a room, share one.
+/// The body of a queued message in memory. Receivers that got a message one after another,
+/// such as the members of a room, share one.
 struct QueuedBody : boost::intrusive::list_base_hook<> {
     QueuedBody(MessageRef message, Millis expires, bool has_details = false)
         : message(std::move(message)), expires(expires), has_details(has_details) {}
@@ -41,7 +41,7 @@ struct QueuedDelivery : QueuedBody {
     QueuedDelivery(MessageRef message, Millis expires, OwnerId owner)
         : QueuedBody(std::move(message), expires, true), owner(owner) {}
 
-    OwnerId owner;                             ///< for whom it is in the store, or 0
+    OwnerId owner;                             ///< that has it in the store, or 0
     bool lent = false;                         ///< see Delivery
     std::vector<std::uint32_t> identifiers{};  ///< see Delivery
     std::shared_ptr<const std::string> share{};
@@ -154,7 +154,7 @@ struct QueuedMessage : QueuedHead {
     /// That of a shared subscription stays in memory: another shard has stored it, and it may go
     /// back there.
     bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
-    /// For whom it is in the store, if its queue is that of `owner`.
+    /// The owner that has it in the store, if its queue is that of `owner`.
     OwnerId owner_in(OwnerId owner) const;
     /// Of a message that has its body, in the queue of `owner`.
     Delivery delivery(OwnerId owner) const;

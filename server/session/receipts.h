@@ -38,7 +38,7 @@ struct Collected {
 /// what was collected.
 using LastStep = std::function<void(const DebtRef&, Collected)>;
 
-/// What became of a message whose publisher is not a client.
+/// What became of a message that no client has published.
 struct Published {
     bool refused = false;       ///< by the store: not all are sure to get it
     bool not_retained = false;  ///< although it should be: a limit is reached
@@ -178,8 +178,8 @@ private:
     [[no_unique_address]] OwnerThread thread_;
 };
 
-/// One part of a receipt on one shard: it is settled when nobody refers to it any more. Whoever may
-/// lose what the publisher was promised refers to it. It belongs to the shard's thread.
+/// One part of a receipt on one shard: it is settled when nobody refers to it any more. What may
+/// lose a message that the publisher was promised refers to it. It belongs to the shard's thread.
 class Debt : public Recycled<Debt>,
              public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
 public:

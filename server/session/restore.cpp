@@ -182,7 +182,7 @@ void Restore::message(const MessageRef& message, const Receiver& receiver) {
     shared_.restore(delivery_of(message, receiver));
 }
 
-/// How long the session is kept still. One whose client was connected is away since now.
+/// How long the session is still kept. If its client was connected, it is away since now.
 Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
     const auto longest = Millis{expiry} * 1000;
     const WallMillis wall = wall_now();

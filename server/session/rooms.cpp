@@ -221,7 +221,7 @@ void Rooms::put_away(std::string_view user, Stamp place) {
     journal_.add_lazily(PutAway{std::string(user), place});
 }
 
-/// Whoever had a device when the process died has got, or has in a queue, all that was before.
+/// A user who had a device when the process died has got all earlier messages, or has them queued.
 void Rooms::restore(const PutAway& stored) {
     const auto found = by_user_.find(stored.user);
     if (found == by_user_.end()) return;

@@ -56,12 +56,11 @@ public:
     /// this shard.
     const Members* members(std::string_view topic) const;
 
-    /// Those whom messages to a topic concern, looked up once for all recipients of a message.
+    /// The users that a topic is for, looked up once for all recipients of a message.
     /// Valid until members change.
     class Audience {
     public:
-        /// Those to whom a message to a room is delivered without a subscription; null for other
-        /// topics.
+        /// Users who get a message to a room without a subscription; null for other topics.
         const Members* members() const { return members_; }
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
         /// Null: the user is no member.

@@ -10,13 +10,13 @@
 
 namespace pulsegate {
 
-/// How much of a queue that is too long is whose: the sender with the most loses first, so that
-/// nobody can empty a queue of what others have put into it. QueueShares knows more of one that is
-/// just full.
+/// How much of a queue that is too long each sender has: the sender with the most loses first, so
+/// that nobody can empty a queue of what others have put into it. QueueShares knows more of one
+/// that is just full.
 class SenderShares {
 public:
-    /// Half of a user's fingerprint: two users who share it have one share, and nobody can choose
-    /// whose.
+    /// Half of a user's fingerprint: two users with the same one have one share, and nobody can
+    /// choose the other user.
     using Sender = std::uint32_t;
     static Sender sender(const Message& message) { return static_cast<Sender>(message.sender); }
 

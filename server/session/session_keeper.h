@@ -19,8 +19,8 @@
 namespace pulsegate {
 
 /// What becomes of a session's state (MQTT 5.0, 4.1) when its connection ends: it is kept and goes
-/// on with the next one, or it is discarded. It knows whose state was discarded of late, and owns
-/// nothing else; it belongs to the shard's thread.
+/// on with the next one, or it is discarded. It knows the sessions that were discarded of late, and
+/// owns nothing else; it belongs to the shard's thread.
 class SessionKeeper {
 public:
     SessionKeeper(SessionTable& sessions, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,

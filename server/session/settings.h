@@ -70,7 +70,7 @@ struct BrokerSettings {
     bool webhook_payload = false;
     EventKinds recorded_events = 0;  ///< those that somebody reads; not a setting
 
-    /// Whom a message is delivered to in one turn of the event loop; not a setting.
+    /// Recipients that get a message in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;
     /// How long a session is away before it is packed, see DormantSessions; not a setting.
     Millis dormant_after = 60'000;

@@ -30,7 +30,7 @@ struct PresenceQuery {
         std::string user;
         PresencePosition after;
     };
-    std::vector<Named> users;  ///< of whom the shard is the home; empty: all of its users
+    std::vector<Named> users;  ///< whose home is the shard; empty: all of its users
 };
 
 struct PresencePage {
@@ -62,7 +62,7 @@ struct ReceiptPart {
     ReceiptId receipt;
     bool refused;
     unsigned from;
-    std::vector<Receiver> receivers{};  ///< for whom the message is to be stored
+    std::vector<Receiver> receivers{};  ///< the message is to be stored for them
     Reach reach{};                      ///< of the message on that shard
 };
 

@@ -18,8 +18,8 @@
 namespace pulsegate {
 
 /// The shared subscriptions (MQTT 5.0, 4.8.2) whose home is this shard: the members of each, and
-/// whose turn it is. The members' sessions may be on any shard; here they are ids. It belongs to
-/// the shard's thread.
+/// which member is next. The members' sessions may be on any shard; here they are ids. It belongs
+/// to the shard's thread.
 class ShareGroups {
 public:
     struct Choice {

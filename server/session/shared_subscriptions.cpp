@@ -101,7 +101,7 @@ void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& t
         topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, debts, now); });
 }
 
-/// `owner`: for whom the message is in the store so far.
+/// `owner` has the message in the store so far.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
                                  OwnerId owner, DebtSource& debts, Millis now) {
     Delivery delivery{.message = message,

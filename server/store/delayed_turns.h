@@ -15,9 +15,9 @@
 
 namespace pulsegate {
 
-/// Whose delayed messages are published next. Users who have some that are due take turns, so that
-/// nobody's come late because others have filled the same second. Of each user it knows the number
-/// of the first message that was not taken; it has no clock and no database.
+/// Which user's delayed messages are published next. Users who have some that are due take turns,
+/// so that nobody's come late because others have filled the same second. Of each user it knows the
+/// number of the first message that was not taken; it has no clock and no database.
 class DelayedTurns {
 public:
     DelayedTurns() = default;
@@ -30,7 +30,7 @@ public:
     /// The user has another message.
     void add(std::string_view user, std::uint64_t id);
 
-    /// Whoever's first message has a number below `before` takes turns from now on, behind those
+    /// Users whose first message has a number below `before` take turns from now on, behind those
     /// who do so already.
     void advance(std::uint64_t before);
     /// Those whose turn is next, in their order.

@@ -113,7 +113,7 @@ public:
     // Events, in the order of their numbers: up to `most` of them, and a MB.
 
     using EventsAnswer = std::function<void(Outcome, EventPage)>;
-    /// Those with numbers above `after`, of the kinds whose bits are set. Some thousands are looked
+    /// Those with numbers above `after`, of the kinds that are set. Some thousands are looked
     /// at: there may be none among them, and others further on.
     virtual void read_events(EventNumber after, std::uint32_t kinds, std::size_t most,
                              EventsAnswer answer) = 0;

@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// "PGAT": says in the file's header whose database it is.
+/// "PGAT": says in the file's header that the database is Pulsegate's.
 inline constexpr int application_id = 0x50474154;
 
 /// Since this version the pages have checksums.

@@ -51,7 +51,7 @@ struct PutMessage {
     Stamp stamp = 0;
     WallMillis expires = 0;  ///< 0: never
     std::uint32_t flags = 0;
-    std::uint32_t sender = 0;  ///< whose message it is
+    std::uint32_t sender = 0;  ///< who has published it
     MessageRef message{};
     std::vector<Receiver> receivers{};
 };

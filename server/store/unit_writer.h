@@ -39,7 +39,7 @@ public:
         events_.committed();
     }
 
-    /// False: not all of their receivers yet, of whom there may be very many. To be called again.
+    /// False: some of their receivers are left, for there may be very many. To be called again.
     bool remove_messages(const std::vector<Stamp>& stamps);
     /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
     void forget_dropped_before(Stamp stamp) { forget_dropped_.run(stamp); }
