@@ -205,7 +205,7 @@ public:
 
     void step() {
         switch (random_() % 8) {
-            case 0: return waiting_.pass(unit * (random_() % 3));
+            case 0: return waiting_.pass(unit * random_below(3));
             case 1: return look();
             case 2:
                 if (is_stored_ && random_() % 4 == 0) return crash();
@@ -228,7 +228,7 @@ private:
         const std::size_t publisher = random_() % 2 == 0 ? 0 : random_() % 3;
         const std::string payload =
             fmt::format("{} {}", ++number_, std::string(random_() % 900, '.'));
-        const unsigned interval = random_() % 3 == 0 ? 0 : unit * (random_() % 4) + unit / 2;
+        const unsigned interval = random_() % 3 == 0 ? 0 : unit * random_below(4) + unit / 2;
         model_.publish({.payload = payload,
                         .sender = static_cast<std::uint32_t>(fingerprint(publishers[publisher])),
                         .cost = Message().cost() + waiting_.topic.size() + payload.size(),
@@ -255,7 +255,7 @@ private:
         REQUIRE(waiting_.dropped() == model_.dropped_count());
     }
     void crash() {
-        const unsigned down = unit * (random_() % 3);
+        const unsigned down = unit * random_below(3);
         waiting_.crash(down);
         model_.restart(now(), Millis{down} * 1000, waiting_.topic.size());
         check();
@@ -263,6 +263,8 @@ private:
     Millis now() { return waiting_.brokers->now; }
 
     const BrokerSettings settings_ = small_queues();
+    unsigned random_below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
+
     std::mt19937 random_;
     const bool is_stored_;
     Waiting waiting_;

@@ -43,16 +43,16 @@ TEST_CASE("the oldest message of the sender with most is found in any queue") {
     for (unsigned seed = 1; seed <= 200; ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);
-        const unsigned senders = 1 + random() % 6;
+        const auto senders = static_cast<unsigned>(1 + random() % 6);
         Queue queue;
         QueueShares shares(queue);
         Stamp last = 0;
         for (int step = 0; step < 200; ++step) {
-            const QueueShares::Sender sender = random() % senders;
+            const auto sender = static_cast<QueueShares::Sender>(random() % senders);
             if (random() % 5 != 0) {
                 const bool is_late = random() % 4 == 0 && last > 3;
-                queue.push_back(
-                    message(is_late ? last - random() % 4 : last + 1, sender, 1 + random() % 3));
+                queue.push_back(message(is_late ? last - random() % 4 : last + 1, sender,
+                                        static_cast<std::uint32_t>(1 + random() % 3)));
                 last = std::max(last, queue.back().stamp);
                 shares.add(std::prev(queue.end()));
                 auto place = std::prev(queue.end());
