@@ -68,11 +68,11 @@ Shard::Shard(const Config& config, unsigned index, Admission& admission,
       admission_(admission),
       peers_(index, admission, totals, events, store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
-      transport_(loop_, transport_settings(config, admission), {admission, address_limits},
+      transport_(rounds_, transport_settings(config, admission), {admission, address_limits},
                  counters_, *this),
-      logins_(index, login_settings(config), loop_, admission, address_limits, authenticator,
+      logins_(index, login_settings(config), rounds_, admission, address_limits, authenticator,
               counters_, broker_, transport_, *this),
-      listeners_(loop_, admission, counters_, transport_) {}
+      listeners_(rounds_, admission, counters_, transport_) {}
 
 Shard::~Shard() = default;
 
@@ -83,7 +83,7 @@ void Shard::run() {
 
 void Shard::judge(std::function<void()> judged) {
     if (!broker_.judge_some(monotonic_now())) return judged();
-    loop_.post([this, judged = std::move(judged)] { judge(judged); });
+    rounds_.later([this, judged = std::move(judged)] { judge(judged); });
 }
 
 Evicted Shard::evict(const Address& address) {
@@ -108,7 +108,7 @@ void Shard::stop() {
 
 void Shard::leave_by(Millis end) {
     if (transport_.connections() == 0 || monotonic_now() >= end) return loop_.stop();
-    timer_.start(std::chrono::milliseconds(5), [this, end] { leave_by(end); });
+    rounds_.after(timer_, std::chrono::milliseconds(5), [this, end] { leave_by(end); });
 }
 
 ShardStatus Shard::status() const {
@@ -200,7 +200,7 @@ void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
 
 std::size_t Shard::send(Item item) {
     const std::size_t weight = std::visit(ItemWeight{}, item);
-    return mailbox_.send(std::move(item), weight, [this] { drain_mailbox(); });
+    return mailbox_.send(std::move(item), weight);
 }
 
 void Shard::drain_mailbox() {
@@ -209,7 +209,7 @@ void Shard::drain_mailbox() {
     while (const auto cost = receive_next()) {
         handled += cost;
         if (work() - began_at + handled <= work_a_turn) continue;
-        loop_.post([this] { drain_mailbox(); });  // the rest in another turn
+        rounds_.go_on();  // the rest in another one
         break;
     }
     transport_.end_turn();
@@ -231,7 +231,7 @@ std::uint64_t Shard::receive_next() {
 // -- time --
 
 void Shard::call_store_overdue(Millis when) {
-    store_timer_.start(std::chrono::milliseconds(when - monotonic_now()), [this] {
+    rounds_.after(store_timer_, std::chrono::milliseconds(when - monotonic_now()), [this] {
         broker_.store_overdue(monotonic_now());
         transport_.end_turn();
     });
@@ -240,7 +240,7 @@ void Shard::call_store_overdue(Millis when) {
 void Shard::wait_for_tick() {
     const Millis now = monotonic_now();
     const auto next = std::chrono::milliseconds((now / tick_length + 1) * tick_length - now);
-    timer_.start(next, [this] {
+    rounds_.after(timer_, next, [this] {
         if (stopping_) return;
         tick();
         wait_for_tick();
@@ -248,7 +248,7 @@ void Shard::wait_for_tick() {
 }
 
 void Shard::tick() {
-    const Millis due = timer_.due().time_since_epoch() / std::chrono::milliseconds(1);
+    const Millis due = timer_.expiry().time_since_epoch() / std::chrono::milliseconds(1);
     const Millis now =
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
@@ -267,7 +267,7 @@ void Shard::advance() {
 void Shard::tick_broker() {
     const bool more = broker_.tick(monotonic_now());
     transport_.end_turn();
-    if (more) loop_.post([this] { tick_broker(); });
+    if (more) rounds_.later([this] { tick_broker(); });
 }
 
 }  // namespace pulsegate

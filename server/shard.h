@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -14,8 +16,8 @@
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_flow.h"
-#include "server/loop/event_loop.h"
 #include "server/loop/mailbox.h"
+#include "server/loop/rounds.h"
 #include "server/message.h"
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
@@ -124,10 +126,11 @@ private:
 
     const unsigned index_;
     Admission& admission_;
-    EventLoop loop_;
-    Timer timer_{loop_};
-    Timer store_timer_{loop_};
-    Mailbox<Item> mailbox_{loop_};
+    boost::asio::io_context loop_{1};  ///< the first member: what others leave to it goes last
+    Rounds rounds_{loop_, [this] { drain_mailbox(); }};
+    boost::asio::steady_timer timer_{loop_};
+    boost::asio::steady_timer store_timer_{loop_};
+    Mailbox<Item> mailbox_{rounds_};
     Counters counters_;
     Interest interest_;
     ShardPeers peers_;

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -17,12 +19,13 @@ struct Paced {
     explicit Paced(const LoginQueueSettings& settings) : settings(settings) {}
 
     const LoginQueueSettings settings;
-    EventLoop loop;
+    boost::asio::io_context loop{1};
+    Rounds rounds{loop, [] {}};
     Counters counters;
     std::vector<LoginPacer::Ticket> served;
     std::vector<LoginPacer::Ticket> refused;
     std::vector<LoginPacer::Ticket> gone;  ///< those that don't use their turn
-    LoginPacer pacer{loop, settings, 1000, counters,
+    LoginPacer pacer{rounds, settings, 1000, counters,
                      [this](LoginPacer::Ticket ticket, bool in_time) {
                          (in_time ? served : refused).push_back(ticket);
                          return std::erase(gone, ticket) == 0;
@@ -32,7 +35,7 @@ struct Paced {
     void run_turn() {
         const auto before = served.size() + refused.size();
         for (int rounds = 0; rounds < 10 && served.size() + refused.size() == before; ++rounds)
-            loop.run_round(5);
+            loop.run_one_for(std::chrono::milliseconds(5));
     }
 };
 

@@ -2,93 +2,95 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
+#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace pulsegate;
 
 namespace {
 
-/// Runs all that is posted, and what that posts.
-void run_all(EventLoop& loop) {
-    for (int round = 0; round < 20; ++round) loop.run_round(0);
-}
+/// A mailbox, and the loop that it wakes.
+template <class Item>
+struct Woken {
+    explicit Woken(Rounds::Task drain) : rounds(loop, std::move(drain)) {}
+
+    /// Runs all that is posted, and what that posts.
+    void run_all() { loop.poll(); }
+
+    boost::asio::io_context loop{1};
+    Rounds rounds;
+    Mailbox<Item> mailbox{rounds};
+};
 
 }  // namespace
 
 TEST_CASE("a burst of items wakes the owner once and arrives in order") {
-    EventLoop loop;
-    Mailbox<int> mailbox(loop);
     std::vector<int> got;
     int wakes = 0;
-    const auto drain = [&] {
+    Woken<int> woken([&] {
         ++wakes;
-        while (const auto item = mailbox.next()) got.push_back(*item);
-    };
-    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
+        while (const auto item = woken.mailbox.next()) got.push_back(*item);
+    });
+    for (int i = 0; i < 3; ++i) woken.mailbox.send(i, 1);
     CHECK(wakes == 0);  // nothing happens on the sender's side
-    run_all(loop);
+    woken.run_all();
     CHECK(wakes == 1);
     CHECK(got == std::vector{0, 1, 2});
-    CHECK_FALSE(mailbox.next());
+    CHECK_FALSE(woken.mailbox.next());
 
-    mailbox.send(3, 1, drain);
-    run_all(loop);
+    woken.mailbox.send(3, 1);
+    woken.run_all();
     CHECK(wakes == 2);
     CHECK(got.back() == 3);
 }
 
 TEST_CASE("items that are sent while items are read are read too") {
-    EventLoop loop;
-    Mailbox<std::unique_ptr<int>> mailbox(loop);
     int last = 0;
-    std::function<void()> drain = [&] {
-        while (const auto item = mailbox.next()) {
+    Woken<std::unique_ptr<int>> woken([&] {
+        while (const auto item = woken.mailbox.next()) {
             last = **item;
-            if (last < 5) mailbox.send(std::make_unique<int>(last + 1), 1, drain);
+            if (last < 5) woken.mailbox.send(std::make_unique<int>(last + 1), 1);
         }
-    };
-    mailbox.send(std::make_unique<int>(1), 1, drain);
-    run_all(loop);
+    });
+    woken.mailbox.send(std::make_unique<int>(1), 1);
+    woken.run_all();
     CHECK(last == 5);
 }
 
 TEST_CASE("items are handed out one by one, and those that are left later") {
-    EventLoop loop;
-    Mailbox<int> mailbox(loop);
-    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, [] {});
-    CHECK(mailbox.next() == 0);
-    mailbox.send(3, 1, [] {});
-    for (int i = 1; i < 4; ++i) CHECK(mailbox.next() == i);
-    CHECK_FALSE(mailbox.next());
-    CHECK_FALSE(mailbox.next());
+    Woken<int> woken([] {});
+    for (int i = 0; i < 3; ++i) woken.mailbox.send(i, 1);
+    CHECK(woken.mailbox.next() == 0);
+    woken.mailbox.send(3, 1);
+    for (int i = 1; i < 4; ++i) CHECK(woken.mailbox.next() == i);
+    CHECK_FALSE(woken.mailbox.next());
+    CHECK_FALSE(woken.mailbox.next());
 }
 
-TEST_CASE("whoever reads only a part at a time is woken no second time") {
-    EventLoop loop;
-    Mailbox<int> mailbox(loop);
+TEST_CASE("an owner that reads only a part at a time is woken no second time") {
     int drains = 0;
-    std::function<void()> drain = [&] {
+    Woken<int> woken([&] {
         ++drains;
-        if (mailbox.next()) loop.post(drain);
-    };
-    for (int i = 0; i < 3; ++i) mailbox.send(i, 1, drain);
+        if (woken.mailbox.next()) woken.rounds.go_on();
+    });
+    for (int i = 0; i < 3; ++i) woken.mailbox.send(i, 1);
     // One item is taken, and the mailbox is empty for its senders: those don't wake it again.
     for (int i = 0; i < 3; ++i) {
-        loop.run_round(0);
-        mailbox.send(i, 1, drain);
+        woken.loop.poll_one();
+        woken.mailbox.send(i, 1);
     }
-    run_all(loop);
+    woken.run_all();
     CHECK(drains == 7);  // one for each item, and one that finds nothing
 }
 
 TEST_CASE("items weigh until they are handed out") {
-    EventLoop loop;
-    Mailbox<int> mailbox(loop);
-    CHECK(mailbox.send(1, 10, [] {}) == 10);
-    CHECK(mailbox.send(2, 5, [] {}) == 15);
+    Woken<int> woken([] {});
+    Mailbox<int>& mailbox = woken.mailbox;
+    CHECK(mailbox.send(1, 10) == 10);
+    CHECK(mailbox.send(2, 5) == 15);
     CHECK(mailbox.next() == 1);
     CHECK(mailbox.weight() == 5);
     CHECK(mailbox.next() == 2);
@@ -102,23 +104,21 @@ TEST_CASE("items of several threads are complete, and in order for each") {
         int from;
         int number;
     };
-    EventLoop loop;
-    Mailbox<Numbered> mailbox(loop);
     std::vector<int> next(senders, 0);
     int total = 0;
     bool ordered = true;
-    const auto drain = [&] {
-        while (const auto message = mailbox.next()) {
+    Woken<Numbered> woken([&] {
+        while (const auto message = woken.mailbox.next()) {
             ordered &= message->number == next[static_cast<std::size_t>(message->from)]++;
-            if (++total == senders * messages) loop.stop();
+            if (++total == senders * messages) woken.loop.stop();
         }
-    };
+    });
     std::vector<std::thread> threads;
     for (int from = 0; from < senders; ++from)
         threads.emplace_back([&, from] {
-            for (int i = 0; i < messages; ++i) mailbox.send({from, i}, 1, drain);
+            for (int i = 0; i < messages; ++i) woken.mailbox.send({from, i}, 1);
         });
-    loop.run();
+    woken.loop.run();
     for (auto& thread : threads) thread.join();
     CHECK(ordered);
     CHECK(total == senders * messages);

@@ -36,8 +36,8 @@ struct Watched final : Polled {
 
     /// What it has heard since it was asked last.
     std::vector<Readiness> news() {
-        poller.wait(0);
-        poller.tell();
+        poller.poll();
+        poller.dispatch();
         return std::exchange(heard, {});
     }
 
@@ -59,7 +59,7 @@ TEST_CASE("bytes are told once, and more of them again, though none have been re
     const auto news = watched.news();
     REQUIRE(news.size() == 1);
     CHECK(news[0].readable);
-    CHECK_FALSE(news[0].drain);
+    CHECK_FALSE(news[0].more_behind);
     CHECK(watched.news().empty());
     watched.say("b");
     CHECK(watched.news().size() == 1);
@@ -73,18 +73,6 @@ TEST_CASE("what was there before is told as well") {
     CHECK(watched.news().size() == 1);
 }
 
-TEST_CASE("who insists is told of bytes until they are read") {
-    Poller poller;
-    Watched watched(poller);
-    REQUIRE(poller.add_insistent(watched.own.get(), watched));
-    watched.say("a");
-    CHECK(watched.news().size() == 1);
-    CHECK(watched.news().size() == 1);
-    char byte;
-    REQUIRE(::recv(watched.own.get(), &byte, 1, 0) == 1);
-    CHECK(watched.news().empty());
-}
-
 TEST_CASE("the end of what the peer sends is to be read, behind its last bytes") {
     Poller poller;
     Watched watched(poller);
@@ -94,7 +82,7 @@ TEST_CASE("the end of what the peer sends is to be read, behind its last bytes")
     const auto news = watched.news();
     REQUIRE(news.size() == 1);
     CHECK(news[0].readable);
-    CHECK(news[0].drain);
+    CHECK(news[0].more_behind);
 }
 
 TEST_CASE("who wants to write hears when there is room, and not before") {
@@ -143,12 +131,12 @@ TEST_CASE("who is removed hears nothing more, not even of what has come already"
         REQUIRE(poller.add(each.own.get(), each));
         each.say("a");
     }
-    poller.wait(0);
-    poller.tell();
+    poller.poll();
+    poller.dispatch();
     CHECK(first.heard.size() + second.heard.size() == 1);
     first.then = second.then = nullptr;
-    poller.wait(0);
-    poller.tell();
+    poller.poll();
+    poller.dispatch();
     CHECK(first.heard.size() + second.heard.size() == 1);
 }
 
@@ -165,8 +153,8 @@ TEST_CASE("more than a batch is told in several") {
     std::size_t calls = 0;
     for (std::size_t heard = 0; heard < many; ++calls) {
         REQUIRE(calls < many);
-        poller.wait(0);
-        poller.tell();
+        poller.poll();
+        poller.dispatch();
         heard = 0;
         for (const Watched& each : all) heard += each.heard.size();
     }

@@ -54,13 +54,13 @@ bool is_there(const Login& login) {
 
 }  // namespace
 
-LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& loop,
+LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, Rounds& rounds,
                      Admission& admission, AddressLimits& address_limits,
                      Authenticator& authenticator, Counters& counters, Broker& broker,
                      Transport& transport, LoginHost& host)
     : shard_(shard),
       user_from_(settings.user_from),
-      loop_(loop),
+      rounds_(rounds),
       admission_(admission),
       address_limits_(address_limits),
       authenticator_(authenticator),
@@ -69,7 +69,7 @@ LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& l
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
-      pacer_(loop, settings.queue, settings.max_loop_lag, counters,
+      pacer_(rounds, settings.queue, settings.max_loop_lag, counters,
              [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
 
 LoginFlow::~LoginFlow() = default;
@@ -320,9 +320,9 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
 LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
     login.connection->hold(time);
     const Ticket ticket = ++last_ticket_;
-    login.pause = std::make_unique<Timer>(loop_);
-    login.pause->start(std::chrono::milliseconds(time),
-                       [this, ticket] { resume_unless_gone(ticket); });
+    login.pause = std::make_unique<boost::asio::steady_timer>(rounds_.context());
+    rounds_.after(*login.pause, std::chrono::milliseconds(time),
+                  [this, ticket] { resume_unless_gone(ticket); });
     return {*this, login, ticket};
 }
 
@@ -358,7 +358,7 @@ void LoginFlow::connack_sent(const Connection& connection) {
     thread_.assert_here();
     const auto found = awaiting_connack_.find(&connection);
     if (found == awaiting_connack_.end()) return;
-    loop_.post([this, ticket = found->second] { resume_unless_gone(ticket); });
+    rounds_.later([this, ticket = found->second] { resume_unless_gone(ticket); });
     awaiting_connack_.erase(found);
 }
 

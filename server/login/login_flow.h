@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
@@ -18,7 +19,7 @@
 #include "server/limits/client_limits.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_pacer.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 #include "server/session/broker.h"
 #include "server/transport/connection.h"
 #include "server/transport/connection_owner.h"
@@ -44,7 +45,7 @@ struct Login {
     ReceivedConnect received;
     Millis now;  ///< when it began, or last went on
     AuthResult result{};
-    std::unique_ptr<Timer> pause{};
+    std::unique_ptr<boost::asio::steady_timer> pause{};
     UnauthenticatedMemory::Share memory{};  ///< that it takes while it waits
     std::optional<Handoff> handoff{};       ///< instead of the connection, while it moves home
 
@@ -89,7 +90,7 @@ protected:
 /// the shard's thread. Ten of its members are what the steps of a login ask; it owns the others.
 class LoginFlow {
 public:
-    LoginFlow(unsigned shard, const LoginSettings& settings, EventLoop& loop, Admission& admission,
+    LoginFlow(unsigned shard, const LoginSettings& settings, Rounds& rounds, Admission& admission,
               AddressLimits& address_limits, Authenticator& authenticator, Counters& counters,
               Broker& broker, Transport& transport, LoginHost& host);
     ~LoginFlow();
@@ -155,7 +156,7 @@ private:
 
     const unsigned shard_;
     const UserFrom user_from_;
-    EventLoop& loop_;
+    Rounds& rounds_;
     Admission& admission_;
     AddressLimits& address_limits_;
     Authenticator& authenticator_;

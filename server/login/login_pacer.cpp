@@ -18,19 +18,19 @@ constexpr auto rest_time = std::chrono::milliseconds(2);
 
 }  // namespace
 
-LoginPacer::LoginPacer(EventLoop& loop, const LoginQueueSettings& settings, Millis max_loop_lag,
+LoginPacer::LoginPacer(Rounds& rounds, const LoginQueueSettings& settings, Millis max_loop_lag,
                        Counters& counters, Serve serve)
-    : loop_(loop),
+    : rounds_(rounds),
       queue_(settings),
-      timer_(loop),
+      timer_(rounds.context()),
       max_loop_lag_(max_loop_lag),
       counters_(counters),
       serve_(std::move(serve)) {}
 
 bool LoginPacer::take_turn(Millis now) {
     thread_.assert_here();
-    if (turn_ != loop_.round()) {
-        turn_ = loop_.round();
+    if (turn_ != rounds_.round()) {
+        turn_ = rounds_.round();
         logins_this_turn_ = 0;
     }
     if (may_log_in(now)) {
@@ -43,7 +43,7 @@ bool LoginPacer::take_turn(Millis now) {
 
 bool LoginPacer::may_log_in(Millis now) {
     if (logins_this_turn_ >= logins_a_turn) return false;
-    lag_ = std::max(lag_, now - loop_.round_began());
+    lag_ = std::max(lag_, now - rounds_.round_began());
     if (lag_ > max_loop_lag_) {
         counters_.count(Limit::max_loop_lag);
         return false;
@@ -61,15 +61,15 @@ bool LoginPacer::may_log_in(Millis now) {
 /// says as much.
 void LoginPacer::expect_turn() {
     if (std::exchange(expected_, true)) return;
-    loop_.post([this, since = monotonic_now()] {
-        loop_.post([this, since] { begin_turn(monotonic_now() - since); });
+    rounds_.later([this, since = monotonic_now()] {
+        rounds_.later([this, since] { begin_turn(monotonic_now() - since); });
     });
 }
 
 void LoginPacer::begin_turn(Millis late) {
     const Millis now = monotonic_now();
     lag_ = late;
-    turn_ = loop_.round();
+    turn_ = rounds_.round();
     logins_this_turn_ = 0;
     expected_ = false;
     refuse_overdue(now);
@@ -100,8 +100,8 @@ void LoginPacer::serve_queue(Millis now) {
 
 void LoginPacer::rest() {
     expected_ = true;
-    timer_.start(rest_time, [this] {
-        const auto since = std::chrono::steady_clock::now() - timer_.due();
+    rounds_.after(timer_, rest_time, [this] {
+        const auto since = std::chrono::steady_clock::now() - timer_.expiry();
         begin_turn(since / std::chrono::milliseconds(1));
     });
 }

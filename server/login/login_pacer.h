@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,7 +10,7 @@
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
 #include "server/login/login_queue.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -24,7 +25,7 @@ public:
     /// Returns false if it has gone and does not use its turn.
     using Serve = std::function<bool(Ticket, bool in_time)>;
 
-    LoginPacer(EventLoop& loop, const LoginQueueSettings& settings, Millis max_loop_lag,
+    LoginPacer(Rounds& rounds, const LoginQueueSettings& settings, Millis max_loop_lag,
                Counters& counters, Serve serve);
 
     /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
@@ -51,14 +52,14 @@ private:
     void serve_queue(Millis now);
     void rest();
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     LoginQueue queue_;
-    Timer timer_;
+    boost::asio::steady_timer timer_;
     const Millis max_loop_lag_;
     Counters& counters_;
     const Serve serve_;
     Millis lag_ = 0;          ///< of the loop, when it was last measured
-    std::uint64_t turn_ = 0;  ///< a round of the loop
+    std::uint64_t turn_ = 0;  ///< a round
     int logins_this_turn_ = 0;
     bool expected_ = false;  ///< the next turn is on its way
     [[no_unique_address]] OwnerThread thread_;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -20,13 +20,13 @@ namespace pulsegate {
 template <class Item>
 class Mailbox {
 public:
-    explicit Mailbox(EventLoop& loop) : loop_(loop) {}
+    /// What `rounds` takes as mail calls `next` until nothing is left; if it stops before, it asks
+    /// for another round.
+    explicit Mailbox(Rounds& rounds) : rounds_(rounds) {}
 
-    /// From any thread. `drain` runs on the shard's thread and calls `next` until nothing is left;
-    /// if it stops before, it posts itself again. Returns the weight in bytes, as the senders state
-    /// it, of all items that wait now.
-    template <class Drain>
-    std::size_t send(Item item, std::size_t weight, Drain drain) {
+    /// From any thread. Returns the weight in bytes, as the senders state it, of all items that
+    /// wait now.
+    std::size_t send(Item item, std::size_t weight) {
         const auto sum = weight_.fetch_add(weight, std::memory_order_relaxed) + weight;
         bool wakes = false;
         {
@@ -34,7 +34,7 @@ public:
             waiting_.push_back({std::move(item), weight});
             wakes = !std::exchange(awake_, true);
         }
-        if (wakes) loop_.post_from_any_thread(std::move(drain));
+        if (wakes) rounds_.wake();
         return sum;
     }
 
@@ -69,10 +69,10 @@ private:
         awake_ = !taken_.empty();
     }
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     std::mutex mutex_;
     std::vector<Entry> waiting_;
-    bool awake_ = false;  ///< a drain is posted, or runs
+    bool awake_ = false;  ///< woken, and has not found it empty since
     std::atomic<std::size_t> weight_{0};
     std::vector<Entry> taken_;  ///< `next` has handed out those before `next_`
     std::size_t next_ = 0;

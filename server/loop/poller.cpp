@@ -13,17 +13,17 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::uint32_t news = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
+constexpr std::uint32_t events_of_interest = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 
 Readiness readiness(std::uint32_t events) {
     constexpr std::uint32_t broken = EPOLLHUP | EPOLLERR;
-    constexpr std::uint32_t drain = EPOLLPRI | EPOLLRDHUP | broken;
-    return {.readable = (events & (EPOLLIN | drain)) != 0,
+    constexpr std::uint32_t more_behind = EPOLLPRI | EPOLLRDHUP | broken;
+    return {.readable = (events & (EPOLLIN | more_behind)) != 0,
             .writable = (events & (EPOLLOUT | broken)) != 0,
-            .drain = (events & drain) != 0};
+            .more_behind = (events & more_behind) != 0};
 }
 
-/// What most of those who are told have in one place.
+/// Most of what a connection needs when it is told lies in one place of this size.
 constexpr std::size_t fetched = 176;
 
 }  // namespace
@@ -38,16 +38,12 @@ bool Poller::control(int operation, int descriptor, std::uint32_t events, Polled
 }
 
 bool Poller::add(int descriptor, Polled& polled) {
-    return control(EPOLL_CTL_ADD, descriptor, news, polled);
-}
-
-bool Poller::add_insistent(int descriptor, Polled& polled) {
-    return control(EPOLL_CTL_ADD, descriptor, EPOLLIN, polled);
+    return control(EPOLL_CTL_ADD, descriptor, events_of_interest, polled);
 }
 
 void Poller::want_to_write(int descriptor, Polled& polled) {
-    // The kernel looks at the descriptor once more: if it takes bytes by now, that is news.
-    control(EPOLL_CTL_MOD, descriptor, news | EPOLLOUT, polled);
+    // The kernel looks at the descriptor once more: if it takes bytes by now, that is an event.
+    control(EPOLL_CTL_MOD, descriptor, events_of_interest | EPOLLOUT, polled);
 }
 
 void Poller::remove(int descriptor, Polled& polled) {
@@ -60,25 +56,25 @@ void Poller::close(UniqueFd descriptor, Polled& polled) {
     forget(polled);
 }
 
-/// A batch is short, and few are removed while it is told: to look through the rest of it costs
-/// less than to keep note of them.
+/// A batch is short, and few are removed while it is dispatched: to look through the rest of it
+/// costs less than to keep note of them.
 void Poller::forget(const Polled& polled) {
     thread_.assert_here();
     for (epoll_event& event : batch_)
         if (event.data.ptr == &polled) event.data.ptr = nullptr;
 }
 
-void Poller::wait(int timeout) {
+void Poller::poll() {
     thread_.assert_here();
     // Not the C library's function, which is a cancellation point: no thread here is cancelled.
     const auto count = ::syscall(SYS_epoll_pwait, epoll_.get(), events_.data(),
-                                 static_cast<int>(most), timeout, nullptr, 0);
+                                 static_cast<int>(most), 0, nullptr, 0);
     // -1 is EINTR: a signal's handler has run.
     batch_ = {events_.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
     for (const epoll_event& event : batch_) prefetch(event.data.ptr, fetched);
 }
 
-void Poller::tell() {
+void Poller::dispatch() {
     while (!batch_.empty()) {
         const epoll_event event = batch_.front();
         batch_ = batch_.subspan(1);

@@ -18,10 +18,10 @@ struct Readiness {
     bool writable;
     /// A short read does not mean that there is no more: the end follows, or bytes behind urgent
     /// ones.
-    bool drain;
+    bool more_behind;
 };
 
-/// Who has a descriptor, and is told what happens to it.
+/// It has a descriptor, and is told what happens to it.
 class Polled {
 public:
     /// It may add and remove any, this one too.
@@ -31,22 +31,23 @@ protected:
     ~Polled() = default;
 };
 
-/// The descriptors of one thread, in an epoll set. It owns neither them nor who is told.
+/// The descriptors of one thread's clients, in an epoll set. It owns neither them nor the objects
+/// that it tells.
 ///
-/// Only what is new is told, once (EPOLLET): whoever has not read all there is need not be told,
-/// and remembers it. So nothing is armed again after each event, and who leaves its bytes unread
-/// for a while costs nothing.
+/// Each event is told once (EPOLLET): a connection that has not read everything remembers that
+/// itself. So nothing is armed again after an event, and bytes that are left unread for a while
+/// cost nothing.
 class Poller {
 public:
     /// Throws std::system_error if there is no descriptor for it.
     Poller();
 
+    /// The epoll set, which is readable when one of its descriptors has an event.
+    int descriptor() const { return epoll_.get(); }
+
     /// Tells it from now on what there is to read, and of the end. False if the kernel has no
     /// memory for that; `errno` says it.
     [[nodiscard]] bool add(int descriptor, Polled& polled);
-
-    /// The same, but in every batch as long as something is there.
-    [[nodiscard]] bool add_insistent(int descriptor, Polled& polled);
 
     /// The descriptor has taken no more bytes: tells it when there is room again.
     void want_to_write(int descriptor, Polled& polled);
@@ -56,10 +57,10 @@ public:
     /// The same, and closes the descriptor.
     void close(UniqueFd descriptor, Polled& polled);
 
-    /// Waits for so many milliseconds, -1: without end, until something happens. Takes a batch of
-    /// it, which must be told before the next call; the rest is for that.
-    void wait(int timeout);
-    void tell();
+    /// Takes a batch of the events that are there, without waiting for any. The batch must be
+    /// dispatched before the next call, which takes what this one has left.
+    void poll();
+    void dispatch();
 
 private:
     bool control(int operation, int descriptor, std::uint32_t events, Polled& polled) const;
@@ -69,7 +70,7 @@ private:
 
     UniqueFd epoll_;
     std::array<epoll_event, most> events_;
-    std::span<epoll_event> batch_;  ///< of `events_`, what is still to be told
+    std::span<epoll_event> batch_;  ///< of `events_`, what is still to be dispatched
     [[no_unique_address]] OwnerThread thread_;
 };
 

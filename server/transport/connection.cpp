@@ -59,7 +59,7 @@ bool Connection::websocket() const { return extras_ && extras_->websocket; }
 TlsSession* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
 
 bool Connection::take(Handoff& handoff) {
-    if (!context_.loop.poller().add(handoff.socket.get(), *this)) return false;
+    if (!context_.rounds.poller().add(handoff.socket.get(), *this)) return false;
     socket_ = std::move(handoff.socket);
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
@@ -81,7 +81,7 @@ bool Connection::take(Handoff& handoff) {
 
 void Connection::on_ready(Readiness ready) {
     const boost::intrusive_ptr alive(this);
-    if (ready.drain) drains_ = true;
+    if (ready.more_behind) drains_ = true;
     if (ready.writable && std::exchange(writing_, false)) go_on_writing();
     if (!ready.readable) return;
     unread_ = true;

@@ -4,7 +4,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/counters.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 #include "server/transport/connection_owner.h"
 #include "server/transport/flush_list.h"
 #include "server/transport/handoff.h"
@@ -32,10 +32,10 @@ struct TransportSettings {
 /// one pointer instead of as many as this has members. The transport owns it, on the shard's
 /// thread.
 struct ConnectionContext {
-    ConnectionContext(EventLoop& its_loop, const TransportSettings& limits,
-                      ConnectionCounts counted, Counters& statistics, ConnectionOwner& shard);
+    ConnectionContext(Rounds& its_rounds, const TransportSettings& limits, ConnectionCounts counted,
+                      Counters& statistics, ConnectionOwner& shard);
 
-    EventLoop& loop;
+    Rounds& rounds;
     const TransportSettings settings;
     const ConnectionCounts counts;
     Counters& counters;

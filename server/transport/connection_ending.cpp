@@ -132,7 +132,7 @@ void Connection::close() {
     extras_.reset();
     if (socket_) {  // not if it was released
         context_.counts.closed(origin_.address);
-        context_.loop.poller().close(std::move(socket_), *this);
+        context_.rounds.poller().close(std::move(socket_), *this);
     }
     take_unfinished();
     out_.reset();

@@ -166,7 +166,7 @@ Handoff Connection::release() {
     const auto kept = take_unfinished();
     std::string unread = kept ? std::move(*kept) : std::string();
     if (!queued_) unread = as_text(context_.input.rest);  // its CONNECT is being handled
-    context_.loop.poller().remove(socket_.get(), *this);
+    context_.rounds.poller().remove(socket_.get(), *this);
     Handoff handoff(std::move(socket_), std::move(extras_), origin_, context_.counts);
     handoff.version = version_;
     handoff.unread = std::move(unread);

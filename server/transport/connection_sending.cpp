@@ -93,7 +93,7 @@ void Connection::wait_writable() {
         sent_ = 0;
     }
     if (std::exchange(writing_, true)) return;
-    context_.loop.poller().want_to_write(socket_.get(), *this);
+    context_.rounds.poller().want_to_write(socket_.get(), *this);
 }
 
 /// The socket takes more.

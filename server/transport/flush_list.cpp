@@ -19,7 +19,7 @@ constexpr std::size_t ahead = 4;
 
 }  // namespace
 
-FlushList::FlushList(EventLoop& loop) : loop_(loop), left_(writes_a_round) {}
+FlushList::FlushList(Rounds& rounds) : rounds_(rounds), left_(writes_a_round) {}
 FlushList::~FlushList() = default;
 
 void FlushList::add(Connection& connection) {
@@ -30,7 +30,7 @@ void FlushList::add(Connection& connection) {
 
 void FlushList::expect() {
     if (std::exchange(posted_, true)) return;
-    loop_.post([this] {
+    rounds_.later([this] {
         posted_ = false;
         left_ = writes_a_round;
         flush();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/base/owner_thread.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -15,7 +15,7 @@ class Connection;
 /// event brings about; at its end each of them gets one write for all that was sent to it.
 class FlushList {
 public:
-    explicit FlushList(EventLoop& loop);
+    explicit FlushList(Rounds& rounds);
     ~FlushList();
 
     /// Until the end of the turn, which is posted if nobody calls `flush` before.
@@ -28,7 +28,7 @@ public:
 private:
     void expect();
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     std::vector<boost::intrusive_ptr<Connection>> connections_;
     std::size_t next_ = 0;  ///< those before it have been flushed
     std::size_t left_;      ///< writes of this round

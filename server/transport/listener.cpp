@@ -1,10 +1,10 @@
 #include "server/transport/listener.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
-#include <boost/system/system_error.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/system/error_code.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -13,75 +13,69 @@
 
 namespace pulsegate {
 
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
 namespace {
 
 /// Connections accepted in one turn of the loop; connected clients are served in between.
 constexpr int accepts_a_turn = 2;
 constexpr int backlog = 4096;
 
-void check(bool success, const char* what) {
-    if (!success) throw boost::system::system_error(errno, boost::system::system_category(), what);
-}
-
-void set(const UniqueFd& socket, int level, int option) {
-    constexpr int on = 1;
-    check(::setsockopt(socket.get(), level, option, &on, sizeof on) == 0, "setsockopt");
-}
-
-UniqueFd open(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4) {
-    UniqueFd socket(::socket(endpoint.protocol().family(),
-                             SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-    check(static_cast<bool>(socket), "socket");
-    set(socket, SOL_SOCKET, SO_REUSEADDR);
+tcp::acceptor open(asio::io_context& context, const tcp::endpoint& endpoint, Listener::Ipv4 ipv4) {
+    tcp::acceptor acceptor(context, endpoint.protocol());
+    ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
     if (endpoint.address().is_v6() && ipv4 == Listener::Ipv4::left_out)
-        set(socket, IPPROTO_IPV6, IPV6_V6ONLY);
-    return socket;
+        acceptor.set_option(asio::ip::v6_only(true));
+    return acceptor;
 }
 
-void bind(const UniqueFd& socket, const Listener::Endpoint& endpoint) {
-    const auto size = static_cast<socklen_t>(endpoint.size());
-    check(::bind(socket.get(), endpoint.data(), size) == 0, "bind");
-}
+/// Each shard listens on a socket of its own.
+using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
 }  // namespace
 
-Listener::Listener(EventLoop& loop, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
+Listener::Listener(Rounds& rounds, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
                    std::function<void(UniqueFd, const Endpoint&)> accepted)
-    : loop_(loop),
-      socket_(open(endpoint, ipv4)),
+    : rounds_(rounds),
+      acceptor_(open(rounds.context(), endpoint, ipv4)),
       admission_(admission),
       accepted_(std::move(accepted)) {
-    set(socket_, SOL_SOCKET, SO_REUSEPORT);
-    set(socket_, IPPROTO_TCP, TCP_NODELAY);  // accepted sockets inherit it
-    bind(socket_, endpoint);
-    check(::listen(socket_.get(), backlog) == 0, "listen");
-    check(loop_.poller().add_insistent(socket_.get(), *this), "epoll");
+    acceptor_.set_option(ReusePort(true));
+    acceptor_.set_option(tcp::no_delay(true));  // accepted sockets inherit it
+    acceptor_.native_non_blocking(true);
+    acceptor_.bind(endpoint);
+    acceptor_.listen(backlog);
+    wait();
 }
 
 void Listener::check_free(const Endpoint& endpoint, Ipv4 ipv4) {
-    bind(open(endpoint, ipv4), endpoint);
+    asio::io_context context;
+    open(context, endpoint, ipv4).bind(endpoint);
 }
 
-Listener::Endpoint Listener::endpoint() const {
-    Endpoint own;
-    auto size = static_cast<socklen_t>(own.capacity());
-    check(::getsockname(socket_.get(), own.data(), &size) == 0, "getsockname");
-    own.resize(size);
-    return own;
+void Listener::wait() {
+    acceptor_.async_wait(tcp::acceptor::wait_read, [this](const boost::system::error_code& error) {
+        if (error || !acceptor_.is_open()) return;
+        rounds_.run([this] { accept_some(); });
+        if (!paused_) wait();
+    });
 }
 
-/// To accept in vain costs nearly as much as to accept: only if others have come right before, more
-/// than one is likely to wait.
+/// To accept in vain costs nearly as much as to accept: only if others have come right before, with
+/// a batch of clients at most in between, more than one is likely to wait.
 int Listener::accepts_now() {
-    const bool many = loop_.round() == last_round_ + 1;
-    last_round_ = loop_.round();
+    const auto now = rounds_.round();
+    const bool many = now <= std::exchange(last_round_, now) + 2;
     return many ? accepts_a_turn : 1;
 }
 
-void Listener::on_ready(Readiness) {
+/// With accept4, for async_accept would watch each client with a reactor entry of its own.
+void Listener::accept_some() {
     for (int left = accepts_now(); left > 0; --left) {
         if (!admission_.can_accept()) {
-            pause();
+            paused_ = true;
             return log_limited(
                 spdlog::level::err,
                 "{} connections are open, and no more may be ({}): new connections wait. "
@@ -90,7 +84,8 @@ void Listener::on_ready(Readiness) {
         }
         Endpoint peer;
         auto size = static_cast<socklen_t>(peer.capacity());
-        UniqueFd socket(::accept4(socket_.get(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        UniqueFd socket(
+            ::accept4(acceptor_.native_handle(), peer.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (socket) {
             peer.resize(size);
             admission_.opened();
@@ -101,25 +96,20 @@ void Listener::on_ready(Readiness) {
         if (errno == ECONNABORTED || errno == EINTR) continue;
         // Out of descriptors or memory: the next tick tries again, this loop would only spin.
         const int error = errno;
-        pause();
+        paused_ = true;
         return log_limited(spdlog::level::err, "accept: {}; new connections wait",
                            std::strerror(error));
     }
 }
 
-void Listener::pause() {
-    paused_ = true;
-    loop_.poller().remove(socket_.get(), *this);
-}
-
 void Listener::tick() {
-    if (!paused_) return;
-    paused_ = !loop_.poller().add_insistent(socket_.get(), *this);
+    if (std::exchange(paused_, false)) wait();
 }
 
 void Listener::stop() {
     paused_ = false;
-    if (socket_) loop_.poller().close(std::move(socket_), *this);
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
 }
 
 }  // namespace pulsegate

@@ -6,7 +6,7 @@
 
 #include "server/base/unique_fd.h"
 #include "server/limits/admission.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -14,7 +14,7 @@ namespace pulsegate {
 /// shard listens on the same address, and the kernel spreads new connections among them
 /// (SO_REUSEPORT). It owns its own socket; those that it accepts belong to the function that it
 /// calls.
-class Listener final : Polled {
+class Listener {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
@@ -25,14 +25,14 @@ public:
     };
 
     /// Throws boost::system::system_error when the address can't be had.
-    Listener(EventLoop& loop, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
+    Listener(Rounds& rounds, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
              std::function<void(UniqueFd socket, const Endpoint& peer)> accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
     static void check_free(const Endpoint& endpoint, Ipv4 ipv4);
 
-    Endpoint endpoint() const;
+    Endpoint endpoint() const { return acceptor_.local_endpoint(); }
 
     /// Once a second: goes on after descriptors had run out.
     void tick();
@@ -40,15 +40,15 @@ public:
     void stop();
 
 private:
-    void on_ready(Readiness) override;
+    void wait();
+    void accept_some();
     int accepts_now();
-    void pause();
 
-    EventLoop& loop_;
-    UniqueFd socket_;
+    Rounds& rounds_;
+    boost::asio::ip::tcp::acceptor acceptor_;
     Admission& admission_;
     std::function<void(UniqueFd, const Endpoint&)> accepted_;
-    std::uint64_t last_round_ = 0;  ///< of the loop, in which connections had come
+    std::uint64_t last_round_ = 0;  ///< in which connections had come
     bool paused_ = false;
 };
 

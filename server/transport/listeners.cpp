@@ -2,16 +2,15 @@
 
 namespace pulsegate {
 
-Listeners::Listeners(EventLoop& loop, Admission& admission, Counters& counters,
-                     Transport& transport)
-    : loop_(loop), admission_(admission), counters_(counters), transport_(transport) {}
+Listeners::Listeners(Rounds& rounds, Admission& admission, Counters& counters, Transport& transport)
+    : rounds_(rounds), admission_(admission), counters_(counters), transport_(transport) {}
 
 Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                                      const ListenerOptions& options) {
     const auto accepted = [this, options](UniqueFd socket, const Listener::Endpoint& peer) {
         accept(std::move(socket), peer, options);
     };
-    listeners_.push_back(std::make_unique<Listener>(loop_, endpoint, ipv4, admission_, accepted));
+    listeners_.push_back(std::make_unique<Listener>(rounds_, endpoint, ipv4, admission_, accepted));
     return listeners_.back()->endpoint();
 }
 

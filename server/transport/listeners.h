@@ -6,7 +6,7 @@
 
 #include "server/base/counters.h"
 #include "server/limits/admission.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 #include "server/transport/handshake.h"
 #include "server/transport/listener.h"
 #include "server/transport/tls.h"
@@ -18,7 +18,7 @@ namespace pulsegate {
 /// shard's transport. They live on the shard's thread.
 class Listeners {
 public:
-    Listeners(EventLoop& loop, Admission& admission, Counters& counters, Transport& transport);
+    Listeners(Rounds& rounds, Admission& admission, Counters& counters, Transport& transport);
 
     /// Returns where it really listens, should the port have been 0. Throws
     /// boost::system::system_error.
@@ -35,7 +35,7 @@ public:
 private:
     void accept(UniqueFd socket, const Listener::Endpoint& peer, const ListenerOptions& options);
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     Admission& admission_;
     Counters& counters_;
     Transport& transport_;

@@ -8,14 +8,14 @@
 
 namespace pulsegate {
 
-ParkedConnections::ParkedConnections(EventLoop& loop, ConnectionOwner& owner, const TurnWork& turn,
+ParkedConnections::ParkedConnections(Rounds& rounds, ConnectionOwner& owner, const TurnWork& turn,
                                      FlushList& flush_list)
-    : loop_(loop),
+    : rounds_(rounds),
       owner_(owner),
       turn_(turn),
       flush_list_(flush_list),
-      timer_(loop),
-      retry_timer_(loop) {}
+      timer_(rounds.context()),
+      retry_timer_(rounds.context()) {}
 ParkedConnections::~ParkedConnections() = default;
 
 void ParkedConnections::add(Connection& connection, Millis until) {
@@ -30,7 +30,7 @@ void ParkedConnections::add(Connection& connection, Millis until) {
 
 void ParkedConnections::wait() {
     const Millis left = parked_.begin()->first - monotonic_now();
-    timer_.start(std::chrono::milliseconds(std::max<Millis>(left, 1)), [this] { wake(); });
+    rounds_.after(timer_, std::chrono::milliseconds(std::max<Millis>(left, 1)), [this] { wake(); });
 }
 
 void ParkedConnections::wake() {
@@ -43,7 +43,7 @@ void ParkedConnections::wake() {
 
 void ParkedConnections::expect_turn() {
     if (std::exchange(expected_, true)) return;
-    loop_.post([this] { serve(); });
+    rounds_.later([this] { serve(); });
 }
 
 void ParkedConnections::serve() {
@@ -63,7 +63,7 @@ void ParkedConnections::serve() {
 /// Another shard needs time to catch up: to ask in every turn would only keep this one busy.
 void ParkedConnections::retry() {
     expected_ = true;
-    retry_timer_.start(std::chrono::milliseconds(1), [this] { serve(); });
+    rounds_.after(retry_timer_, std::chrono::milliseconds(1), [this] { serve(); });
 }
 
 }  // namespace pulsegate

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <deque>
 #include <map>
 
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 #include "server/transport/connection_owner.h"
 #include "server/transport/flush_list.h"
 #include "server/transport/turn_work.h"
@@ -19,7 +20,7 @@ namespace pulsegate {
 /// behind.
 class ParkedConnections {
 public:
-    ParkedConnections(EventLoop& loop, ConnectionOwner& owner, const TurnWork& turn,
+    ParkedConnections(Rounds& rounds, ConnectionOwner& owner, const TurnWork& turn,
                       FlushList& flush_list);
     ~ParkedConnections();
 
@@ -33,12 +34,12 @@ private:
     void serve();
     void retry();
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     ConnectionOwner& owner_;
     const TurnWork& turn_;
     FlushList& flush_list_;
-    Timer timer_;
-    Timer retry_timer_;
+    boost::asio::steady_timer timer_;
+    boost::asio::steady_timer retry_timer_;
     std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
     std::deque<boost::intrusive_ptr<Connection>> ready_;              ///< in the order of turns
     bool expected_ = false;

@@ -27,31 +27,31 @@ Connection& connection_of(Wheel::Node& node) { return static_cast<Connection&>(n
 
 }  // namespace
 
-ConnectionContext::ConnectionContext(EventLoop& its_loop, const TransportSettings& limits,
+ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings& limits,
                                      ConnectionCounts counted, Counters& statistics,
                                      ConnectionOwner& shard)
-    : loop(its_loop),
+    : rounds(its_rounds),
       settings(limits),
       counts(counted),
       counters(statistics),
       owner(shard),
       wheel(tick_at(monotonic_now())),
-      turn(its_loop),
+      turn(its_rounds),
       input(shard, turn),
-      flush_list(its_loop),
-      parked(its_loop, shard, turn, flush_list),
-      unread(its_loop, reads_a_turn, TurnQueue::Turns::in_order, &Connection::read_pending),
-      unauthenticated(its_loop, unauthenticated_a_turn, TurnQueue::Turns::by_address,
+      flush_list(its_rounds),
+      parked(its_rounds, shard, turn, flush_list),
+      unread(its_rounds, reads_a_turn, TurnQueue::Turns::in_order, &Connection::read_pending),
+      unauthenticated(its_rounds, unauthenticated_a_turn, TurnQueue::Turns::by_address,
                       &Connection::read_pending),
-      handshakes(its_loop, handshakes_a_turn, TurnQueue::Turns::by_address,
+      handshakes(its_rounds, handshakes_a_turn, TurnQueue::Turns::by_address,
                  &Connection::shake_hands),
-      begun_handshakes(its_loop, handshakes_a_turn, TurnQueue::Turns::by_address,
+      begun_handshakes(its_rounds, handshakes_a_turn, TurnQueue::Turns::by_address,
                        &Connection::shake_hands),
-      lost(its_loop, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
+      lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
 
-Transport::Transport(EventLoop& loop, const TransportSettings& settings, ConnectionCounts counts,
+Transport::Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
                      Counters& counters, ConnectionOwner& owner)
-    : context_(loop, settings, counts, counters, owner) {}
+    : context_(rounds, settings, counts, counters, owner) {}
 
 Transport::~Transport() {
     context_.wheel.for_each([](Wheel::Node& node) { connection_of(node).close(); });
@@ -94,7 +94,7 @@ void Transport::expire_due() {
     expiring_ = context_.wheel.advance(now, expire, expiries_a_turn);
     end_turn();
     if (!expiring_) return context_.spare_buffers.free_unneeded();
-    context_.loop.post([this] {
+    context_.rounds.later([this] {
         expiring_ = false;
         expire_due();
     });

@@ -7,7 +7,7 @@
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
 #include "server/base/unique_fd.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 #include "server/session/eviction.h"
 #include "server/session/link.h"
 #include "server/transport/connection_context.h"
@@ -25,7 +25,7 @@ class Connection;
 /// becomes of the connection.
 class Transport {
 public:
-    Transport(EventLoop& loop, const TransportSettings& settings, ConnectionCounts counts,
+    Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
               Counters& counters, ConnectionOwner& owner);
     ~Transport();
 

@@ -13,8 +13,8 @@ constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace
 
-TurnQueue::TurnQueue(EventLoop& loop, std::size_t a_turn, Turns turns, Serve serve)
-    : loop_(loop), a_turn_(a_turn), turns_(turns), serve_(serve) {}
+TurnQueue::TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve)
+    : rounds_(rounds), a_turn_(a_turn), turns_(turns), serve_(serve) {}
 
 TurnQueue::~TurnQueue() = default;
 
@@ -37,7 +37,7 @@ void TurnQueue::serve_all() {
 }
 
 void TurnQueue::post() {
-    loop_.post([this] {
+    rounds_.later([this] {
         std::size_t served = 0;
         for (std::size_t looks = 0; looks < looks_a_turn && served < a_turn_ && !waiting_.empty();
              ++looks)

@@ -8,7 +8,7 @@
 
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -24,7 +24,7 @@ public:
     /// False if there was nothing to be done: the next one comes in the same turn.
     using Serve = bool (Connection::*)();
 
-    TurnQueue(EventLoop& loop, std::size_t a_turn, Turns turns, Serve serve);
+    TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve);
     ~TurnQueue();
 
     void add(Connection& connection);
@@ -35,7 +35,7 @@ private:
     void post();
     bool serve_first();
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     const std::size_t a_turn_;
     const Turns turns_;
     const Serve serve_;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/base/owner_thread.h"
-#include "server/loop/event_loop.h"
+#include "server/loop/rounds.h"
 
 namespace pulsegate {
 
@@ -16,7 +16,7 @@ inline constexpr std::uint64_t work_a_turn = 4096;
 /// later turn: however many clients send such packets at once, the others are served in between.
 class TurnWork {
 public:
-    explicit TurnWork(EventLoop& loop) : loop_(loop) {}
+    explicit TurnWork(Rounds& rounds) : rounds_(rounds) {}
 
     void add(std::uint64_t work) {
         thread_.assert_here();
@@ -31,13 +31,13 @@ private:
 
     void expect_end() {
         if (std::exchange(ending_, true)) return;
-        loop_.post([this] {
+        rounds_.later([this] {
             ending_ = false;
             spent_ = 0;
         });
     }
 
-    EventLoop& loop_;
+    Rounds& rounds_;
     std::uint64_t spent_ = 0;
     bool ending_ = false;
     [[no_unique_address]] OwnerThread thread_;

@@ -72,18 +72,18 @@ class InstructionsTest(unittest.TestCase):
 
         with Callgrind("--shards", "1") as counted, counted.gateway.connect("sender") as sender, \
                 counted.gateway.connect("receiver") as receiver:
-            self.check("PINGREQ", 1_400, counted, sender.ping)
+            self.check("PINGREQ", 2_400, counted, sender.ping)
             receiver.subscribe("inbox/receiver")
-            self.check("message of QoS 0", 6_500, counted, lambda: self.pass_on(sender, receiver, 0))
+            self.check("message of QoS 0", 7_500, counted, lambda: self.pass_on(sender, receiver, 0))
             receiver.subscribe("inbox/receiver", qos=1)
-            self.check("message of QoS 1", 9_300, counted, lambda: self.pass_on(sender, receiver, 1))
-            self.check("login with its DISCONNECT", 20_000, counted, come_and_go, times=100)
+            self.check("message of QoS 1", 11_000, counted, lambda: self.pass_on(sender, receiver, 1))
+            self.check("login with its DISCONNECT", 22_000, counted, come_and_go, times=100)
 
     def test_a_message_to_another_shard_takes_few_more(self):
         with Callgrind("--shards", "2") as counted, counted.gateway.connect("receiver") as receiver:
             receiver.subscribe("inbox/receiver")
             sender = self.connect_elsewhere(counted.gateway)
-            self.check("message of QoS 0 to another shard", 9_300, counted,
+            self.check("message of QoS 0 to another shard", 10_800, counted,
                        lambda: self.pass_on(sender, receiver, 0))
 
     def connect_elsewhere(self, gateway):
@@ -106,7 +106,7 @@ class InstructionsTest(unittest.TestCase):
                 counted.gateway.connect("sender", clean=False) as sender, \
                 counted.gateway.connect("receiver", clean=False) as receiver:
             receiver.subscribe("inbox/receiver", qos=1)
-            self.check("message of QoS 1 between stored sessions", 11_400, counted,
+            self.check("message of QoS 1 between stored sessions", 13_300, counted,
                        lambda: self.pass_on(sender, receiver, 1))
             # valgrind makes a busy machine so slow that now and then a receiver answers after the elision's delay
             stored = counted.gateway.metric("pulsegate_store_messages_total")
