@@ -1,0 +1,110 @@
+"""Accounts with right passwords that take all they can get: newcomers are let in, an honest pair does not notice, and
+the memory stays within memory-budget."""
+
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from gateway import SANITIZED, Client, Gateway
+from hostile_accounts import ACCOUNTS, Attack, account, connect, publish, subscribe, write_passwords
+
+BUDGET = 300
+SECONDS = 6
+QUIET_SECONDS = 2
+# Of a machine on which other tests and the attackers themselves run.
+PATIENCE = 1.0
+
+
+class Honest:
+    """A pair that talks, and newcomers."""
+
+    def __init__(self, port):
+        self.port = port
+        self.sender = self.enter("alice")
+        self.receiver = self.enter("bob")
+        self.receiver.send(subscribe("talk"))
+        assert self.receiver.receive()[0] == 0x90
+        self.newcomers = 0
+
+    def close(self):
+        self.sender.close()
+        self.receiver.close()
+
+    def enter(self, user):
+        one = Client(self.port, timeout=10)
+        one.version = 5
+        one.send(connect("phone", user))
+        answer = one.receive()
+        assert answer and answer[0] == 0x20 and answer[1][1] == 0, f"{user} is told {answer}"
+        return one
+
+    def welcome(self):
+        self.newcomers += 1
+        self.enter(f"newcomer{self.newcomers % 1000}").close()
+
+    def talk(self):
+        """How long a message takes, in seconds."""
+        began = time.monotonic()
+        self.sender.send(publish("talk", b"hello"))
+        topic, payload = self.receiver.receive_publish()
+        assert (topic, payload) == ("talk", b"hello"), topic
+        took = time.monotonic() - began
+        assert self.sender.receive()[0] == 0x40
+        return took
+
+    def live(self, seconds, see):
+        """The slowest of a hundred messages, in seconds; a newcomer comes each second. `see` is called in between."""
+        times = []
+        ends = time.monotonic() + seconds
+        next_newcomer = time.monotonic()
+        while time.monotonic() < ends:
+            times.append(self.talk())
+            if time.monotonic() >= next_newcomer:
+                next_newcomer += 1
+                self.welcome()
+            see()
+            time.sleep(0.02)
+        return sorted(times)[len(times) * 99 // 100]
+
+
+class HostileAccountsTest(unittest.TestCase):
+    def survive(self, kind, seconds=SECONDS):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-hostile-")))
+        users = [account(number) for number in range(ACCOUNTS)] + ["alice", "bob"]
+        users += [f"newcomer{number}" for number in range(1000)]
+        passwords = write_passwords(folder / "users", users)
+        gateway = self.enterContext(Gateway(
+            "--memory-budget", f"{BUDGET}MiB", "--password-file", passwords, "--data", folder / "data",
+            "--shards", "2", "--ban-flaps", "0"))
+        honest = Honest(gateway.port)
+        self.addCleanup(honest.close)
+        quiet = honest.live(QUIET_SECONDS, lambda: None)
+        most = 0
+
+        def see():
+            nonlocal most
+            most = max(most, gateway.rss())
+
+        with Attack(gateway.port, kind) as attack:
+            busy = honest.live(seconds, see)
+        see()
+        what = (f"{kind}: {attack.steps} steps, {most >> 20} MiB, p99 {quiet * 1000:.1f} ms quiet "
+                f"and {busy * 1000:.1f} ms busy")
+        print(what, flush=True)
+        self.assertGreater(attack.steps, seconds)
+        self.assertLessEqual(busy, max(2 * quiet, PATIENCE), what)
+        if not SANITIZED:
+            self.assertLessEqual(most, BUDGET << 20, what)
+
+    def test_retained_messages(self):
+        self.survive("retained")
+
+    def test_inboxes_with_long_names(self):
+        self.survive("inboxes")
+
+    def test_sessions_of_clients_that_are_away(self):
+        self.survive("away")
+
+    def test_filters(self):
+        self.survive("filters")
