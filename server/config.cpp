@@ -396,8 +396,8 @@ Config parse_config(int argc, const char* const* argv) {
     app.footer(
         "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
         "Other commands, each with a --help: pulsegate passwd writes a password file, pulsegate\n"
-        "backup has a running gateway copy what it stores, pulsegate torture finds out what a\n"
-        "broker loses when it is killed. server/README.md describes every setting.");
+        "backup has a running gateway copy what it stores. server/README.md describes every\n"
+        "setting.");
 
     Settings settings(app);
     settings.begin("Serving");

@@ -21,7 +21,6 @@
 #include <string_view>
 #include <thread>
 
-#include "loadgen/torture/command.h"
 #include "server/auth/passwd_command.h"
 #include "server/backup_command.h"
 #include "server/base/clock.h"
@@ -40,6 +39,8 @@ constexpr auto longest_stop = std::chrono::seconds(9);
 /// The exit status if a stop could not close the store in order. A supervisor then starts the
 /// gateway again, and the start finds out what is stored.
 constexpr int not_stored = 3;
+
+constexpr int wrong_usage = 2;
 
 /// Past the log. If the reader of standard error is blocked, nothing is said: it would hold up the
 /// exit for good.
@@ -180,13 +181,19 @@ int serve(const Config& config) {
     return server.is_stored() ? 0 : not_stored;
 }
 
+/// Of a command that has a new place.
+int say_moved() {
+    fmt::print(stderr, "pulsegate: torture: pulsegate-loadgen kill does this now\n");
+    return wrong_usage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "passwd") return passwd_command(argc - 1, argv + 1);
     if (command == "backup") return backup_command(argc - 1, argv + 1);
-    if (command == "torture") return torture::torture_command(argc - 1, argv + 1);
+    if (command == "torture") return say_moved();
     try {
         return serve(parse_config(argc, argv));
     } catch (const UsageRequested& informed) {

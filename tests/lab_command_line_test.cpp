@@ -205,3 +205,25 @@ TEST_CASE("scenarios are listed and shown, and what is shown can be run") {
     const auto text = std::get<Printout>(command({"--show", "chat"})).text;
     CHECK(parse_scenario({"copy", "copy.scenario", text}).clients() == 2000);
 }
+
+TEST_CASE("kill has options of its own") {
+    const auto options =
+        std::get<KillCommand>(command({"kill", "--kills", "3", "--port", "1884", "--json", "a.json",
+                                       "--", "mosquitto", "-c", "mosquitto.conf"}))
+            .options;
+    CHECK(options.kills == 3);
+    CHECK(options.broker.port() == 1884);
+    CHECK(options.http.port() == 0);
+    CHECK(options.json == "a.json");
+    CHECK(options.command == std::vector<std::string>{"mosquitto", "-c", "mosquitto.conf"});
+    CHECK(complaint_about({"--json", "a.json", "kill", "--", "true"}) ==
+          "kill: write its options, such as --json, after it");
+}
+
+TEST_CASE("without a command kill starts a gateway with an HTTP API") {
+    const auto options =
+        std::get<KillCommand>(command({"kill", "--gateway", "/proc/self/exe"})).options;
+    CHECK(options.command.empty());
+    CHECK(options.gateway == "/proc/self/exe");
+    CHECK(options.http.port() == 8080);
+}

@@ -167,11 +167,14 @@ TEST_CASE("the load generator knows nothing of the server") {
     check_never("loadgen", {"server/", "tests/"});
 }
 
-// The gateway ships it, but it must judge any broker.
-TEST_CASE("torture shares the protocol, times and quantities with the load generator, no more") {
-    check_of_ours("loadgen/torture",
-                  {"protocol/", "loadgen/time.h", "loadgen/units.h", "loadgen/torture/"});
+TEST_CASE("the gateway knows nothing of the load generator") {
+    check_never("server", {"loadgen/", "tests/"});
+}
+
+TEST_CASE("kill shares the protocol, times and quantities with the load generator, no more") {
+    check_of_ours("loadgen/kill",
+                  {"protocol/", "loadgen/time.h", "loadgen/units.h", "loadgen/kill/"});
     for (const auto* judge : {"book", "presence_book", "will_loss"})
-        check_never(std::string("loadgen/torture/") + judge,
-                    {"boost/", "sys/", "loadgen/torture/client.h"});
+        check_never(std::string("loadgen/kill/") + judge,
+                    {"boost/", "sys/", "loadgen/kill/client.h"});
 }

@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "loadgen/kill/command_line.h"
 #include "loadgen/lab/shortcuts.h"
 #include "loadgen/observe/command_text.h"
 #include "loadgen/observe/metrics.h"
@@ -36,6 +38,8 @@ constexpr const char* examples =
     "      as many worker processes as the file limit demands\n"
     "  pulsegate-loadgen capacity chat\n"
     "      how much of it the server holds\n"
+    "  pulsegate-loadgen kill\n"
+    "      starts a gateway, kills it under load, and finds out what it loses\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not be carried out,\n"
     "2 no verdict because the generator was the bottleneck, 130 interrupted.";
@@ -112,6 +116,7 @@ public:
         capacity_options();
         compare_options();
         plan_options();
+        kill_.emplace(app_);
     }
 
     Command parse(int argc, const char* const* argv) {
@@ -138,6 +143,7 @@ private:
         refuse_useless_outputs();
         if (compare_->parsed()) return CompareCommand{compare_files_, run_.html};
         if (plan_->parsed()) return paper_;
+        if (kill_->parsed()) return KillCommand{kill_->options()};
         return run();
     }
 
@@ -152,6 +158,8 @@ private:
                 fmt::format("--json '{}': compare writes no JSON; use --html FILE", run_.json));
         if (plan_->parsed() && !(run_.json.empty() && run_.html.empty()))
             throw std::runtime_error("plan prints text only; leave out --json and --html");
+        if (kill_->parsed() && !(run_.json.empty() && run_.html.empty()))
+            throw std::runtime_error("kill: write its options, such as --json, after it");
     }
 
     void refuse_questions_to_nobody() const {
@@ -455,6 +463,7 @@ private:
     CLI::App* capacity_ = nullptr;
     CLI::App* compare_ = nullptr;
     CLI::App* plan_ = nullptr;
+    std::optional<kill::CommandLine> kill_;
 
     std::string scenario_ = "keepalive";
     bool list_ = false;

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "loadgen/kill/options.h"
 #include "loadgen/lab/capacity.h"
 #include "loadgen/lab/run_request.h"
 #include "loadgen/lab/worker_pool.h"
@@ -41,12 +42,18 @@ struct PaperCommand {
     std::vector<std::string> files;
 };
 
+/// Finds out what a broker loses when it is killed.
+struct KillCommand {
+    kill::Options options;
+};
+
 /// The text to print for `--help`, `--scenarios` and the like.
 struct Printout {
     std::string text;
 };
 
-using Command = std::variant<Printout, RunCommand, WorkerCommand, CompareCommand, PaperCommand>;
+using Command =
+    std::variant<Printout, RunCommand, WorkerCommand, CompareCommand, PaperCommand, KillCommand>;
 
 /// Throws `std::runtime_error`, one line that names the option and the remedy.
 Command parse_command_line(int argc, const char* const* argv);

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "loadgen/kill/kill_run.h"
+#include "loadgen/kill/report.h"
 #include "loadgen/lab/coordinator.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/worker.h"
@@ -153,6 +155,18 @@ int run(const PaperCommand& command) {
     const auto records = read_records(command.files);
     fmt::print("{}", plan_text(plan_on_paper(records, command.clients, command.clients_per_node)));
     return EXIT_SUCCESS;
+}
+
+int run(const KillCommand& command) try {
+    const auto& options = command.options;
+    Output json("--json", options.json);
+    fmt::print(stderr, "kill: seed {}\n", options.seed);
+    const auto results = kill::KillRun(options).run();
+    fmt::print(options.json == "-" ? stderr : stdout, "{}", kill::table(options, results));
+    if (json.wanted()) json.write(kill::as_json(options, results));
+    return kill::passed(results) ? EXIT_SUCCESS : EXIT_FAILURE;
+} catch (const kill::Interrupted&) {
+    throw Interrupted("interrupted; nothing is judged");
 }
 
 int run(const WorkerCommand& command) {

@@ -8,6 +8,7 @@ namespace pulsegate::load {
 int run(const RunCommand& command);
 int run(const CompareCommand& command);
 int run(const PaperCommand& command);
+int run(const KillCommand& command);
 int run(const WorkerCommand& command);
 int run(const Printout& printout);
 

@@ -1,4 +1,4 @@
-"""What outlives the process with --data, by common clients. torture_test kills the gateway under load."""
+"""What outlives the process with --data, by common clients. kill_test kills the gateway under load."""
 
 import contextlib
 import json

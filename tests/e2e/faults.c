@@ -1,5 +1,5 @@
 /* Preloaded into the gateway by disk_test.py: a disk that stands still or is full, and a wall clock that was
-   changed, as the file that FAULTS names says. For torture_test.py the file that CLOCK names says at the start how
+   changed, as the file that FAULTS names says. For kill_test.py the file that CLOCK names says at the start how
    many seconds the clock is ahead. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

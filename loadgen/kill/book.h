@@ -1,0 +1,189 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadgen/kill/message.h"
+#include "loadgen/time.h"
+
+namespace pulsegate::kill {
+
+using load::Duration;
+using load::Time;
+
+/// What is said of one kind of traffic.
+struct Counts {
+    std::uint64_t sent = 0;
+    std::uint64_t acknowledged = 0;
+    std::uint64_t received = 0;  ///< once or several times; retained: values that were read
+    std::uint64_t lost = 0;      ///< acknowledged, and not received so far; retained: not read
+    std::uint64_t repeated = 0;
+    std::uint64_t wrongly_repeated = 0;  ///< of these: at QoS 2, or to another member of a group
+    std::uint64_t out_of_order = 0;
+    std::uint64_t early = 0;
+    std::uint64_t late = 0;
+    std::uint64_t outdated = 0;  ///< came after their expiry
+    std::uint64_t unwanted = 0;  ///< wills that had been taken back
+    std::uint64_t refused = 0;
+    std::uint64_t unknown = 0;  ///< QoS 2, and the session is gone that would have told
+    Duration latest{};          ///< the greatest lateness
+};
+
+/// Something that must not happen.
+struct Fault {
+    std::string what;
+    Time at{};
+};
+
+/// What a message is sent with.
+struct Terms {
+    Duration delay{};     ///< until it may come
+    Duration lifetime{};  ///< after which it must not come; zero: there is no such
+};
+
+/// How a message came.
+struct Arrival {
+    std::uint16_t receiver = 0;  ///< or group
+    Time at{};
+    Time connected_since{};    ///< and so could not have had it earlier
+    std::uint16_t member = 0;  ///< of the group
+    bool session_kept = true;  ///< or begun with this connection: what was on its way comes again
+    bool dup = false;          ///< the broker says that it has tried before
+};
+
+/// What was sent, acknowledged and received, and the judgement of it. It has no clock and no
+/// socket: the clients tell it what they did and saw.
+class Book {
+public:
+    Message send(const Stream& stream, Time now, const Terms& terms = {});
+
+    /// At QoS 1 it may come twice by that.
+    void send_again(const Message& message);
+
+    /// The broker is answerable for it from now on.
+    void acknowledge(const Message& message, Time now);
+    void refuse(const Message& message);
+
+    /// Nobody will learn whether the broker has it.
+    void give_up(const Message& message);
+
+    /// It came as a new message, not as a retransmission of its protocol.
+    void receive(const Message& message, const Arrival& arrival);
+
+    /// A receiver keeps no session, and is away since then; nothing: it is there. What comes while
+    /// it is there need not be kept, and may be lost with its connection.
+    void keep_no_session(std::uint16_t receiver, std::optional<Time> away_since);
+
+    /// A member of a group has been connected since then; `Time()`: it is not. Who has got a shared
+    /// message and is still there must be the only one.
+    void attend(std::uint16_t member, Time since) { members_[member] = since; }
+
+    /// The client is gone, and its will may come from now on; before that it is early.
+    void begin_will(const Message& will, Time due);
+    /// It must not come: the client said DISCONNECT, or came back in time.
+    void take_back(const Message& will, Time now);
+
+    /// The broker's clock was put forward or back. What was sent before is not early or outdated
+    /// then, as far as the step is the cause.
+    void step_clock(Duration by, Time now);
+
+    /// The last value that the broker has acknowledged; 0: none. A new subscriber must get it or
+    /// a later one.
+    std::map<Stream, std::uint32_t> acknowledged_values() const;
+    /// A new subscriber got this value, or 0 for none, and `least` was acknowledged before.
+    void read_value(const Message& value, std::uint32_t least, Time now);
+
+    /// The broker forgot a session that it had confirmed.
+    void lose_session(const std::string& client, Time now);
+    /// Its old session is gone: what had begun to come may come again after what is newer.
+    void begin_order_anew(std::uint16_t receiver);
+    /// What else a broker must never do, in words.
+    void note_fault(const std::string& what, Time now);
+
+    const Counts& counts(Kind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
+    std::uint64_t sessions_lost() const { return sessions_lost_; }
+    /// Messages that nobody has sent, or to somebody else, and breaches of the protocol.
+    std::uint64_t other_faults() const { return other_faults_; }
+
+    /// Acknowledged messages that nobody has received so far.
+    std::uint64_t missing() const;
+    Time last_arrival() const { return last_arrival_; }
+    /// When the last delayed message is to come.
+    Time last_due() const { return last_due_; }
+
+    /// Nothing is lost, early, out of order, or repeated at QoS 2.
+    bool kept() const;
+    /// The first ten of each sort.
+    std::vector<Fault> faults() const;
+
+private:
+    enum class Fate : std::uint8_t { open, acknowledged, refused, unknown, taken_back };
+    struct Entry {
+        Time sent{};
+        Time acknowledged{};
+        Time due{};
+        Duration delay{};
+        Duration lifetime{};
+        std::uint32_t times_received = 0;
+        Fate fate = Fate::open;
+        bool sent_again = false;
+        bool promised = false;  ///< must come
+    };
+    struct Sheet {
+        std::vector<Entry> entries;  ///< number 1 comes first
+        std::uint32_t latest =
+            0;  ///< number of the latest that was received or, of values, acknowledged
+    };
+
+    Counts& of(const Message& message) {
+        return counts_[static_cast<std::size_t>(message.stream.kind)];
+    }
+    Entry* find(const Message& message);
+    void describe_fault(const char* sort, const std::string& what, Time at);
+    bool is_promised(const Message& message, const Entry& entry) const;
+    bool is_wrong_repetition(const Message& message, const Entry& entry,
+                             const Arrival& arrival) const;
+    void judge_order(const Message& message, Time now);
+    void judge_early(const Message& message, const Entry& entry, Time now);
+    void judge_late(const Message& message, const Entry& entry, const Arrival& arrival);
+    void judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival);
+    void note_unwanted(const Message& will, Time now);
+
+    std::map<Stream, Sheet> sheets_;
+    std::array<Counts, all_kinds.size()> counts_;
+    std::uint64_t sessions_lost_ = 0;
+    std::uint64_t other_faults_ = 0;
+    Time last_arrival_{};
+    Time last_due_{};
+    Time put_forward_{};  ///< the broker's clock, the last time
+    Time put_back_{};
+    struct Holder {
+        std::uint16_t member = 0;
+        Time connected_since{};
+    };
+    std::map<Message, Holder> holders_;  ///< of shared messages: the first to get each
+    std::map<std::uint16_t, std::optional<Time>> away_since_;  ///< of those without a session
+    std::map<std::uint16_t, Time> members_;             ///< since when each has been connected
+    std::map<std::string, std::vector<Fault>> faults_;  ///< by sort
+};
+
+/// How much before its time a delayed message may come: clocks that are read at two places differ.
+constexpr Duration early_tolerance = std::chrono::milliseconds(10);
+
+/// A delayed message is late if it comes later than this after it was due, and its receiver there.
+constexpr Duration late_after = std::chrono::seconds(1);
+
+/// A message is outdated if it comes later than this after its expiry: brokers count in seconds.
+constexpr Duration outdated_after = std::chrono::seconds(1);
+
+/// How long a broker may take to learn that a connection has ended.
+constexpr Duration time_to_notice = std::chrono::milliseconds(200);
+
+/// No run is as long, whatever steps its clock makes: what lives longer must come.
+constexpr Duration outlives_the_run = std::chrono::hours(12);
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,69 @@
+#include "loadgen/kill/broker_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+namespace pulsegate::kill {
+
+BrokerProcess::BrokerProcess(std::vector<std::string> command, std::string log)
+    : command_(std::move(command)), log_(std::move(log)) {
+    // A process of the group that loses its parent becomes a child of ours, so that `kill` can
+    // wait for it.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void BrokerProcess::start() {
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+    if (child == 0) become_broker(parent);
+    ::setpgid(child, child);  // the child does so too: neither knows which comes first
+    group_ = child;
+}
+
+void BrokerProcess::become_broker(pid_t parent) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);  // it has died before that
+    const int input = ::open("/dev/null", O_RDONLY);
+    const int output = ::open(log_.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+    ::dup2(input, STDIN_FILENO);
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
+    // A copy of a client's socket would keep the connection open.
+    ::close_range(STDERR_FILENO + 1, ~0u, 0);
+    std::vector<char*> arguments;
+    for (const auto& argument : command_) arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+    ::_exit(127);
+}
+
+void BrokerProcess::kill() {
+    if (group_ == 0) return;
+    ::kill(-group_, SIGKILL);
+    while (::waitpid(-group_, nullptr, 0) > 0 || errno == EINTR) {
+    }
+    group_ = 0;
+}
+
+void BrokerProcess::terminate() {
+    if (group_ != 0) ::kill(-group_, SIGTERM);
+}
+
+std::optional<std::string> BrokerProcess::ended() {
+    int status = 0;
+    if (group_ == 0 || ::waitpid(group_, &status, WNOHANG) != group_) return std::nullopt;
+    kill();
+    if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
+    return fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pulsegate::kill {
+
+/// The broker: a child in a process group of its own, which may begin with a script. Nothing of the
+/// group outlives this object, nor the child this process.
+class BrokerProcess {
+public:
+    /// Standard output and error of the broker are appended to `log`.
+    BrokerProcess(std::vector<std::string> command, std::string log);
+    ~BrokerProcess() { kill(); }
+    BrokerProcess(const BrokerProcess&) = delete;
+    BrokerProcess& operator=(const BrokerProcess&) = delete;
+
+    /// Throws std::system_error if there can be no more processes.
+    void start();
+
+    /// SIGKILL to the whole group; returns when it is gone.
+    void kill();
+
+    /// SIGTERM to the group; `ended` says when and how it is gone.
+    void terminate();
+
+    /// How it ended by itself ("exit status 1"), if it did; the rest of the group is killed then.
+    std::optional<std::string> ended();
+
+private:
+    [[noreturn]] void become_broker(pid_t parent);
+
+    const std::vector<std::string> command_;
+    const std::string log_;
+    pid_t group_ = 0;  ///< 0: nothing runs
+};
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,101 @@
+#include "loadgen/kill/cast.h"
+
+#include <algorithm>
+
+namespace pulsegate::kill {
+
+namespace {
+
+constexpr std::uint16_t will_clients = 8;
+constexpr std::uint16_t watchers = 4;
+constexpr std::uint16_t visitors = 8;
+
+}  // namespace
+
+Version version_of(const Options& options, std::size_t client) {
+    if (options.v3_1_1 && options.v5_0) return client % 2 == 0 ? Version::v5_0 : Version::v3_1_1;
+    return options.v5_0 ? Version::v5_0 : Version::v3_1_1;
+}
+
+Cast::Cast(Scene& scene) {
+    const auto& options = scene.options;
+    const auto& audience = scene.audience;
+    for (std::uint16_t i = 0; i < options.publishers; ++i)
+        publishers_.push_back(std::make_unique<Publisher>(scene, i, version_of(options, i)));
+    // The habits go round, and each has receivers of both versions.
+    for (std::uint16_t i = 0; i < audience.all_receivers(); ++i)
+        receivers_.push_back(Receiver::one(scene, i, version_of(options, i + i / 6)));
+    for (std::uint16_t i = 0; i < audience.groups * audience.members_of_group; ++i)
+        receivers_.push_back(
+            Receiver::member(scene, audience.all_receivers() + i / audience.members_of_group, i,
+                             version_of(options, i)));
+    if (options.kinds.count(Kind::will) > 0)
+        for (std::uint16_t i = 0; i < will_clients; ++i)
+            will_clients_.push_back(std::make_unique<WillClient>(scene, i, version_of(options, i)));
+    if (!options.presence) return;
+    for (std::uint16_t i = 0; i < watchers; ++i)
+        watchers_.push_back(std::make_unique<Watcher>(scene, i, version_of(options, i / 2)));
+    for (std::uint16_t i = 0; i < visitors; ++i)
+        visitors_.push_back(std::make_unique<Visitor>(scene, i, version_of(options, i)));
+}
+
+void Cast::start() {
+    for (auto& each : watchers_) each->start();
+    for (auto& each : publishers_) each->start();
+    for (auto& each : receivers_) each->start();
+}
+
+bool Cast::ready() const {
+    return std::all_of(receivers_.begin(), receivers_.end(),
+                       [](const auto& each) { return each->ready(); });
+}
+
+void Cast::live() {
+    for (auto& each : publishers_) each->begin();
+    for (auto& each : receivers_) each->live_as_it_likes();
+    for (auto& each : will_clients_) each->begin();
+    for (auto& each : watchers_) each->live_as_it_likes();
+    for (auto& each : visitors_) each->begin();
+}
+
+void Cast::pause(bool paused) {
+    for (auto& each : publishers_) each->pause(paused);
+}
+
+void Cast::finish() {
+    for (auto& each : publishers_) each->finish();
+    for (auto& each : receivers_) each->stay();
+    for (auto& each : will_clients_) each->finish();
+    for (auto& each : watchers_) each->stay();
+    for (auto& each : visitors_) each->finish();
+}
+
+void Cast::reconnect_receivers() {
+    for (auto& each : receivers_) each->reconnect();
+}
+
+bool Cast::idle() const {
+    const auto idle = [](const auto& each) { return each->idle(); };
+    return std::all_of(publishers_.begin(), publishers_.end(), idle) &&
+           std::all_of(will_clients_.begin(), will_clients_.end(), idle) &&
+           std::all_of(receivers_.begin(), receivers_.end(),
+                       [](const auto& each) { return each->online(); });
+}
+
+void Cast::tick(Time now) {
+    for (auto& each : publishers_) each->tick(now);
+    for (auto& each : receivers_) each->tick(now);
+    for (auto& each : will_clients_) each->tick(now);
+    for (auto& each : watchers_) each->tick(now);
+    for (auto& each : visitors_) each->tick(now);
+}
+
+void Cast::broker_ended(Time now) {
+    for (auto& each : will_clients_) each->broker_ended(now);
+}
+
+void Cast::broker_serves(Duration step, Time now) {
+    for (auto& each : will_clients_) each->broker_serves(step, now);
+}
+
+}  // namespace pulsegate::kill

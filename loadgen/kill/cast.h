@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "loadgen/kill/publisher.h"
+#include "loadgen/kill/receiver.h"
+#include "loadgen/kill/scene.h"
+#include "loadgen/kill/visitor.h"
+#include "loadgen/kill/watcher.h"
+#include "loadgen/kill/will_client.h"
+
+namespace pulsegate::kill {
+
+/// Every other client speaks 5.0, unless the options say which version.
+Version version_of(const Options& options, std::size_t client);
+
+/// All clients of a run but those that read what is retained.
+class Cast {
+public:
+    explicit Cast(Scene& scene);
+
+    void start();
+    bool ready() const;
+    /// Why the broker does not let them in, if so.
+    const std::string& refusal() const { return receivers_.front()->refusal(); }
+    /// They publish, come and go.
+    void live();
+    /// Nobody publishes for a while.
+    void pause(bool paused);
+    /// Nobody publishes or breaks its connection any more, and all receivers are there.
+    void finish();
+    void reconnect_receivers();
+    /// What was begun is completed.
+    bool idle() const;
+
+    void tick(Time now);
+    void broker_ended(Time now);
+    void broker_serves(Duration step, Time now);
+
+private:
+    std::vector<std::unique_ptr<Publisher>> publishers_;
+    std::vector<std::unique_ptr<Receiver>> receivers_;  ///< guests and members of groups as well
+    std::vector<std::unique_ptr<WillClient>> will_clients_;
+    std::vector<std::unique_ptr<Watcher>> watchers_;
+    std::vector<std::unique_ptr<Visitor>> visitors_;
+};
+
+}  // namespace pulsegate::kill

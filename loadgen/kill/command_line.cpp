@@ -1,0 +1,137 @@
+#include "loadgen/kill/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+
+namespace pulsegate::kill {
+
+namespace {
+
+constexpr const char* summary = "find out what a broker loses when it is killed or stopped";
+
+constexpr const char* explanation =
+    "Starts a broker, sends numbered messages through it, ends it with SIGKILL or SIGTERM at "
+    "random\n"
+    "moments, starts it again, and compares what it acknowledged with what was received.\n"
+    "\n"
+    "Examples:\n"
+    "  pulsegate-loadgen kill --kills 200 --stops 200 --seconds 1200 --data D\n"
+    "      the pulsegate beside this program\n"
+    "  pulsegate-loadgen kill --port 1884 --without delayed,inbox,presence --\n"
+    "                         mosquitto -c mosquitto.conf\n"
+    "      another broker\n"
+    "\n"
+    "Exit status: 0 nothing was lost, wrongly repeated, out of order or early; 1 something was,\n"
+    "or the run could not be carried out; 130 interrupted, and nothing is judged.";
+
+/// The gateway that was built or installed with this program.
+std::string gateway_beside_us() {
+    std::error_code error;
+    const auto here = std::filesystem::read_symlink("/proc/self/exe", error);
+    return (here.parent_path() / "pulsegate").string();
+}
+
+constexpr std::uint16_t gateway_http_port = 8080;
+
+}  // namespace
+
+CommandLine::CommandLine(CLI::App& program) : app_(*program.add_subcommand("kill", summary)) {
+    options_.seed = std::random_device{}();
+    options_.gateway = gateway_beside_us();
+    app_.footer(explanation);
+    bind();
+}
+
+bool CommandLine::parsed() const { return app_.parsed(); }
+
+void CommandLine::bind() {
+    auto& options = options_;
+    app_.add_option("--kills", options.kills, "how often to kill the broker")
+        ->check(CLI::Range(0u, 100'000u).description(""));
+    app_.add_option("--stops", options.stops,
+                    "how often to stop it with SIGTERM, in turn with kills")
+        ->check(CLI::Range(0u, 100'000u).description(""));
+    app_.add_option("--seconds", options.seconds, "how long to publish; draining comes on top")
+        ->check(CLI::Range(1u, 1'000'000u).description(""));
+    auto* gateway =
+        app_.add_option("--gateway", options.gateway,
+                        "the gateway to start; the default is the pulsegate beside this program");
+    auto* data = app_.add_option("--data", options.data,
+                                 "its data folder; the default is one that is removed at the end");
+    app_.add_option("--host", host_, "where the broker listens: a loopback address");
+    app_.add_option("--port", port_, "the port that it listens on")
+        ->check(CLI::Range(1, 65535).description(""));
+    auto* http =
+        app_.add_option("--http", http_,
+                        "the port of its HTTP API, for members of rooms and the presence feed; 0:\n"
+                        "none. The default is 8080 for the gateway and 0 for a COMMAND");
+    http->check(CLI::Range(0, 65535).description(""));
+    app_.add_option("--clock", options.clock,
+                    "write to this file before each start how many seconds the broker's clock is\n"
+                    "to be ahead, as libfaketime reads it");
+    app_.add_option("--version", version_, "5, 3.1.1, or both: every other client")
+        ->check(CLI::IsMember({"5", "3.1.1", "both"}).description(""));
+    app_.add_option("--publishers", options.publishers, "clients that publish")
+        ->check(CLI::Range(1, 1000).description(""));
+    app_.add_option("--receivers", options.receivers, "clients that subscribe")
+        ->check(CLI::Range(1, 1000).description(""));
+    app_.add_option("--rate", options.rate, "messages a second, all publishers together")
+        ->check(CLI::Range(0.1, 1e6).description(""));
+    auto* without =
+        app_.add_option("--without", without_,
+                        "kinds of traffic to leave out, separated by commas: qos1,qos2,mixed,\n"
+                        "inbox,rooms,shared,delayed,retained,wills,presence")
+            ->delimiter(',')
+            ->allow_extra_args(false);  // or the command would be among them
+    auto* seed = app_.add_option("--seed", options.seed, "of all that is left to chance");
+    app_.add_option("--json", options.json,
+                    "write the results to this file as well; - is standard output");
+    app_.add_option("--log", options.log, "append what the broker prints to this file");
+    auto* command =
+        app_.add_option("COMMAND", options.command, "starts another broker; comes after --");
+    command->excludes(gateway)->excludes(data);
+    for (auto* option : app_.get_options()) option->type_name("")->capture_default_str();
+    for (auto* option : {http, gateway, without, seed, command}) option->default_str("");
+}
+
+Options CommandLine::options() {
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(host_, error);
+    if (error || !address.is_loopback())
+        throw std::runtime_error(fmt::format(
+            "--host '{}': write a loopback address: the broker is started here", host_));
+    const bool starts_gateway = options_.command.empty();
+    const auto http_port = http_.value_or(starts_gateway ? gateway_http_port : 0);
+    options_.broker = {address, port_};
+    options_.http = {address, http_port};
+    options_.v3_1_1 = version_ != "5";
+    options_.v5_0 = version_ != "3.1.1";
+    for (const auto& text : without_) {
+        if (text == "presence") {
+            options_.presence = false;
+            continue;
+        }
+        const auto kind = kind_of(text);
+        if (!kind)
+            throw std::runtime_error(fmt::format(
+                "--without '{}': write some of qos1,qos2,mixed,inbox,rooms,shared,delayed,retained,"
+                "wills,presence",
+                text));
+        options_.kinds.erase(*kind);
+    }
+    if (http_port == 0) options_.kinds.erase(Kind::room);
+    if (options_.kinds.empty()) throw std::runtime_error("--without: nothing is left");
+    if (starts_gateway && !std::filesystem::is_regular_file(options_.gateway))
+        throw std::runtime_error(fmt::format(
+            "--gateway '{}': there is no such program; build it with .ci/build build pulsegate, "
+            "or write a command that starts a broker after --",
+            options_.gateway));
+    return options_;
+}
+
+}  // namespace pulsegate::kill

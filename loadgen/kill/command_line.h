@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadgen/kill/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace pulsegate::kill {
+
+/// The subcommand `kill`, and what its options are read into.
+class CommandLine {
+public:
+    explicit CommandLine(CLI::App& program);
+    CommandLine(const CommandLine&) = delete;
+    CommandLine& operator=(const CommandLine&) = delete;
+
+    /// Is it the command that was given?
+    bool parsed() const;
+
+    /// Throws std::runtime_error with one line that says what is wrong.
+    Options options();
+
+private:
+    void bind();
+
+    CLI::App& app_;
+    Options options_;
+    std::string host_ = "127.0.0.1";
+    std::uint16_t port_ = 1883;
+    std::optional<std::uint16_t> http_;
+    std::string version_ = "both";
+    std::vector<std::string> without_;
+};
+
+}  // namespace pulsegate::kill

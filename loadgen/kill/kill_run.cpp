@@ -1,0 +1,311 @@
+#include "loadgen/kill/kill_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+
+#include "loadgen/kill/rooms.h"
+
+namespace pulsegate::kill {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto tick_length = 5ms;
+constexpr auto line_every = 5s;
+constexpr auto first_start_patience = 600s;  // it may have to be built
+constexpr auto start_patience = 60s;
+constexpr auto set_up_patience = 30s;
+constexpr auto drain_patience = 30s;  // after the last delayed message is due
+constexpr auto quiet_at_the_end = 1s;
+constexpr auto quiet_before_loss = 4s;  // without arrivals: nothing more will come
+constexpr auto stop_patience = 30s;
+constexpr auto judge_presence_every = 250ms;
+constexpr std::uint16_t kills_while_starting = 10;  // one of so many
+constexpr std::uint16_t lulls = 3;                  // likewise
+constexpr auto lull = 1s;
+
+/// Two runs with one seed need different names, or the second would find the sessions of the first.
+std::string name_of_run() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return fmt::format("{:x}", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+}  // namespace
+
+KillRun::KillRun(const Options& options)
+    : options_(options),
+      work_(io_.get_executor()),
+      signals_(io_, SIGINT, SIGTERM),
+      scene_{.io = io_,
+             .options = options,
+             .run = name_of_run(),
+             .book = {},
+             .presence = {},
+             .dice = Dice(options.seed),
+             .audience = Audience(options),
+             .backlog = Backlog(Audience(options).all())},
+      data_(options),
+      broker_(broker_command(options, data_), options.log),
+      clock_(options.clock, scene_.dice),
+      cast_(scene_),
+      retained_(scene_, version_of(options, 0)),
+      feed_(scene_) {
+    results_.command = broker_command(options, data_);
+    signals_.async_wait([this](auto error, int) { interrupted_ = !error; });
+}
+
+Results KillRun::run() {
+    if (accepts_connections())
+        throw std::runtime_error(
+            fmt::format("port {} is in use: name a free one with --port, and "
+                        "have the broker listen there",
+                        options_.broker.port()));
+    start_broker(first_start_patience);
+    set_up();
+    end_at_random_moments();
+    drain();
+    read_retained();
+    kill_broker();
+    results_.book = std::move(scene_.book);
+    results_.presence = std::move(scene_.presence);
+    return std::move(results_);
+}
+
+void KillRun::start_broker(Duration patience) {
+    broker_.start();
+    const Time deadline = load::Clock::now() + patience;
+    while (!accepts_connections()) {
+        if (const auto how = broker_.ended())
+            throw std::runtime_error(
+                fmt::format("after {} ends the broker ended with {} before port {} was open; "
+                            "--log FILE keeps what it says",
+                            ends(), *how, options_.broker.port()));
+        if (load::Clock::now() > deadline)
+            throw std::runtime_error(
+                fmt::format("after {} ends port {} was not open within {:.0f} s; --log FILE "
+                            "keeps what the broker says",
+                            ends(), options_.broker.port(), load::seconds(patience)));
+        work_until(load::Clock::now() + tick_length);
+    }
+    serving_ = true;
+    cast_.broker_serves(last_step_, load::Clock::now());
+}
+
+bool KillRun::accepts_connections() {
+    asio::ip::tcp::socket probe(io_);
+    boost::system::error_code error;
+    probe.connect(options_.broker, error);
+    return !error;
+}
+
+void KillRun::kill_broker() {
+    broker_.kill();
+    broker_ends();
+}
+
+/// In order: it must end by itself, with exit status 0.
+void KillRun::stop_broker() {
+    const Time asked = load::Clock::now();
+    broker_.terminate();
+    broker_ends();
+    std::optional<std::string> how;
+    work_until(asked + stop_patience, [&] { return (how = broker_.ended()).has_value(); });
+    broker_.kill();
+    results_.stops.push_back({asked, load::Clock::now() - asked});
+    if (how != "exit status 0") results_.bad_stops.push_back(how.value_or("no end within 30 s"));
+}
+
+void KillRun::broker_ends() {
+    serving_ = false;
+    last_step_ = {};
+    cast_.broker_ended(load::Clock::now());
+    feed_.broker_ended();
+}
+
+void KillRun::set_up() {
+    ask_for_rooms();
+    if (options_.presence && options_.http.port() != 0) feed_.begin();
+    cast_.start();
+    if (!work_until(load::Clock::now() + set_up_patience, [this] { return cast_.ready(); }))
+        throw std::runtime_error(fmt::format(
+            "the receivers could not subscribe within {:.0f} s{}{}", load::seconds(set_up_patience),
+            cast_.refusal().empty() ? "" : "; the broker says: ", cast_.refusal()));
+    began_ = results_.began = load::Clock::now();
+    next_line_ = began_ + line_every;
+    cast_.live();
+}
+
+/// A signal that comes during a request makes it fail, and is what the run ends with.
+void KillRun::ask_for_rooms() try {
+    if (options_.kinds.count(Kind::room) > 0) fill_rooms(scene_);
+} catch (const std::runtime_error&) {
+    io_.poll();
+    if (interrupted_) throw Interrupted();
+    throw;
+}
+
+std::uint32_t KillRun::ends() const {
+    return static_cast<std::uint32_t>(results_.kills.size() + results_.stops.size());
+}
+
+/// In turn, a kill first; if there are more of the one, spread evenly.
+bool KillRun::stop_comes_next() const {
+    return (results_.stops.size() + 1) * options_.kills <= results_.kills.size() * options_.stops;
+}
+
+/// One end in each of equal parts of the time, or when the broker serves again, if that is later.
+void KillRun::end_at_random_moments() {
+    const auto length = load::from_seconds(options_.seconds);
+    const auto all = options_.kills + options_.stops;
+    while (ends() < all) {
+        const auto part = length / all;
+        end_at(began_ + part * ends() + scene_.dice.between(Duration(), part));
+    }
+    work_until(began_ + length);
+}
+
+/// Now and then after a lull: what a busy broker writes to the disk with the next message, a quiet
+/// one may still owe it.
+void KillRun::end_at(Time moment) {
+    const bool quiet = scene_.dice.below(lulls) == 0;
+    if (quiet) {
+        work_until(moment - lull);
+        cast_.pause(true);
+    }
+    work_until(moment);
+    end_and_start();
+    cast_.pause(false);
+}
+
+void KillRun::end_and_start() {
+    if (stop_comes_next()) {
+        stop_broker();
+    } else {
+        kill_broker();
+        results_.kills.push_back(load::Clock::now());
+        kill_while_starting();
+    }
+    step_clock();
+    const Time started = load::Clock::now();
+    start_broker(start_patience);
+    results_.starts.push_back(load::Clock::now() - started);
+    if (options_.kinds.count(Kind::retained) > 0) retained_.begin();
+}
+
+/// Now and then.
+void KillRun::kill_while_starting() {
+    if (results_.kills.size() >= options_.kills || results_.starts.empty() ||
+        scene_.dice.below(kills_while_starting) != 0)
+        return;
+    broker_.start();
+    work_until(load::Clock::now() + scene_.dice.between(Duration(), results_.starts.back()));
+    kill_broker();
+    results_.kills.push_back(load::Clock::now());
+}
+
+/// Before the last life, to a time when all is due.
+void KillRun::step_clock() {
+    last_step_ =
+        ends() == options_.kills + options_.stops ? clock_.step_to_latest() : clock_.step();
+    if (last_step_ > Duration()) ++results_.steps_forward;
+    if (last_step_ < Duration()) ++results_.steps_back;
+    scene_.book.step_clock(last_step_, load::Clock::now());
+}
+
+void KillRun::drain() {
+    cast_.finish();
+    await_quiet();
+    if (scene_.book.missing() == 0) return;
+    // Some brokers send only to a new connection what they had forgotten to send.
+    cast_.reconnect_receivers();
+    await_quiet();
+}
+
+/// Until everything has come that will come.
+void KillRun::await_quiet() {
+    const Time begun = load::Clock::now();
+    const auto& book = scene_.book;
+    const auto done = [&] {
+        const Time now = load::Clock::now();
+        const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
+        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) && cast_.idle();
+    };
+    work_until(std::max(begun, book.last_due()) + drain_patience, done);
+}
+
+void KillRun::read_retained() {
+    if (options_.kinds.count(Kind::retained) == 0) return;
+    retained_.begin();
+    work_until(load::Clock::now() + drain_patience, [this] { return !retained_.reading(); });
+}
+
+/// Lets the clients work until then, or until it is so. Says whether it is so.
+template <class Condition>
+bool KillRun::work_until(Time deadline, Condition done) {
+    while (!done()) {
+        if (interrupted_) throw Interrupted();
+        const Time now = load::Clock::now();
+        if (now >= deadline) return false;
+        if (now >= next_tick_) tick(now);
+        io_.run_one_until(std::min(deadline, next_tick_));
+    }
+    return true;
+}
+
+void KillRun::work_until(Time deadline) {
+    work_until(deadline, [] { return false; });
+}
+
+void KillRun::tick(Time now) {
+    next_tick_ = now + tick_length;
+    cast_.tick(now);
+    retained_.tick(now);
+    watch_broker();
+    if (now >= next_judgement_) judge_presence(now);
+    if (began_ != Time() && now >= next_line_) show_progress(now);
+}
+
+/// A broker that ends by itself is started again, like one that is killed.
+void KillRun::watch_broker() {
+    if (!serving_) return;
+    const auto how = broker_.ended();
+    if (!how) return;
+    fmt::print(stderr, "kill: the broker ended by itself: {}\n", *how);
+    results_.ends.push_back(*how);
+    kill_broker();
+    start_broker(start_patience);
+}
+
+void KillRun::judge_presence(Time now) {
+    next_judgement_ = now + judge_presence_every;
+    if (!serving_ || !options_.presence) return;
+    feed_.read(now);
+    scene_.presence.compare(load::Clock::now());
+}
+
+void KillRun::show_progress(Time now) {
+    next_line_ = now + line_every;
+    Counts all;
+    for (const Kind kind : all_kinds) {
+        const Counts& one = scene_.book.counts(kind);
+        all.sent += one.sent;
+        all.acknowledged += one.acknowledged;
+        all.received += one.received;
+    }
+    fmt::print(
+        stderr,
+        "kill: {:.0f} s, {} of {} kills and stops, {} sent, {} acknowledged, {} received, {} of "
+        "the acknowledged still to come\n",
+        load::seconds(now - began_), ends(), options_.kills + options_.stops, all.sent,
+        all.acknowledged, all.received, scene_.book.missing());
+}
+
+}  // namespace pulsegate::kill

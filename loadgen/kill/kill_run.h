@@ -1,0 +1,78 @@
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include "loadgen/kill/broker_clock.h"
+#include "loadgen/kill/broker_process.h"
+#include "loadgen/kill/cast.h"
+#include "loadgen/kill/feed_reader.h"
+#include "loadgen/kill/gateway.h"
+#include "loadgen/kill/report.h"
+#include "loadgen/kill/retained_reader.h"
+#include "loadgen/kill/scene.h"
+
+namespace pulsegate::kill {
+
+/// SIGINT or SIGTERM came: nothing can be judged.
+struct Interrupted {};
+
+/// One run: starts the broker and the clients, kills or stops the one under the others, and waits
+/// until everything has come that will come.
+class KillRun {
+public:
+    explicit KillRun(const Options& options);
+
+    /// Throws std::runtime_error if the broker does not serve, and Interrupted.
+    Results run();
+
+private:
+    void start_broker(Duration patience);
+    void kill_broker();
+    void stop_broker();
+    void broker_ends();
+    bool accepts_connections();
+    void set_up();
+    void ask_for_rooms();
+    std::uint32_t ends() const;
+    bool stop_comes_next() const;
+    void end_at_random_moments();
+    void end_at(Time moment);
+    void end_and_start();
+    void kill_while_starting();
+    void step_clock();
+    void drain();
+    void await_quiet();
+    void read_retained();
+
+    template <class Condition>
+    bool work_until(Time deadline, Condition done);
+    void work_until(Time deadline);
+    void tick(Time now);
+    void watch_broker();
+    void judge_presence(Time now);
+    void show_progress(Time now);
+
+    const Options& options_;
+    boost::asio::io_context io_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    boost::asio::signal_set signals_;
+    bool interrupted_ = false;
+    Scene scene_;
+    const DataFolder data_;
+    BrokerProcess broker_;
+    BrokerClock clock_;
+    Duration last_step_{};  ///< of the broker's clock
+    bool serving_ = false;  ///< the broker's port has been open since its start
+    Cast cast_;
+    RetainedReader retained_;
+    FeedReader feed_;
+    Time began_{};
+    Time next_tick_{};
+    Time next_line_{};
+    Time next_judgement_{};
+    Results results_;
+};
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "protocol/packet.h"
+
+namespace pulsegate::kill {
+
+/// Kinds of traffic, each with promises of its own.
+enum class Kind : std::uint8_t {
+    qos_1,
+    qos_2,
+    mixed,
+    inbox,
+    room,
+    shared,
+    delayed,
+    retained,
+    will
+};
+
+inline constexpr std::array all_kinds{Kind::qos_1,   Kind::qos_2,    Kind::mixed,
+                                      Kind::inbox,   Kind::room,     Kind::shared,
+                                      Kind::delayed, Kind::retained, Kind::will};
+
+/// For people: "QoS 1".
+std::string_view name(Kind kind);
+
+/// In topics, options and JSON: "qos1".
+std::string_view word(Kind kind);
+std::optional<Kind> kind_of(std::string_view word);
+
+/// First deliveries keep the order of their stream.
+bool is_ordered(Kind kind);
+
+/// Messages of one kind from one publisher to one receiver. They have one topic, and are numbered
+/// from 1. Of a retained value, `to` says which of its publisher's topics it is set on; of a shared
+/// message it is the group. A message to a room is one of each member's stream, with one number.
+struct Stream {
+    Kind kind{};
+    std::uint16_t from = 0;
+    std::uint16_t to = 0;
+
+    bool operator==(const Stream&) const = default;
+    bool operator<(const Stream& other) const {
+        return std::tie(kind, from, to) < std::tie(other.kind, other.from, other.to);
+    }
+};
+
+struct Message {
+    Stream stream;
+    std::uint32_t number = 0;
+
+    bool operator==(const Message&) const = default;
+    bool operator<(const Message& other) const {
+        return std::tie(stream, number) < std::tie(other.stream, other.number);
+    }
+};
+
+/// Fixed by the kind, or changes from message to message.
+QoS qos_of(const Message& message);
+
+/// "QoS 1 message 17 of publisher 3 to receiver 5".
+std::string describe(const Message& message);
+
+/// `run` tells the runs on one broker apart.
+std::string topic_of(const Stream& stream, std::string_view run);
+std::string filter_of_receiver(std::uint16_t number, std::string_view run);
+std::string filter_of_group(std::uint16_t number, std::string_view run);
+std::string filter_of_retained(std::string_view run);
+
+/// The client id of a receiver, and so the user whose inbox it has.
+std::string user_of_receiver(std::uint16_t number, std::string_view run);
+
+/// The receivers take turns in becoming members of rooms.
+inline constexpr std::uint16_t rooms = 3;
+std::string room_of_receiver(std::uint16_t number, std::string_view run);
+
+/// Names the message, and has up to 300 bytes more, always the same for a message.
+std::string payload_of(const Message& message);
+std::optional<Message> read_payload(std::string_view payload);
+
+}  // namespace pulsegate::kill

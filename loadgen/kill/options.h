@@ -1,0 +1,35 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "loadgen/kill/message.h"
+
+namespace pulsegate::kill {
+
+struct Options {
+    std::uint32_t kills = 20;
+    std::uint32_t stops = 0;
+    std::uint32_t seconds = 60;
+    boost::asio::ip::tcp::endpoint broker;
+    boost::asio::ip::tcp::endpoint http;  ///< port 0: it has no HTTP API
+    std::string clock;                    ///< file that sets the broker's clock; empty: none
+    bool v3_1_1 = true;                   ///< clients speak it, or every other one does
+    bool v5_0 = true;
+    std::uint16_t publishers = 6;
+    std::uint16_t receivers = 12;
+    double rate = 1500;  ///< messages a second, of all publishers
+    std::set<Kind> kinds{all_kinds.begin(), all_kinds.end()};
+    bool presence = true;
+    std::uint64_t seed = 0;
+    std::string json;
+    std::string log = "/dev/null";
+    std::string gateway;               ///< program to start if there is no command
+    std::string data;                  ///< its data folder; empty: a temporary one
+    std::vector<std::string> command;  ///< starts another broker
+};
+
+}  // namespace pulsegate::kill

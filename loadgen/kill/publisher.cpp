@@ -1,0 +1,220 @@
+#include "loadgen/kill/publisher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pulsegate::kill {
+
+namespace {
+
+/// A 3.1.1 server does not state how many messages it takes at a time; some take 20.
+constexpr std::size_t window = 16;
+constexpr std::uint16_t values_of_publisher = 4;
+constexpr std::uint32_t longest_delay = 15;  // seconds
+constexpr std::uint32_t day = 86'400;
+
+double weight(const Options& options, Kind kind) {
+    constexpr std::array weights{22, 20, 20, 12, 2, 10, 9, 5, 0};
+    static_assert(weights.size() == all_kinds.size());
+    return options.kinds.count(kind) > 0 ? weights[static_cast<std::size_t>(kind)] : 0;
+}
+
+std::discrete_distribution<std::size_t> mix_of(const Options& options) {
+    std::vector<double> weights;
+    weights.reserve(all_kinds.size());
+    for (const Kind kind : all_kinds) weights.push_back(weight(options, kind));
+    return {weights.begin(), weights.end()};
+}
+
+/// One for each who is to get it.
+std::vector<Stream> copies_of(const Stream& stream, const Audience& audience) {
+    if (stream.kind != Kind::room) return {stream};
+    std::vector<Stream> copies;
+    for (std::uint16_t member = stream.to; member < audience.all_receivers(); member += rooms)
+        copies.push_back({stream.kind, stream.from, member});
+    return copies;
+}
+
+}  // namespace
+
+Publisher::Publisher(Scene& scene, std::uint16_t number, Version version)
+    : Client(scene, fmt::format("kill-{}-publisher-{}", scene.run, number), version, Session::kept),
+      number_(number),
+      kinds_(mix_of(scene.options)) {}
+
+void Publisher::begin() {
+    const auto& kinds = scene().options.kinds;
+    publishing_ =
+        std::any_of(kinds.begin(), kinds.end(), [](Kind kind) { return kind != Kind::will; });
+}
+
+void Publisher::work(Time now) {
+    const double rate = scene().options.rate / scene().options.publishers;
+    if (publishing_ && !paused_ && online())
+        due_ += rate * load::seconds(now - std::max(worked_at_, online_since()));
+    worked_at_ = now;
+    while (due_ >= 1) {
+        due_ -= 1;
+        if (publishing_ && online() && in_flight_.size() < window_) publish_one(now);
+    }
+}
+
+void Publisher::publish_one(Time now) {
+    const Kind kind = all_kinds[scene().dice.weighted(kinds_)];
+    const Stream stream{kind, number_, choose_receiver(kind)};
+    if (!may_send(stream)) return;
+
+    InFlight one;
+    if (kind == Kind::delayed)
+        one.delay =
+            1 + scene().dice.below(std::clamp(scene().options.seconds / 2, 1u, longest_delay));
+    one.lifetime = choose_lifetime(kind);
+    for (const Stream& copy : copies_of(stream, scene().audience)) {
+        one.message = scene().book.send(copy, now,
+                                        {.delay = std::chrono::seconds(one.delay),
+                                         .lifetime = std::chrono::seconds(one.lifetime)});
+        if (kind != Kind::retained) scene().backlog.add(copy.to);
+    }
+    one.message.stream = stream;  // all copies have one number
+    do ++last_packet_id_;
+    while (last_packet_id_ == 0 || find(last_packet_id_) != in_flight_.end());
+    one.packet_id = last_packet_id_;
+    transmit(in_flight_.emplace_back(one), false);
+}
+
+std::uint16_t Publisher::choose_receiver(Kind kind) {
+    const auto& audience = scene().audience;
+    auto& dice = scene().dice;
+    switch (kind) {
+        case Kind::retained: return dice.below(values_of_publisher);
+        case Kind::inbox: return dice.below(audience.all_receivers());
+        case Kind::room: return dice.below(rooms);
+        case Kind::shared: return audience.all_receivers() + dice.below(audience.groups);
+        default: return dice.below(audience.kept);
+    }
+}
+
+/// Some messages of a conversation live a few seconds, some a day; only MQTT 5.0 can say so.
+std::uint32_t Publisher::choose_lifetime(Kind kind) {
+    if (kind != Kind::mixed || version() != Version::v5_0) return 0;
+    const auto chance = scene().dice.below(8);
+    if (chance == 0) return 1 + scene().dice.below(4);
+    return chance == 1 ? day : 0;
+}
+
+bool Publisher::may_send(const Stream& stream) {
+    // One value of a topic at a time: with two, the first could be repeated after the second.
+    if (stream.kind == Kind::retained)
+        return std::none_of(in_flight_.begin(), in_flight_.end(),
+                            [&](const InFlight& one) { return one.message.stream == stream; });
+    for (const Stream& copy : copies_of(stream, scene().audience))
+        if (!scene().backlog.has_room(copy.to)) return false;
+    if (stream.kind != Kind::delayed) return true;
+    // Only MQTT 5.0 can tell that the broker does not know delayed messages.
+    const auto& delayed = scene().book.counts(Kind::delayed);
+    return delayed.acknowledged > 0 || (version() == Version::v5_0 && delayed.refused == 0);
+}
+
+void Publisher::transmit(const InFlight& one, bool dup) {
+    const auto& stream = one.message.stream;
+    if (one.released) return send(Pubrel{.packet_id = one.packet_id});
+    auto topic = topic_of(stream, scene().run);
+    if (stream.kind == Kind::delayed) topic = fmt::format("$delayed/{}/{}", one.delay, topic);
+    const auto payload = payload_of(one.message);
+    PropertyList properties;
+    if (one.lifetime > 0) properties.add(Property::message_expiry_interval, one.lifetime);
+    send(Publish{
+        .dup = dup,
+        .qos = qos_of(one.message),
+        .retain = stream.kind == Kind::retained,
+        .topic = topic,
+        .packet_id = one.packet_id,
+        .properties = properties.view(),
+        .payload = payload,
+    });
+}
+
+void Publisher::on_login(const Connack& connack) {
+    window_ = std::min<std::size_t>(
+        window, connack.properties.number(Property::receive_maximum).value_or(window));
+    if (connack.session_present)
+        resume();
+    else
+        start_anew();
+    has_session_ = true;
+}
+
+void Publisher::resume() {
+    for (const InFlight& one : in_flight_) repeat(one, true);
+}
+
+/// The session is gone. What has QoS 1 is sent as if for the first time; with QoS 2 it could come a
+/// second time, because nobody knows what became of the first.
+void Publisher::start_anew() {
+    if (has_session_) scene().book.lose_session(id(), online_since());
+    std::erase_if(in_flight_, [this](const InFlight& one) {
+        if (qos_of(one.message) != QoS::exactly_once) return false;
+        if (one.released) return true;
+        for (const Stream& copy : copies_of(one.message.stream, scene().audience))
+            scene().book.give_up({copy, one.message.number});
+        return true;
+    });
+    for (const InFlight& one : in_flight_) repeat(one, false);
+}
+
+void Publisher::repeat(const InFlight& one, bool dup) {
+    for (const Stream& copy : copies_of(one.message.stream, scene().audience))
+        scene().book.send_again({copy, one.message.number});
+    transmit(one, dup);
+}
+
+void Publisher::on_packet(const Packet& packet) {
+    std::visit(
+        [this]<class Each>(const Each& each) {
+            if constexpr (requires { this->take(each); }) take(each);
+        },
+        packet);
+}
+
+void Publisher::take(const Puback& ack) {
+    const auto place = find(ack.packet_id);
+    if (place == in_flight_.end() || qos_of(place->message) != QoS::at_least_once) return;
+    settle(place->message, ack.reason);
+    in_flight_.erase(place);
+}
+
+void Publisher::take(const Pubrec& ack) {
+    const auto place = find(ack.packet_id);
+    if (place == in_flight_.end() || qos_of(place->message) != QoS::exactly_once) return;
+    if (!place->released) settle(place->message, ack.reason);
+    if (is_error(ack.reason)) {
+        in_flight_.erase(place);
+        return;
+    }
+    place->released = true;
+    transmit(*place, true);
+}
+
+void Publisher::take(const Pubcomp& ack) {
+    const auto place = find(ack.packet_id);
+    if (place != in_flight_.end() && place->released) in_flight_.erase(place);
+}
+
+Publisher::Place Publisher::find(std::uint16_t packet_id) {
+    return std::find_if(in_flight_.begin(), in_flight_.end(),
+                        [&](const InFlight& one) { return one.packet_id == packet_id; });
+}
+
+void Publisher::settle(const Message& message, Reason reason) {
+    for (const Stream& copy : copies_of(message.stream, scene().audience)) {
+        if (!is_error(reason)) {
+            scene().book.acknowledge({copy, message.number}, load::Clock::now());
+            continue;
+        }
+        scene().book.refuse({copy, message.number});
+        if (copy.kind != Kind::retained) scene().backlog.remove(copy.to);
+    }
+}
+
+}  // namespace pulsegate::kill

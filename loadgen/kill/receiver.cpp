@@ -1,0 +1,179 @@
+#include "loadgen/kill/receiver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace pulsegate::kill {
+
+using namespace std::chrono_literals;
+
+struct Receiver::Habit {
+    Duration slowest_answer;
+    Duration shortest_stay, longest_stay;  ///< zero: for ever
+    Duration shortest_absence, longest_absence;
+};
+
+/// A client may break its connection 30 times a minute; those that do are gone longer than that.
+const Receiver::Habit Receiver::habits[]{
+    {0ms, 0s, 0s, 0s, 0s},                  // there
+    {300ms, 0s, 0s, 0s, 0s},                // slow
+    {0ms, 300ms, 2500ms, 200ms, 2s},        // comes and goes
+    {0ms, 500ms, 2s, 3s, 10s},              // away
+    {40ms, 0s, 0s, 0s, 0s},                 // there, and far away
+    {0ms, 1ms, 1ms, 1000'000s, 1000'000s},  // comes at the end
+};
+
+std::unique_ptr<Receiver> Receiver::one(Scene& scene, std::uint16_t number, Version version) {
+    Part part{.id = user_of_receiver(number, scene.run), .number = number, .habit = number};
+    const bool is_guest = number >= scene.audience.kept;
+    if (is_guest) {
+        part.session = Session::clean;
+        part.habit = number - scene.audience.kept;
+    } else {
+        part.filter = filter_of_receiver(number, scene.run);
+    }
+    return std::unique_ptr<Receiver>(new Receiver(scene, std::move(part), version));
+}
+
+std::unique_ptr<Receiver> Receiver::member(Scene& scene, std::uint16_t group, std::uint16_t member,
+                                           Version version) {
+    // The first two groups have members of all habits but the last.
+    return std::unique_ptr<Receiver>(
+        new Receiver(scene,
+                     {.id = fmt::format("kill-{}-member-{}", scene.run, member),
+                      .filter = filter_of_group(group, scene.run),
+                      .number = group,
+                      .member = member,
+                      .habit = member},
+                     version));
+}
+
+Receiver::Receiver(Scene& scene, Part part, Version version)
+    : Client(scene, std::move(part.id), version, part.session),
+      filter_(std::move(part.filter)),
+      number_(part.number),
+      member_(part.member),
+      keeps_session_(part.session == Session::kept),
+      habit_(habits[part.habit % std::size(habits)]) {}
+
+void Receiver::start() {
+    there_ = keeps_session_ || habit_.longest_stay == 0s;
+    want_connection(there_);
+}
+
+void Receiver::live_as_it_likes() { as_it_likes_ = habit_.longest_stay > 0s; }
+
+void Receiver::stay() {
+    as_it_likes_ = false;
+    there_ = true;
+    want_connection(true);
+}
+
+void Receiver::work(Time now) {
+    if (as_it_likes_) come_or_go(now);
+    if (!keeps_session_) note_absence(now);
+    while (!answers_.empty() && answers_.front().due <= now) {
+        std::visit([this](const auto& packet) { send(packet); }, answers_.front().packet);
+        answers_.pop_front();
+    }
+    if (online() && now > std::max(quiet_since_, online_since()) + 1s)
+        scene().backlog.clear(number_);
+}
+
+void Receiver::note_absence(Time now) {
+    if (!offline())
+        away_since_.reset();
+    else if (!away_since_)
+        away_since_ = now;
+    scene().book.keep_no_session(number_, away_since_);
+}
+
+void Receiver::come_or_go(Time now) {
+    if (now < change_at_) return;
+    there_ = !there_;
+    change_at_ =
+        now + (there_ ? scene().dice.between(habit_.shortest_stay, habit_.longest_stay)
+                      : scene().dice.between(habit_.shortest_absence, habit_.longest_absence));
+    want_connection(there_);
+    constexpr std::array endings{Ending::disconnect, Ending::disconnect, Ending::close,
+                                 Ending::reset};
+    if (!there_) end_connection(endings[scene().dice.below(endings.size())]);
+}
+
+void Receiver::on_login(const Connack& connack) {
+    if (member_) scene().book.attend(*member_, online_since());
+    if (connack.session_present && subscribed_) return;
+    if (subscribed_) {
+        scene().book.lose_session(id(), online_since());
+        scene().book.begin_order_anew(number_);
+    }
+    subscribed_ = false;
+    unreleased_.clear();
+    if (!filter_.empty())
+        send(Subscribe{.packet_id = 1, .filters = {{filter_, {.qos = QoS::exactly_once}}}});
+}
+
+void Receiver::on_end() {
+    answers_.clear();
+    if (member_) scene().book.attend(*member_, Time());
+}
+
+void Receiver::on_packet(const Packet& packet) {
+    std::visit(
+        [this]<class Each>(const Each& each) {
+            if constexpr (requires { this->take(each); }) take(each);
+        },
+        packet);
+}
+
+void Receiver::take(const Suback& suback) { subscribed_ = !is_error(suback.reasons.front()); }
+
+void Receiver::take(const Publish& publish) {
+    const Time now = quiet_since_ = load::Clock::now();
+    judge(publish, now);
+    if (publish.qos == QoS::exactly_once) answer(Pubrec{.packet_id = publish.packet_id});
+    if (publish.qos == QoS::at_least_once) answer(Puback{.packet_id = publish.packet_id});
+}
+
+void Receiver::judge(const Publish& publish, Time now) {
+    auto message = read_payload(publish.payload);
+    if (message && message->stream.kind == Kind::room) message->stream.to = number_;
+    if (!message || publish.topic != topic_of(message->stream, scene().run) ||
+        publish.qos != qos_of(*message)) {
+        scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
+                                            static_cast<int>(publish.qos), publish.payload),
+                                now);
+    } else if (publish.qos != QoS::exactly_once ||
+               unreleased_.try_emplace(publish.packet_id, *message).second) {
+        scene().backlog.remove(number_);
+        scene().book.receive(*message, {.receiver = number_,
+                                        .at = now,
+                                        .connected_since = online_since(),
+                                        .member = member_.value_or(0),
+                                        .session_kept = keeps_session_,
+                                        .dup = publish.dup});
+    } else if (unreleased_[publish.packet_id] != *message) {
+        scene().book.note_fault(fmt::format("the packet identifier {} of {} used for {} before "
+                                            "{} was released",
+                                            publish.packet_id, id(), describe(*message),
+                                            describe(unreleased_[publish.packet_id])),
+                                now);
+    }
+}
+
+void Receiver::take(const Pubrel& pubrel) {
+    unreleased_.erase(pubrel.packet_id);
+    send(Pubcomp{.packet_id = pubrel.packet_id});
+}
+
+/// At once, or later, but in the order of the messages (MQTT 4.6).
+void Receiver::answer(const Packet& packet) {
+    if (habit_.slowest_answer == 0s)
+        return std::visit([this](const auto& each) { send(each); }, packet);
+    const Time due = load::Clock::now() + scene().dice.between(0s, habit_.slowest_answer);
+    answers_.push_back({answers_.empty() ? due : std::max(due, answers_.back().due), packet});
+}
+
+}  // namespace pulsegate::kill

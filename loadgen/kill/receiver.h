@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "loadgen/kill/client.h"
+
+namespace pulsegate::kill {
+
+/// Gets what is sent to it, or to its group, and is there always, or slow, or comes and goes.
+class Receiver final : public Client {
+public:
+    /// One of the audience, with a subscription and a kept session unless it is a guest.
+    static std::unique_ptr<Receiver> one(Scene& scene, std::uint16_t number, Version version);
+    static std::unique_ptr<Receiver> member(Scene& scene, std::uint16_t group, std::uint16_t member,
+                                            Version version);
+
+    /// Until it is told to live as it likes, it is there; but not a guest that comes and goes.
+    void start();
+    void live_as_it_likes();
+    void stay();
+    void reconnect() { end_connection(Ending::disconnect); }
+
+    /// Or a guest, who has nothing to subscribe to.
+    bool ready() const { return subscribed_ || filter_.empty(); }
+
+private:
+    struct Part {
+        std::string id;
+        std::string filter{};
+        std::uint16_t number = 0;  ///< of the audience: its own, or its group's
+        std::optional<std::uint16_t> member{};
+        Session session = Session::kept;
+        std::size_t habit = 0;
+    };
+    Receiver(Scene& scene, Part part, Version version);
+
+    struct Habit;
+    struct Answer {
+        Time due{};
+        Packet packet;
+    };
+    static const Habit habits[];
+
+    void on_login(const Connack& connack) override;
+    void on_packet(const Packet& packet) override;
+    void on_end() override;
+    void work(Time now) override;
+
+    void take(const Suback& suback);
+    void take(const Publish& publish);
+    void take(const Pubrel& pubrel);
+    void judge(const Publish& publish, Time now);
+    void answer(const Packet& packet);
+    void come_or_go(Time now);
+    void note_absence(Time now);
+
+    const std::string filter_;
+    const std::uint16_t number_;
+    const std::optional<std::uint16_t> member_;
+    const bool keeps_session_;
+    const Habit& habit_;
+    bool subscribed_ = false;
+    bool as_it_likes_ = false;
+    bool there_ = true;
+    Time change_at_{};
+    std::optional<Time> away_since_;  ///< a guest
+    Time quiet_since_{};
+    std::map<std::uint16_t, Message> unreleased_;  ///< QoS 2, by packet identifier
+    std::deque<Answer> answers_;                   ///< of those that are slow
+};
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,50 @@
+#include "loadgen/kill/retained_reader.h"
+
+#include <fmt/format.h>
+
+namespace pulsegate::kill {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto patience = 2s;  // after the last value that came
+
+}  // namespace
+
+void RetainedReader::begin() {
+    if (online()) end_connection(Ending::disconnect);
+    connect_as(fmt::format("kill-{}-reader-{}", scene().run, ++readings_));
+    reading_ = true;
+    want_connection(true);
+}
+
+void RetainedReader::on_login(const Connack&) {
+    expected_ = scene().book.acknowledged_values();
+    last_value_at_ = online_since();
+    const auto filter = filter_of_retained(scene().run);
+    send(Subscribe{.packet_id = 1, .filters = {{filter, {.qos = QoS::at_least_once}}}});
+}
+
+void RetainedReader::on_packet(const Packet& packet) {
+    const auto* publish = std::get_if<Publish>(&packet);
+    if (!publish) return;
+    if (publish->qos == QoS::at_least_once) send(Puback{.packet_id = publish->packet_id});
+    const auto value = read_payload(publish->payload);
+    if (!publish->retain || !value) return;  // one that is set at this moment
+    const Time now = last_value_at_ = load::Clock::now();
+    const auto expected = expected_.find(value->stream);
+    scene().book.read_value(*value, expected == expected_.end() ? 0 : expected->second, now);
+    if (expected != expected_.end()) expected_.erase(expected);
+}
+
+void RetainedReader::work(Time now) {
+    if (!online() || !reading_) return;
+    if (!expected_.empty() && now < last_value_at_ + patience) return;
+    for (const auto& [stream, least] : expected_) scene().book.read_value({stream, 0}, least, now);
+    reading_ = false;
+    want_connection(false);
+    end_connection(Ending::disconnect);
+}
+
+}  // namespace pulsegate::kill

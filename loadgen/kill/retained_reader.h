@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "loadgen/kill/client.h"
+
+namespace pulsegate::kill {
+
+/// Subscribes to all retained values as somebody new, again and again. A reading that the broker's
+/// end breaks off is no judgement of what was still to come.
+class RetainedReader final : public Client {
+public:
+    RetainedReader(Scene& scene, Version version) : Client(scene, "", version, Session::clean) {}
+
+    void begin();
+    bool reading() const { return reading_; }
+
+private:
+    void on_login(const Connack&) override;
+    void on_packet(const Packet& packet) override;
+    void work(Time now) override;
+
+    bool reading_ = false;
+    std::uint32_t readings_ = 0;
+    Time last_value_at_{};
+    std::map<Stream, std::uint32_t> expected_;  ///< the least value that must still come
+};
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "loadgen/kill/book.h"
+#include "loadgen/kill/options.h"
+#include "loadgen/kill/presence_book.h"
+
+namespace pulsegate::kill {
+
+/// Chance, from the seed.
+class Dice {
+public:
+    explicit Dice(std::uint64_t seed) : engine_(seed) {}
+
+    Duration between(Duration least, Duration most) {
+        return Duration(std::uniform_int_distribution(least.count(), most.count())(engine_));
+    }
+    /// From 0 to `count` - 1.
+    std::uint16_t below(std::size_t count) {
+        return static_cast<std::uint16_t>(
+            std::uniform_int_distribution<std::size_t>(0, count - 1)(engine_));
+    }
+    std::size_t weighted(std::discrete_distribution<std::size_t>& weights) {
+        return weights(engine_);
+    }
+
+private:
+    std::mt19937_64 engine_;
+};
+
+/// Who gets messages. Receivers and groups have one row of numbers: those with a kept session,
+/// those with clean ones (guests: they have an inbox and rooms, and no subscription), and the
+/// groups.
+struct Audience {
+    explicit Audience(const Options& options)
+        : kept(options.receivers),
+          guests(options.kinds.count(Kind::inbox) + options.kinds.count(Kind::room) > 0 ? 6 : 0),
+          groups(options.kinds.count(Kind::shared) > 0 ? 2 : 0) {}
+
+    std::uint16_t all_receivers() const { return kept + guests; }
+    std::uint16_t all() const { return all_receivers() + groups; }
+
+    const std::uint16_t kept, guests, groups;
+    static constexpr std::uint16_t members_of_group = 3;
+};
+
+/// How many messages are on their way to each receiver. Brokers drop what exceeds the limits of
+/// their queues, and tell nobody: publishers choose another receiver before that.
+class Backlog {
+public:
+    explicit Backlog(std::size_t receivers) : waiting_(receivers) {}
+
+    void add(std::uint16_t receiver) { ++waiting_[receiver]; }
+    void remove(std::uint16_t receiver) {
+        if (waiting_[receiver] > 0) --waiting_[receiver];
+    }
+    /// Nothing comes any more: what was counted is lost.
+    void clear(std::uint16_t receiver) { waiting_[receiver] = 0; }
+    bool has_room(std::uint16_t receiver) const { return waiting_[receiver] < limit; }
+
+private:
+    static constexpr std::uint32_t limit = 500;
+    std::vector<std::uint32_t> waiting_;
+};
+
+/// What all clients of a run share.
+struct Scene {
+    boost::asio::io_context& io;
+    const Options& options;
+    const std::string run;  ///< names topics and clients
+    Book book;
+    PresenceBook presence;
+    Dice dice;
+    Audience audience;
+    Backlog backlog;
+};
+
+}  // namespace pulsegate::kill

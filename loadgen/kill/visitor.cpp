@@ -1,0 +1,29 @@
+#include "loadgen/kill/visitor.h"
+
+#include <fmt/format.h>
+
+namespace pulsegate::kill {
+
+using namespace std::chrono_literals;
+
+Visitor::Visitor(Scene& scene, std::uint16_t number, Version version)
+    : Client(scene, fmt::format("kill-{}-visitor-{}", scene.run, number), version, Session::clean) {
+}
+
+void Visitor::on_login(const Connack&) {
+    leave_at_ = online_since() + scene().dice.between(200ms, 1500ms);
+}
+
+void Visitor::on_end() {
+    const Time now = load::Clock::now();
+    const bool cut_off = now < leave_at_;
+    return_at_ = now + (cut_off ? scene().dice.between(4s, 8s) : scene().dice.between(2s, 4s));
+}
+
+void Visitor::work(Time now) {
+    if (online() && now >= leave_at_)
+        end_connection(scene().dice.below(2) == 0 ? Ending::disconnect : Ending::close);
+    want_connection(visiting_ && now >= return_at_);
+}
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "loadgen/kill/client.h"
+
+namespace pulsegate::kill {
+
+/// Comes for a moment, again and again, so that its presence changes. If the broker ends meanwhile,
+/// it stays away for a while: what watchers believe of it must then become true without it.
+class Visitor final : public Client {
+public:
+    Visitor(Scene& scene, std::uint16_t number, Version version);
+
+    void begin() { visiting_ = true; }
+    void finish() { visiting_ = false; }
+
+private:
+    void on_login(const Connack&) override;
+    void on_packet(const Packet&) override {}
+    void on_end() override;
+    void work(Time now) override;
+
+    bool visiting_ = false;
+    Time leave_at_{};
+    Time return_at_{};
+};
+
+}  // namespace pulsegate::kill

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "loadgen/kill/client.h"
+
+namespace pulsegate::kill {
+
+/// Subscribes to everybody's presence, with a session that is kept or with a clean one, and is
+/// there all the time or comes and goes.
+class Watcher final : public Client {
+public:
+    Watcher(Scene& scene, std::uint16_t number, Version version);
+
+    void start() { want_connection(true); }
+    void live_as_it_likes() { as_it_likes_ = comes_and_goes_; }
+    void stay();
+
+private:
+    void on_login(const Connack& connack) override;
+    void on_packet(const Packet& packet) override;
+    void on_end() override { scene().presence.end_watching(id()); }
+    void work(Time now) override;
+
+    const bool keeps_session_;
+    const bool comes_and_goes_;
+    bool subscribed_ = false;
+    bool as_it_likes_ = false;
+    bool there_ = true;
+    Time change_at_{};
+};
+
+}  // namespace pulsegate::kill

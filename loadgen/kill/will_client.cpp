@@ -1,0 +1,81 @@
+#include "loadgen/kill/will_client.h"
+
+#include <fmt/format.h>
+
+namespace pulsegate::kill {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint16_t shortest_will_delay = 2, longest_will_delay = 4;  // seconds
+
+}  // namespace
+
+WillClient::WillClient(Scene& scene, std::uint16_t number, Version version)
+    : Client(scene, fmt::format("kill-{}-mortal-{}", scene.run, number), version, Session::kept),
+      number_(number) {}
+
+std::optional<Client::LastWill> WillClient::will() {
+    auto& dice = scene().dice;
+    std::uint32_t delay = 0;
+    if (version() == Version::v5_0 && dice.below(2) == 0)
+        delay = shortest_will_delay + dice.below(longest_will_delay - shortest_will_delay + 1);
+    const Time now = load::Clock::now();
+    const Stream stream{Kind::will, number_, dice.below(scene().audience.kept)};
+    connection_ = {.will = scene().book.send(stream, now), .delay = std::chrono::seconds(delay)};
+    // If the login is broken off, nobody knows whether the broker has this will.
+    scene().book.begin_will(connection_.will, now);
+    return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
+}
+
+void WillClient::on_login(const Connack&) {
+    connection_.since = online_since();
+    scene().book.begin_will(connection_.will, Time::max());
+    end_at_ = online_since() + scene().dice.between(300ms, 2s);
+    if (loss_) settle(online_since());
+}
+
+/// A login that was let in while the broker stopped: that it ends so soon is nobody's promise.
+void WillClient::on_end() {
+    if (!loss_) scene().book.begin_will(connection_.will, online_since());
+}
+
+void WillClient::work(Time now) {
+    if (online() && !loss_ && now >= end_at_) {
+        const bool goodbye = scene().dice.below(3) == 0;
+        lose(now, goodbye);
+        end_connection(goodbye                      ? Ending::disconnect
+                       : scene().dice.below(2) == 0 ? Ending::close
+                                                    : Ending::reset);
+    }
+    if (offline() && loss_ && loss_->is_over(now)) settle(now);
+    want_connection(online() || (begun_ && (!loss_ || now >= return_at_)));
+}
+
+void WillClient::lose(Time now, bool goodbye) {
+    loss_.emplace(connection_, now, goodbye);
+    return_at_ = scene().dice.below(2) == 0 ? now + connection_.delay / 4 : Time::max();
+    if (!goodbye) scene().book.begin_will(connection_.will, now + connection_.delay);
+}
+
+void WillClient::broker_ended(Time now) {
+    const bool loses_it = online() && !loss_;
+    if (loses_it) lose(now, false);
+    if (loss_) loss_->broker_ended(now, !loses_it && !offline());
+}
+
+void WillClient::broker_serves(Duration step, Time now) {
+    if (loss_) loss_->broker_serves(step, now);
+}
+
+void WillClient::settle(Time now) {
+    switch (loss_->promise(now)) {
+        case WillLoss::Promise::comes: scene().book.acknowledge(loss_->will(), now); break;
+        case WillLoss::Promise::must_not_come: scene().book.take_back(loss_->will(), now); break;
+        case WillLoss::Promise::open: break;
+    }
+    loss_.reset();
+}
+
+}  // namespace pulsegate::kill

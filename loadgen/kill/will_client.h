@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "loadgen/kill/client.h"
+#include "loadgen/kill/will_loss.h"
+
+namespace pulsegate::kill {
+
+/// Loses its connection again and again, or says DISCONNECT, and comes back before the delay of its
+/// will has passed or after that. Tells the book which wills must come, and which must not.
+class WillClient final : public Client {
+public:
+    WillClient(Scene& scene, std::uint16_t number, Version version);
+
+    void begin() { begun_ = true; }
+    /// One that is connected still ends its connection.
+    void finish() { begun_ = false; }
+    bool idle() const { return offline() && !loss_; }
+
+    void broker_ended(Time now);
+    void broker_serves(Duration step, Time now);
+
+private:
+    void on_login(const Connack& connack) override;
+    void on_packet(const Packet&) override {}
+    void on_end() override;
+    void work(Time now) override;
+    std::optional<LastWill> will() override;
+
+    void lose(Time now, bool goodbye);
+    void settle(Time now);
+
+    const std::uint16_t number_;
+    bool begun_ = false;
+    WillLoss::Connection connection_;  ///< the latest that was tried
+    Time end_at_{};
+    std::optional<WillLoss> loss_;  ///< of the connection before, until its promise is known
+    Time return_at_{};
+};
+
+}  // namespace pulsegate::kill
