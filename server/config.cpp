@@ -270,7 +270,8 @@ void add_traffic(Settings& settings, Config& config) {
     settings.size(
         "max-client-memory", config.max_client_memory, 64 * 1024, 15 << 20, "4MiB",
         "Memory that the subscriptions, the will and the topic aliases of one client take");
-    settings.size("max-user-memory", config.max_user_memory, 64 * 1024, 1 << 30, "32MiB",
+    settings.size("max-user-memory", config.max_user_memory, 64 * 1024, 1 << 30,
+                  "32MiB, or a tenth of memory-budget if that is less",
                   "Memory that they take for all clients of one user");
     settings.on_off("wildcard-subscriptions", config.wildcard_subscriptions,
                     "Whether topic filters may have wildcards");

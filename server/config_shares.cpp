@@ -9,6 +9,9 @@ namespace pulsegate {
 
 namespace {
 
+constexpr std::size_t least_unstored_bytes = 1024 * 1024;
+constexpr std::size_t least_user_memory = 64 * 1024;
+
 void complete(std::size_t& value, std::size_t usual, std::size_t part) {
     if (value == by_share) value = std::min(usual, part);
 }
@@ -22,7 +25,7 @@ std::size_t share_of(std::size_t all, std::size_t one) {
 
 void leave_shares_open(Config& config) {
     for (std::size_t* value :
-         {&config.persistent_session_bytes, &config.max_retained_bytes,
+         {&config.persistent_session_bytes, &config.max_retained_bytes, &config.max_user_memory,
           &config.max_retained_messages_per_user, &config.max_retained_bytes_per_user,
           &config.max_inboxes_per_user, &config.max_delayed_messages_per_user,
           &config.max_delayed_bytes_per_user})
@@ -36,6 +39,11 @@ void complete_shares(Config& config) {
     const std::size_t message = config.max_packet_size + 1024;
     complete(config.persistent_session_bytes, usual.persistent_session_bytes, budget / 2);
     complete(config.max_retained_bytes, usual.max_retained_bytes, budget / 4);
+    complete(config.max_user_memory, usual.max_user_memory,
+             std::max(budget / 10, least_user_memory));
+    // What waits for the store is in memory two or three times, while it is written.
+    config.most_unstored_bytes = std::clamp(budget / 32 / std::max(config.shards, 1u),
+                                            least_unstored_bytes, usual.most_unstored_bytes);
     complete(config.max_retained_messages_per_user, usual.max_retained_messages_per_user,
              share_of(config.max_retained_messages, 1));
     complete(config.max_retained_bytes_per_user, usual.max_retained_bytes_per_user,

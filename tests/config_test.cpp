@@ -199,6 +199,7 @@ TEST_CASE("a user's share is a tenth of all at most, unless it is stated") {
     CHECK(usual.max_retained_bytes == std::size_t{256} << 20);
     CHECK(usual.max_retained_messages_per_user == 100'000);
     CHECK(usual.max_inboxes_per_user == 1000);
+    CHECK(usual.max_user_memory == std::size_t{32} << 20);
     CHECK(usual.max_delayed_messages_per_user == 100'000);
     CHECK(usual.max_delayed_bytes_per_user == std::size_t{64} << 20);
     const Config small =
@@ -208,6 +209,7 @@ TEST_CASE("a user's share is a tenth of all at most, unless it is stated") {
     CHECK(small.max_retained_bytes == std::size_t{75} << 20);
     CHECK(small.max_retained_bytes_per_user == (std::size_t{75} << 20) / 10);
     CHECK(small.max_retained_messages_per_user == 5);
+    CHECK(small.max_user_memory == (std::size_t{300} << 20) / 10);
     CHECK(small.max_inboxes_per_user == 4);
     CHECK(small.max_delayed_messages_per_user == 3);
     CHECK(small.max_delayed_bytes_per_user == 20 * 1024);  // one message may take so much

@@ -121,6 +121,19 @@ TEST_CASE("a message is stored once for all its receivers of a turn") {
     CHECK(all.journal.bytes() == 0);
 }
 
+TEST_CASE("retained messages and wills count among what is not committed yet") {
+    Journals all;
+    const auto first = message(7);
+    all.journal.add(PutRetained{.stamp = 7, .message = first});
+    all.journal.add_lazily(PutRetained{.stamp = 8, .message = first});
+    all.journal.add(PutWill{.owner = 1, .message = first});
+    all.journal.add_lazily(DropRetained{9, "topic"});
+    all.journal.flush();
+    CHECK(all.journal.bytes() == 3 * first->cost() + 5);
+    all.commit();
+    CHECK(all.journal.bytes() == 0);
+}
+
 TEST_CASE("a debt is settled when its unit is committed and nobody else refers to it") {
     Journals all;
     DebtRef kept = all.debt(5);

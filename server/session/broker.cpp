@@ -186,10 +186,8 @@ bool Broker::tick(Millis now) {
 }
 
 bool Broker::store_lags() const {
-    // Half a second of a disk that takes what a shard can receive.
-    constexpr std::size_t most_bytes = 32 * 1024 * 1024;
     constexpr std::size_t most_answers = 20'000;
-    return journal_.bytes() > most_bytes || receipts_.size() > most_answers;
+    return journal_.bytes() > settings_.most_unstored_bytes || receipts_.size() > most_answers;
 }
 
 void Broker::erase(Retained::Erasure& erasure, Millis now) {

@@ -14,8 +14,20 @@ namespace {
 /// As it was published: another receiver may want to be told.
 constexpr std::uint32_t retain_flag = 4;
 
+/// What may be lost does not wait for others beyond this.
+constexpr std::size_t most_lazy_bytes = 1024 * 1024;
+
 std::uint32_t flags_of(const Message& message) {
     return static_cast<std::uint32_t>(message.qos) | (message.retain ? retain_flag : 0);
+}
+
+/// Of what is added without a `put` of its own, which counts what it adds.
+std::size_t cost_of(const Operation& operation) {
+    if (const auto* retained = std::get_if<PutRetained>(&operation))
+        return retained->message->cost();
+    if (const auto* will = std::get_if<PutWill>(&operation)) return will->message->cost();
+    if (const auto* dropped = std::get_if<DropRetained>(&operation)) return dropped->topic.size();
+    return 0;
 }
 
 }  // namespace
@@ -30,6 +42,7 @@ void Journal::add(Operation operation, DebtRef debt) {
     const auto* put = std::get_if<PutOwner>(&operation);
     if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
         new_owners_.push_back({put->owner, unit()});
+    turn_.waiting.bytes += cost_of(operation);
     turn_.operations.push_back(std::move(operation));
     await(std::move(debt));
 }
@@ -54,6 +67,7 @@ bool Journal::is_new(OwnerId owner) {
 
 void Journal::add_lazily(Operation operation) {
     begin_turn();
+    turn_.waiting.bytes += cost_of(operation);
     turn_.operations.push_back(std::move(operation));
 }
 
@@ -140,7 +154,9 @@ void Journal::flush() {
         bytes_ += turn.waiting.bytes;
         waiting_.push_back(std::move(turn.waiting));
         ++handed_in_;
-        host_.submit(std::move(turn.operations), turn.is_urgent, generation_);
+        // Or clients might not be read for a second, just because the store waits for more.
+        const bool is_urgent = turn.is_urgent || bytes_ > most_lazy_bytes;
+        host_.submit(std::move(turn.operations), is_urgent, generation_);
     } else {  // behind what was refused, or the order would be lost
         UnitDone done{true, std::move(turn.operations), {}};
         answer(turn.waiting, done);

@@ -88,7 +88,7 @@ public:
 
     /// Messages that were stored, since the start.
     std::uint64_t messages() const { return messages_; }
-    /// Bytes of messages that are not committed yet.
+    /// Bytes of messages, retained ones and wills that are not committed yet.
     std::size_t bytes() const { return bytes_; }
 
 private:

@@ -72,6 +72,10 @@ struct BrokerSettings {
 
     /// Recipients that get a message in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;
+    /// Bytes that may wait for the store on one shard; beyond it its clients are not read. Derived
+    /// from memory-budget; not a setting.
+    /// Usually half a second of a disk that takes what a shard can receive.
+    std::size_t most_unstored_bytes = 32 * 1024 * 1024;
     /// How long a session is away before it is packed, see DormantSessions; not a setting.
     Millis dormant_after = 60'000;
 };
