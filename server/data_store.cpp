@@ -32,6 +32,11 @@ std::size_t event_log_share(std::size_t stated, std::size_t all) {
     return std::min(stated, all / 2);
 }
 
+std::size_t page_cache(std::size_t memory_budget) {
+    constexpr std::size_t usual = std::size_t{64} * 1024 * 1024;
+    return std::min(usual, memory_budget / 10);
+}
+
 }  // namespace
 
 UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back) {
@@ -57,6 +62,7 @@ DataStore::DataStore(const Settings& settings)
       ledger_(std::make_unique<SqliteLedger>(
           SqliteLedger::Options{.folder = settings.folder,
                                 .fsync = settings.fsync,
+                                .cache_bytes = page_cache(settings.memory_budget),
                                 .events = {.webhook_kinds = settings.webhook_kinds},
                                 .failed = settings.failed})),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes

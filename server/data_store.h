@@ -33,9 +33,10 @@ public:
     struct Settings {
         std::string folder{};  ///< "": none, and nothing outlives the process
         Fsync fsync = Fsync::always;
-        std::size_t max_bytes = 0;        ///< 0: four fifths of what the disk has for it
-        std::uint32_t webhook_kinds = 0;  ///< a bit for each kind that the webhook wants
-        std::size_t event_log_bytes = 0;  ///< 0: a quarter of the above, 256 MiB at most
+        std::size_t memory_budget = SIZE_MAX;  ///< of the process
+        std::size_t max_bytes = 0;             ///< 0: four fifths of what the disk has for it
+        std::uint32_t webhook_kinds = 0;       ///< a bit for each kind that the webhook wants
+        std::size_t event_log_bytes = 0;       ///< 0: a quarter of the above, 256 MiB at most
         /// Is told, on a thread of the store, that nothing will be stored any more.
         std::function<void()> failed{};
     };

@@ -122,6 +122,7 @@ Server::Server(const Config& config, std::function<void()> store_failed) try
     store_ = std::make_unique<DataStore>(
         DataStore::Settings{.folder = config_.data,
                             .fsync = config_.fsync,
+                            .memory_budget = admission_.memory_budget(),
                             .max_bytes = config_.max_data_bytes,
                             .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
                             .event_log_bytes = config_.event_log_bytes,

@@ -213,6 +213,8 @@ void mark_damaged(const std::string& folder, const std::string& why) {
     std::ofstream(damage_mark(folder + "/pulsegate.db")) << why << std::endl;
 }
 
-void enlarge_cache(Database& database) { database.run("PRAGMA cache_size = -65536"); }
+void enlarge_cache(Database& database, std::size_t bytes) {
+    database.run(("PRAGMA cache_size = -" + std::to_string(bytes / 1024)).c_str());
+}
 
 }  // namespace pulsegate

@@ -35,7 +35,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
 void mark_damaged(const std::string& folder, const std::string& why);
 
 /// When all is loaded: so far the cache was small, since a start reads each page once.
-void enlarge_cache(Database& database);
+void enlarge_cache(Database& database, std::size_t bytes);
 
 /// The floor that is above `highest` for the next minute.
 inline constexpr Stamp floor_ahead = stamp_at(60'000);

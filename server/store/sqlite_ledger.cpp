@@ -66,7 +66,7 @@ std::string SqliteLedger::trouble() const {
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
     const OwnerId next_owner = load_all(database_, index_, visitor);
-    enlarge_cache(database_);
+    enlarge_cache(database_, options_.cache_bytes);
     if (!database_.ok())
         throw std::runtime_error(
             fmt::format("can't read the data in {}: {}; the next start checks "

@@ -43,6 +43,7 @@ public:
         std::chrono::milliseconds first_pause{100};
         /// The WAL is copied into the database when it is larger.
         std::size_t wal_bytes = 4 * 1024 * 1024;
+        std::size_t cache_bytes = 64 * 1024 * 1024;  ///< of pages, when all is loaded
         EventLogSettings events{};
         /// Is told, on the ledger's thread, that nothing will be stored any more.
         std::function<void()> failed{};
