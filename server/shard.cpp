@@ -145,6 +145,7 @@ ShardStatus Shard::status() const {
 // -- what connections report --
 
 void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis now) {
+    admission_.weigh_if_due(now, bytes_of_messages());  // it may have a large will
     logins_.begin(connection, std::move(connect), now);
 }
 

@@ -151,6 +151,28 @@ TEST_CASE("when there are too many inboxes, those who have many give way to thos
         }
 }
 
+TEST_CASE(
+    "no message is retained that takes much more than the one before while memory is scarce") {
+    Scene scene(1, {});
+    const std::string large(1024, 'x');
+    PlainClient& alice = scene.publisher("alice");
+    alice.send("33 r s'a' k1 [ ] '" + large + "'");
+    scene.brokers->memory = MemoryState::scarce;
+    alice.send("33 r s'b' k2 [ ] 'x'");
+    scene.brokers.settle();
+    CHECK(alice.take() == hex(wire("40 03 k1 10 40 03 k2 10")));
+    alice.send("33 r s'b' k1 [ ] '" + large + "'");  // larger than the one that is there
+    scene.brokers.settle();
+    CHECK(alice.take() == refused);
+    alice.send("33 r s'a' k1 [ ] '" + large + "'");
+    scene.brokers.settle();
+    CHECK(alice.take() == hex(wire("40 03 k1 10")));
+    scene.brokers->memory = MemoryState::exceeded;
+    alice.send("33 r s'c' k1 [ ] 'x'");
+    scene.brokers.settle();
+    CHECK(alice.take() == refused);
+}
+
 TEST_CASE("a message that is not retained because of a limit is no success") {
     BrokerSettings settings;
     settings.max_retained_messages = 1;

@@ -64,3 +64,33 @@ TEST_CASE("a new will takes the place of the one before it, and is not counted b
         CHECK(client.link().session->kept() == 51 * 1280);
     }
 }
+
+TEST_CASE("a large will is refused while memory is scarce; a small one, and none, are not") {
+    DurableCluster brokers;
+    brokers->memory = MemoryState::scarce;
+    PlainClient client(brokers, "p");
+    client.connect(true, 0, long_topic(0));
+    CHECK(client.take() == refused);
+    client.connect(true, 0, "last/words");
+    CHECK(client.take() == hex(wire("20 r2 00 00")));
+    client.connect(true);
+    CHECK(client.take() == hex(wire("20 r2 00 00")));
+    brokers->memory = MemoryState::plenty;
+    client.connect(true, 0, long_topic(0));
+    CHECK(client.take() == hex(wire("20 r2 00 00")));
+}
+
+TEST_CASE("what waits for the store holds its clients up beyond a bound: a will counts, too") {
+    BrokerSettings settings;
+    settings.most_unstored_bytes = 1000;
+    DurableCluster brokers(1, settings);
+    PlainClient client(brokers, "p");
+    client.connect(false, 86'400, long_topic(0));
+    brokers.deliver();
+    CHECK(brokers->broker(0).store_lags());
+    PlainClient other(brokers, "q");
+    other.connect(false, 86'400, long_topic(0));
+    CHECK(other.take() == refused);
+    brokers.settle();
+    CHECK_FALSE(brokers->broker(0).store_lags());
+}

@@ -41,7 +41,12 @@ public:
     /// If not, messages that have expired are forgotten first.
     [[nodiscard]] bool fits(Message& message, Millis now);
 
-    [[nodiscard]] bool has(std::string_view topic) const { return topics_.contains(topic); }
+    /// Of the topic's message; 0: it has none.
+    [[nodiscard]] std::size_t cost_of(std::string_view topic) const {
+        const auto found = topics_.find(topic);
+        const bool has_one = found != topics_.end() && !found->second->payload.empty();
+        return has_one ? found->second->cost() : 0;
+    }
 
     /// Replaces the topic's message; one without a payload, or that is `not_kept`, deletes it.
     void keep(const MessageRef& message, Millis now);

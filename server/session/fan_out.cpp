@@ -82,8 +82,11 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
 
 /// Whether there is room to retain the message.
 void FanOut::judge_retained(Message& message, Millis now) {
-    const bool grows = !message.payload.empty() && !retained_.has(message.topic);
-    const bool scarce = grows && host_.memory() != MemoryState::plenty;
+    const bool grows =
+        !message.payload.empty() && message.cost() > retained_.cost_of(message.topic);
+    const MemoryState memory = grows ? host_.memory() : MemoryState::plenty;
+    const bool scarce = memory == MemoryState::exceeded ||
+                        (memory == MemoryState::scarce && message.cost() > small_message);
     message.not_kept = scarce || !retained_.fits(message, now);
     if (!message.not_kept) return;
     ++counters_.dropped_not_retained;

@@ -82,6 +82,12 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
         const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
         if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
             return refuse(link, connect, *refusal);
+        // Logins go on while the store lags: their wills must not hold up everybody else.
+        if (agreement.session_expiry > 0 && cost > small_message &&
+            journal_.bytes() > settings_.most_unstored_bytes / 2)
+            return refuse(link, connect,
+                          {Reason::quota_exceeded,
+                           "much waits for the store, and its will takes more than 1 KiB"});
     }
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());

@@ -28,6 +28,10 @@ std::optional<Refusal> MemoryLimits::objection_if_scarce(const Session& session,
 
 std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const Session* known,
                                                        bool resumes, std::size_t more) const {
+    if (more > small_message && host_.memory() != MemoryState::plenty)
+        return Refusal{Reason::quota_exceeded,
+                       "memory-budget is nearly used up, and its will takes more than 1 KiB",
+                       Limit::memory_budget};
     const std::size_t stays = known && resumes ? known->kept_by_state() : 0;
     if (stays + more > settings_.max_client_memory)
         return Refusal{Reason::quota_exceeded,

@@ -11,6 +11,10 @@
 
 namespace pulsegate {
 
+/// A will or a retained message that takes no more is kept even if memory is scarce, as long as
+/// memory-budget is not exceeded.
+inline constexpr std::size_t small_message = 1024;
+
 /// What clients and users may make the gateway keep besides messages: subscriptions with their
 /// levels in the tree of filters, wills and topic aliases. It owns nothing; it belongs to the
 /// shard's thread.

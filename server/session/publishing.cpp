@@ -227,7 +227,9 @@ bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_vi
     if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
     const auto before = session.aliases->topic_of(alias).size();
     session.release(before);
-    const auto refusal = memory_.objection(session, topic.size());
+    const bool is_large = topic.size() > small_message && topic.size() > before;
+    const auto refusal = is_large ? memory_.objection_if_scarce(session, topic.size())
+                                  : memory_.objection(session, topic.size());
     session.keep(refusal ? before : topic.size());
     if (!refusal) {
         session.aliases->set(alias, topic);
