@@ -12,6 +12,12 @@ namespace {
 constexpr std::size_t most_unanswered = 1024 * 1024;
 constexpr std::size_t least_charge = most_unanswered / 256;
 
+/// What the client has sent meanwhile waits, and what was published to it.
+void go_on_after_connack(Link& link) {
+    link.connack_sent();
+    link.notify_when_drained();
+}
+
 }  // namespace
 
 void Answers::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
@@ -52,6 +58,47 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
     if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
     receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
                      std::move(refused), charge, kind);
+}
+
+/// Sends the answers up to the first that has to wait, and has what waited for them go on.
+void Answers::send_ready(Session& session) {
+    HeldAnswers& held = *session.state.exchanges().held();
+    if (held.empty() || held.front().open > 0) return;
+    while (!held.empty() && held.front().open == 0) {
+        held.count_out(held.front());
+        send(held.front(), session);
+        receipts_.forget(held.front());
+    }
+    if (session.state.exchanges().unsent() || session.replay) session.link->notify_when_drained();
+    session.state.exchanges().forget_held_if_empty();
+}
+
+void Answers::send(const Receipt& answer, Session& session) {
+    constexpr const char* why = "the store does not take it";
+    const bool is_connack = session.awaits_connack;
+    session.awaits_connack = is_connack && answer.is_refused;  // it will never have it
+    const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
+    if (!packet.empty()) session.link->send(packet);
+    if (is_connack && answer.is_refused)
+        session.link->end({Cause::kicked, Reason::success, why, true});  // no DISCONNECT follows it
+    else if (is_connack)
+        go_on_after_connack(*session.link);
+    else if (packet.empty())
+        session.link->end({Cause::kicked, Reason::quota_exceeded, why, true});
+}
+
+void Answers::forget(Session& session) {
+    thread_.assert_here();
+    HeldAnswers* const held = session.state.exchanges().held();
+    if (!held) return;
+    while (!held->empty()) {
+        Receipt& first = held->front();
+        held->count_out(first);
+        held->pop_front();
+        receipts_.forget(first);
+    }
+    session.awaits_connack = false;
+    session.state.exchanges().forget_held_if_empty();
 }
 
 }  // namespace pulsegate

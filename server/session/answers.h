@@ -20,7 +20,9 @@ class Answers {
 public:
     /// `totals`: of the shard's outboxes.
     Answers(Receipts& receipts, Outbox::Totals& totals, Counters& counters)
-        : receipts_(receipts), totals_(totals), counters_(counters) {}
+        : receipts_(receipts), totals_(totals), counters_(counters) {
+        receipts_.when_ready([this](Session& session) { send_ready(session); });
+    }
 
     template <class AnyPacket>
     void send(Session& session, const AnyPacket& packet) {
@@ -46,11 +48,16 @@ public:
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
               std::size_t charge = 0, Held kind = Held::answer);
 
+    /// The session's connection has ended: nobody waits for its answers.
+    void forget(Session& session);
+
     /// Does the client make the gateway keep so much until its messages are answered that it should
     /// publish no more?
     static bool are_too_many(const Session& session);
 
 private:
+    void send_ready(Session& session);
+    static void send(const Receipt& answer, Session& session);
     static std::size_t charge_for(std::size_t message_bytes);
     template <class AnyPacket>
     static Buffer encoded(const Session& session, AnyPacket packet);

@@ -24,7 +24,7 @@ void Disconnects::receive(Session& session, const Disconnect& disconnect) {
 
 void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     const Millis last_packet = session.last_packet();
-    receipts_.forget(session);
+    answers_.forget(session);
     session.link->session = nullptr;
     session.link = nullptr;
     session.forget_aliases();

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "server/base/counters.h"
+#include "server/session/answers.h"
 #include "server/session/dormant_sessions.h"
 #include "server/session/inboxes.h"
 #include "server/session/journal.h"
 #include "server/session/link.h"
 #include "server/session/presence_announcer.h"
-#include "server/session/receipts.h"
 #include "server/session/rooms.h"
 #include "server/session/session_keeper.h"
 #include "server/session/session_table.h"
@@ -21,7 +21,7 @@ class Disconnects {
 public:
     Disconnects(const BrokerSettings& settings, SessionTable& sessions, DormantSessions& dormant,
                 Inboxes& inboxes, Rooms& rooms, PresenceAnnouncer& announcer, Journal& journal,
-                Receipts& receipts, Wills& wills, SessionKeeper& keeper, Counters& counters)
+                Answers& answers, Wills& wills, SessionKeeper& keeper, Counters& counters)
         : settings_(settings),
           sessions_(sessions),
           dormant_(dormant),
@@ -29,7 +29,7 @@ public:
           rooms_(rooms),
           announcer_(announcer),
           journal_(journal),
-          receipts_(receipts),
+          answers_(answers),
           wills_(wills),
           keeper_(keeper),
           counters_(counters) {}
@@ -53,7 +53,7 @@ private:
     Rooms& rooms_;
     PresenceAnnouncer& announcer_;
     Journal& journal_;
-    Receipts& receipts_;
+    Answers& answers_;
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;

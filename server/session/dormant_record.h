@@ -11,13 +11,11 @@
 #include "server/routing/interest.h"
 #include "server/session/absence.h"
 #include "server/session/ack_time.h"
-#include "server/session/outbox.h"
 #include "server/session/presence.h"
+#include "server/session/queued_head.h"
 #include "server/store/unit.h"
 
 namespace pulsegate {
-
-class Session;
 
 /// A message in the queue of a record; no body of it is in memory.
 struct DormantMessage {
@@ -84,15 +82,5 @@ private:
 };
 
 static_assert(sizeof(DormantRecord) <= 104);  // with names, filter and a message below 168
-
-/// Has the disconnected session of its user's only device nothing but what a record holds? Its
-/// messages may have bodies in memory.
-bool fits_record(const Session& session);
-
-/// Its state as a record.
-DormantRecord* pack(const Session& session);
-
-/// Gives a new session what the record holds of it, without its subscription.
-void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals);
 
 }  // namespace pulsegate

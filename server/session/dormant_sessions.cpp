@@ -6,6 +6,7 @@
 
 #include "server/session/memory_limits.h"
 #include "server/session/option_bits.h"
+#include "server/session/packing.h"
 #include "server/session/session.h"
 
 namespace pulsegate {

@@ -4,9 +4,9 @@
 
 namespace pulsegate {
 
-void EndedSessions::add(const Session& session) {
+void EndedSessions::add(std::uint64_t client) {
     forget_committed();
-    const End end{journal_.unit(), session.fingerprint()};
+    const End end{journal_.unit(), client};
     ends_.push_back(end);
     latest_[end.client] = end.unit;
 }

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "server/session/journal.h"
-#include "server/session/session.h"
 
 namespace pulsegate {
 
@@ -17,8 +16,8 @@ class EndedSessions {
 public:
     explicit EndedSessions(const Journal& journal) : journal_(journal) {}
 
-    /// Its EndOwner was added to the journal.
-    void add(const Session& session);
+    /// The EndOwner of the client with this fingerprint was added to the journal.
+    void add(std::uint64_t client);
     /// Has a session of this client ended, and is that not committed?
     bool contains(std::string_view user, std::string_view client);
 

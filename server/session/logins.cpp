@@ -188,7 +188,7 @@ void Logins::detach(Session& session) {
     ++counters_.takeovers;
     log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
                 in_quotes(session.client), in_quotes(session.user.name));
-    receipts_.forget(session);
+    answers_.forget(session);
     session.link->session = nullptr;
     session.link->end({Cause::taken_over, Reason::session_taken_over,
                        "another connection took the session over"});

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "server/message.h"
-#include "server/session/sender_shares.h"
+#include "server/session/queued_head.h"
 #include "server/store/ledger.h"
 
 namespace pulsegate {
@@ -117,17 +117,6 @@ private:
     boost::intrusive::list<QueuedBody, boost::intrusive::constant_time_size<false>> oldest_first_;
     std::size_t bytes_ = 0;
     QueuedBody* last_shared_[2] = {};  ///< in queues that are not stored, and in those that are
-};
-
-/// What is known of a message in a queue whose body is only in the store.
-struct QueuedHead {
-    Stamp stamp;
-    SenderShares::Sender sender = 0;
-    std::uint32_t cost : 28;  ///< bytes in memory with its body, about
-    bool is_exactly_once : 1;
-    bool retain : 1;
-    bool is_stored : 1;
-    bool perhaps_sent : 1 = false;  ///< to its client before a crash: nobody knows
 };
 
 /// Of before a restart.

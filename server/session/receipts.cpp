@@ -3,19 +3,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/session/session.h"
-
 namespace pulsegate {
-
-namespace {
-
-/// What the client has sent meanwhile waits, and what was published to it.
-void go_on_after_connack(Link& link) {
-    link.connack_sent();
-    link.notify_when_drained();
-}
-
-}  // namespace
 
 ReceiptId Receipts::open() {
     thread_.assert_here();
@@ -83,50 +71,13 @@ void Receipts::close_part(Receipt& receipt) {
     }
     receipt.published.refused = receipt.is_refused;
     if (receipt.report) std::exchange(receipt.report, {})(receipt.published);
-    if (Session* const session = receipt.session) return send_ready(*session);
+    if (Session* const session = receipt.session) return send_ready_(*session);
     receipts_.erase(receipt.id);
 }
 
-/// Sends the answers up to the first that has to wait, and has what waited for them go on.
-void Receipts::send_ready(Session& session) {
-    HeldAnswers& held = *session.state.exchanges().held();
-    if (held.empty() || held.front().open > 0) return;
-    while (!held.empty() && held.front().open == 0) {
-        held.count_out(held.front());
-        send(held.front(), session);
-        receipts_.erase(held.front().id);
-    }
-    if (session.state.exchanges().unsent() || session.replay) session.link->notify_when_drained();
-    session.state.exchanges().forget_held_if_empty();
-}
-
-void Receipts::send(const Receipt& answer, Session& session) {
-    constexpr const char* why = "the store does not take it";
-    const bool is_connack = session.awaits_connack;
-    session.awaits_connack = is_connack && answer.is_refused;  // it will never have it
-    const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
-    if (!packet.empty()) session.link->send(packet);
-    if (is_connack && answer.is_refused)
-        session.link->end({Cause::kicked, Reason::success, why, true});  // no DISCONNECT follows it
-    else if (is_connack)
-        go_on_after_connack(*session.link);
-    else if (packet.empty())
-        session.link->end({Cause::kicked, Reason::quota_exceeded, why, true});
-}
-
-void Receipts::forget(Session& session) {
-    thread_.assert_here();
-    HeldAnswers* const held = session.state.exchanges().held();
-    if (!held) return;
-    while (!held->empty()) {
-        Receipt& first = held->front();
-        held->count_out(first);
-        held->pop_front();
-        first.session = nullptr;
-        if (first.open == 0) receipts_.erase(first.id);
-    }
-    session.awaits_connack = false;
-    session.state.exchanges().forget_held_if_empty();
+void Receipts::forget(Receipt& receipt) {
+    receipt.session = nullptr;
+    if (receipt.open == 0) receipts_.erase(receipt.id);
 }
 
 void Receipts::add_part_if_collected(Stamp stamp, PendingReceipt& receipt) {

@@ -101,15 +101,19 @@ class Receipts {
 public:
     Receipts(ShardPlace place, BrokerHost& host) : place_(place), host_(host) {}
 
+    /// Is called when all parts of one of the client's answers are settled.
+    using SendReady = std::function<void(Session&)>;
+    void when_ready(SendReady send) { send_ready_ = std::move(send); }
+
     /// Opens a receipt, which `answer` closes.
     ReceiptId open();
     /// Adds a part, which must be settled, to a receipt; 0: to a new one.
     ReceiptId add_part(ReceiptId receipt);
 
-    /// Sends the answer when all parts of the receipt are settled (0: it has none) and the client's
-    /// earlier `answers` are sent. An empty `refused` disconnects the client if a part was refused,
-    /// and so does any if it awaits its CONNACK, for this is it. `charge`: bytes that the client
-    /// makes the gateway keep until then.
+    /// The answer may be sent when all parts of the receipt are settled (0: it has none) and the
+    /// client's earlier `answers` are sent. An empty `refused` disconnects the client if a part was
+    /// refused, and so does any if it awaits its CONNACK, for this is it. `charge`: bytes that the
+    /// client makes the gateway keep until then.
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused, std::size_t charge, Held kind);
 
@@ -149,8 +153,8 @@ public:
     /// Are its receivers being collected, and it is not stored yet?
     bool is_collected(Stamp stamp) const { return unstored_.contains(stamp); }
 
-    /// The session's connection has ended: nobody waits for its answers.
-    void forget(Session& session);
+    /// Its answer was sent, or nobody waits for it.
+    void forget(Receipt& receipt);
 
     /// The shard ends: what is settled from now on does not matter.
     void close() { closed_ = true; }
@@ -160,8 +164,6 @@ public:
 
 private:
     void close_part(Receipt& receipt);
-    void send_ready(Session& session);
-    static void send(const Receipt& answer, Session& session);
 
     /// A message whose receivers are collected.
     struct NotStored {
@@ -171,6 +173,7 @@ private:
 
     const ShardPlace place_;
     BrokerHost& host_;
+    SendReady send_ready_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
     boost::unordered_flat_map<Stamp, NotStored> unstored_;
     ReceiptId last_ = 0;

@@ -74,7 +74,7 @@ void SessionKeeper::end_owner(Session& session, const std::vector<Stamp>& given_
         journal_.add(EndOwner{session.state.owner});
     }
     session.state.owner = 0;
-    ended_.add(session);
+    ended_.add(session.fingerprint());
 }
 
 void SessionKeeper::end_with_connection(Session& session) {
