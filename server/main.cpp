@@ -21,13 +21,13 @@
 #include <string_view>
 #include <thread>
 
-#include "server/auth/passwd_command.h"
-#include "server/backup_command.h"
 #include "server/base/clock.h"
 #include "server/base/line_writer.h"
 #include "server/base/log.h"
-#include "server/config.h"
+#include "server/commands/backup_command.h"
+#include "server/commands/passwd_command.h"
 #include "server/server.h"
+#include "server/settings/config.h"
 
 namespace {
 

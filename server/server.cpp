@@ -17,11 +17,11 @@
 #include "server/auth/secret_file.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
-#include "server/data_store.h"
 #include "server/events/webhook.h"
 #include "server/http/chat.h"
-#include "server/session/journal.h"
-#include "server/shard.h"
+#include "server/session/durable/journal.h"
+#include "server/shard/data_store.h"
+#include "server/shard/shard.h"
 
 namespace pulsegate {
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "server/base/line_writer.h"
-#include "server/config.h"
 #include "server/http/admin.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
-#include "server/session/gateway_totals.h"
+#include "server/session/users/gateway_totals.h"
+#include "server/settings/config.h"
 
 namespace pulsegate {
 

@@ -1,11 +1,11 @@
-#include "server/session/ack_time.h"
+#include "server/session/terms/ack_time.h"
 
 #include <doctest/doctest.h>
 
 #include <memory>
 
-#include "server/session/ack_deadlines.h"
-#include "server/session/session.h"
+#include "server/session/sending/ack_deadlines.h"
+#include "server/session/state/session.h"
 
 using namespace pulsegate;
 

@@ -1,4 +1,4 @@
-#include "server/config_file.h"
+#include "server/settings/config_file.h"
 
 #include <doctest/doctest.h>
 

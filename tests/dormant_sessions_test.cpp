@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "server/session/eviction.h"
-#include "server/session/option_bits.h"
+#include "server/session/terms/eviction.h"
+#include "server/session/terms/option_bits.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/durable_steps.h"
 

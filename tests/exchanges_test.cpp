@@ -1,4 +1,4 @@
-#include "server/session/exchanges.h"
+#include "server/session/state/exchanges.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "server/session/inbox_senders.h"
+#include "server/session/users/inbox_senders.h"
 #include "server/topics.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/versions.h"

@@ -1,4 +1,4 @@
-#include "server/session/journal.h"
+#include "server/session/durable/journal.h"
 
 #include <doctest/doctest.h>
 

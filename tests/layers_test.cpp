@@ -87,6 +87,7 @@ TEST_CASE("protocol and wheel need the standard library and themselves, nothing 
 TEST_CASE("what everything stands on includes nothing of what stands on it") {
     check_of_ours("server/base", {"protocol/", "wheel/", "server/base/"});
     check_of_ours("server/loop", {"server/base/", "server/loop/"});
+    check_of_ours("server/backend", {"server/base/", "server/backend/"});
     check_of_ours("server/limits", {"protocol/", "wheel/", "server/base/", "server/limits/"});
     check_of_ours("server/auth", {"protocol/", "server/base/", "server/topics.h", "server/auth/"});
     check_of_ours("server/routing", {"protocol/", "server/base/", "server/topics.h",
@@ -99,41 +100,51 @@ TEST_CASE("only who reads packets and topics includes how they are read") {
     for (const char* file :
          {"protocol/utf8", "protocol/decode_error", "protocol/reader", "protocol/proxy",
           "protocol/websocket", "server/base/url", "server/auth/passwords", "server/auth/jwt",
-          "server/auth/json_claims", "server/auth/secret_file", "server/config",
-          "server/config_values", "server/http"})
+          "server/auth/json_claims", "server/auth/secret_file", "server/settings", "server/http"})
         check_never(file, reading);
 }
 
 TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the server") {
     const std::vector<std::string> above{"server/transport", "server/http",     "server/shard",
-                                         "server/server.h",  "server/config.h", "server/loop",
+                                         "server/server.h",  "server/settings", "server/loop",
                                          "boost/asio",       "boost/beast",     "sys/",
                                          "netinet/"};
     check_never("server/session", above);
     check_never("server/routing", above);
 }
 
+TEST_CASE("each folder of the sessions includes only those that stand before it") {
+    const std::vector<std::string> folders{"terms", "users",    "durable",  "state", "sending",
+                                           "rooms", "delivery", "requests", "life"};
+    std::vector<std::string> above{"server/session/broker.h",
+                                   "server/session/client_description.h"};
+    for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+        check_never("server/session/" + *folder, above);
+        above.push_back("server/session/" + *folder + "/");
+    }
+}
+
 TEST_CASE("limits know nothing of connections and sessions") {
     check_never("server/limits",
                 {"server/session", "server/routing", "server/transport", "server/http",
-                 "server/shard", "server/server.h", "server/config.h", "boost/asio/io_context",
+                 "server/shard", "server/server.h", "server/settings", "boost/asio/io_context",
                  "boost/beast", "sys/socket.h"});
 }
 
 TEST_CASE("the transport knows links, but neither sessions, logins nor who runs it") {
-    check_never("server/transport", {"server/session/session.h", "server/session/broker.h",
+    check_never("server/transport", {"server/session/state/session.h", "server/session/broker.h",
                                      "server/routing", "server/auth", "server/login", "server/http",
-                                     "server/shard", "server/server.h", "server/config.h"});
+                                     "server/shard", "server/server.h", "server/settings"});
 }
 
 TEST_CASE("logins join transport and sessions, but don't know who runs them") {
     check_never("server/login", {"server/routing", "server/http", "server/shard", "server/server.h",
-                                 "server/config.h"});
+                                 "server/settings"});
 }
 
 TEST_CASE("who may come in and what they may do is decided without sessions and sockets") {
     check_never("server/auth", {"server/session", "server/routing", "server/transport",
-                                "server/http", "server/shard", "server/server.h", "server/config.h",
+                                "server/http", "server/shard", "server/server.h", "server/settings",
                                 "boost/asio", "boost/beast", "sys/socket.h"});
 }
 
@@ -144,8 +155,8 @@ TEST_CASE("the store knows messages, but nothing of who has them stored") {
 }
 
 TEST_CASE("who tells backends knows the log of events, but nothing of who writes it") {
-    check_of_ours("server/events",
-                  {"server/base/", "server/auth/secret_file.h", "server/store/", "server/events/"});
+    check_of_ours("server/events", {"server/base/", "server/backend/", "server/auth/secret_file.h",
+                                    "server/store/", "server/events/"});
     check_never("server/events", {"sqlite3.h", "server/store/database.h", "boost/beast"});
     check_only("server/events/event_kind", {});
 }

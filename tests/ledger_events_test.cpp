@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/data_store.h"
+#include "server/shard/data_store.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
 

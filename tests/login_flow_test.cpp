@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/auth/passwords.h"
-#include "server/config.h"
+#include "server/settings/config.h"
 #include "tests/support/gateway.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "server/session/outbox.h"
+#include "server/session/state/outbox.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "server/auth/passwd_command.h"
+#include "server/commands/passwd_command.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

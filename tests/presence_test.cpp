@@ -1,4 +1,4 @@
-#include "server/session/presence.h"
+#include "server/session/users/presence.h"
 
 #include <doctest/doctest.h>
 

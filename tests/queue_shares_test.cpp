@@ -1,4 +1,4 @@
-#include "server/session/queue_shares.h"
+#include "server/session/state/queue_shares.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "server/session/queued_message.h"
+#include "server/session/state/queued_message.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/session/outbox.h"
+#include "server/session/state/outbox.h"
 #include "tests/support/idle_host.h"
 
 using namespace pulsegate;

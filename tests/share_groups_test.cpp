@@ -1,4 +1,4 @@
-#include "server/session/share_groups.h"
+#include "server/session/delivery/share_groups.h"
 
 #include <doctest/doctest.h>
 

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "server/auth/secret_file.h"
-#include "server/base/await_result.h"
-#include "server/base/http_client.h"
+#include "server/backend/await_result.h"
+#include "server/backend/http_client.h"
 #include "server/base/log.h"
 #include "server/events/delivery.h"
 #include "server/events/event_json.h"

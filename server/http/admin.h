@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "server/config.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
+#include "server/settings/config.h"
 
 namespace pulsegate {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "server/auth/json_claims.h"
-#include "server/base/await_result.h"
-#include "server/data_store.h"
+#include "server/backend/await_result.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

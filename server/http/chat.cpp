@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "server/http/chat_files.h"
-#include "server/session/settings.h"
+#include "server/session/terms/settings.h"
 
 namespace pulsegate {
 

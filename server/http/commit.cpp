@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/data_store.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

@@ -7,12 +7,12 @@
 #include <variant>
 #include <vector>
 
-#include "server/base/await_result.h"
-#include "server/data_store.h"
+#include "server/backend/await_result.h"
 #include "server/events/event_json.h"
 #include "server/http/bad_request.h"
 #include "server/http/presence_feed.h"
 #include "server/http/query.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

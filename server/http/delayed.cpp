@@ -15,17 +15,17 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/base/await_result.h"
+#include "server/backend/await_result.h"
 #include "server/base/log.h"
 #include "server/base/url.h"
-#include "server/data_store.h"
 #include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/http/shard_questions.h"
 #include "server/http/stored.h"
 #include "server/limits/admission.h"
-#include "server/session/delayed_terms.h"
-#include "server/session/stored_will.h"
+#include "server/session/requests/delayed_terms.h"
+#include "server/session/state/stored_will.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

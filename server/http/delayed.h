@@ -1,7 +1,7 @@
 #pragma once
 
 #include "server/http/api_context.h"
-#include "server/session/delayed_terms.h"
+#include "server/session/requests/delayed_terms.h"
 
 namespace pulsegate {
 

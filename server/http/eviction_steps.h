@@ -5,7 +5,7 @@
 
 #include "server/http/api_context.h"
 #include "server/limits/address.h"
-#include "server/session/eviction.h"
+#include "server/session/terms/eviction.h"
 
 namespace pulsegate {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "server/base/clock.h"
-#include "server/data_store.h"
 #include "server/http/shard_questions.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "server/data_store.h"
 #include "server/events/webhook.h"
 #include "server/http/shard_questions.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

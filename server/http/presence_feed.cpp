@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/base/await_result.h"
+#include "server/backend/await_result.h"
 #include "server/events/event_json.h"
 #include "server/events/event_kind.h"
 #include "server/http/bad_request.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "server/data_store.h"
 #include "server/events/event_news.h"
 #include "server/http/api_context.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 

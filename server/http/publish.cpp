@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/base/await_result.h"
+#include "server/backend/await_result.h"
 #include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/http/shard_questions.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "server/http/api_message.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
 
 namespace pulsegate {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "server/base/await_result.h"
+#include "server/backend/await_result.h"
 #include "server/http/shard_questions.h"
 #include "server/session/broker.h"
 

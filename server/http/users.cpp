@@ -20,7 +20,7 @@
 #include "server/http/bad_request.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
-#include "server/session/presence.h"
+#include "server/session/users/presence.h"
 
 namespace pulsegate {
 

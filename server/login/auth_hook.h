@@ -10,9 +10,9 @@
 
 #include "server/auth/auth_result.h"
 #include "server/auth/credentials.h"
+#include "server/backend/http_client.h"
 #include "server/base/clock.h"
 #include "server/base/histogram.h"
-#include "server/base/http_client.h"
 #include "server/base/url.h"
 #include "server/limits/address.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "server/routing/router.h"
-#include "server/session/packet_sender.h"
-#include "server/session/room_logs.h"
-#include "server/session/session.h"
+#include "server/session/rooms/room_logs.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session.h"
 
 namespace pulsegate {
 

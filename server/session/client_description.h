@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "protocol/packet.h"
-#include "server/session/presence.h"
-#include "server/session/session_id.h"
+#include "server/session/terms/session_id.h"
+#include "server/session/users/presence.h"
 
 namespace pulsegate {
 

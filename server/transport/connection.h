@@ -15,7 +15,7 @@
 #include "server/base/limit.h"
 #include "server/base/unique_fd.h"
 #include "server/loop/poller.h"
-#include "server/session/link.h"
+#include "server/session/terms/link.h"
 #include "server/transport/connection_context.h"
 #include "server/transport/connection_extras.h"
 #include "server/transport/handoff.h"

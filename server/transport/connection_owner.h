@@ -5,7 +5,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/clock.h"
-#include "server/session/link.h"
+#include "server/session/terms/link.h"
 
 namespace pulsegate {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "server/data_store.h"
-#include "server/restoration.h"
+#include "server/shard/data_store.h"
+#include "server/shard/restoration.h"
 
 namespace pulsegate {
 

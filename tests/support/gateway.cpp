@@ -18,7 +18,7 @@
 #include "server/base/hash.h"
 #include "server/server.h"
 #include "server/session/broker.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
 #include "tests/support/wire.h"
 
 namespace pulsegate {

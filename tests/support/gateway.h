@@ -11,7 +11,7 @@
 #include "protocol/packet.h"
 #include "protocol/reason.h"
 #include "server/base/clock.h"
-#include "server/config.h"
+#include "server/settings/config.h"
 
 namespace pulsegate {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/session/broker_host.h"
+#include "server/session/durable/broker_host.h"
 
 namespace pulsegate {
 

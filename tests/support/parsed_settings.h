@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/config.h"
+#include "server/settings/config.h"
 
 namespace pulsegate {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
-#include "server/session/settings.h"
+#include "server/session/terms/settings.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {

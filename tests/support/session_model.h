@@ -17,7 +17,7 @@
 #include "protocol/packet.h"
 #include "protocol/properties.h"
 #include "server/base/clock.h"
-#include "server/session/settings.h"
+#include "server/session/terms/settings.h"
 
 namespace pulsegate {
 

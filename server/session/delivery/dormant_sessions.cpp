@@ -1,0 +1,163 @@
+#include "server/session/delivery/dormant_sessions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "server/session/state/memory_limits.h"
+#include "server/session/state/packing.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/option_bits.h"
+
+namespace pulsegate {
+
+DormantSessions::DormantSessions(const BrokerSettings& settings, Interest& interest,
+                                 Presence& presence, SessionTable& sessions, Router& router,
+                                 const Rooms& rooms, PacketSender& sender, const Journal& journal,
+                                 const Receipts& receipts)
+    : interest_(interest),
+      presence_(presence),
+      sessions_(sessions),
+      router_(router),
+      rooms_(rooms),
+      waiting_(sender.queues().totals()),
+      journal_(journal),
+      receipts_(receipts),
+      away_for_(static_cast<Tick>(settings.dormant_after / 1000)),
+      look_ahead_(2 * away_for_) {
+    presence_.wake_by(
+        [this](PresenceEntry& entry) -> User& { return wake(static_cast<DormantRecord&>(entry)); });
+}
+
+// -- to wake --
+
+User& DormantSessions::wake(DormantRecord& record) {
+    thread_.assert_here();
+    leave(record);
+    User& user = *new User(record.user());  // presence owns it
+    presence_.replace(record, user);
+    Session& session = sessions_.find_or_create(user, std::string(record.client()), 0);
+    user.devices.push_back(session);
+    unpack(record, session, waiting_);
+    if (const auto filter = record.filter(); !filter.empty()) {
+        session.state.subscribe(router_, session, filter, options_of(record.options),
+                                record.identifier);
+        session.keep(cost_of_subscription(filter));
+        interest_.remove(filter, record.table);  // behind that: other shards must never miss it
+    }
+    sessions_.replace(record, session);
+    DormantRecord::destroy(&record);
+    return user;
+}
+
+Session& DormantSessions::session_of(Absence& absence) {
+    if (!absence.is_dormant) return static_cast<SessionExpiry&>(absence).session;
+    User& user = wake(static_cast<DormantRecord&>(absence));
+    return static_cast<Session&>(user.devices.front());
+}
+
+// -- to pack --
+
+void DormantSessions::sweep(Tick now, bool may_pack) {
+    thread_.assert_here();
+    do {
+        if (!sweep_) sweep_ = Sweep{.end = presence_.latest(), .until = now + look_ahead_};
+        const auto rest = presence_.visit_entries(sweep_->done, presence_.users() / 60 + 1,
+                                                  [&](PresenceEntry& entry) {
+                                                      look_at(entry, now, may_pack);
+                                                      return true;
+                                                  });
+        if (rest && *rest < sweep_->end) {
+            sweep_->done = *rest;
+            continue;
+        }
+        asleep_until_ = sweep_->until;
+        sweep_.reset();
+    } while (asleep_until_ < now);  // only if the clock has jumped
+}
+
+void DormantSessions::pack_all(Tick now) {
+    thread_.assert_here();
+    presence_.visit_entries({}, SIZE_MAX, [&](PresenceEntry& entry) {
+        if (!entry.is_dormant) pack_if_idle(static_cast<User&>(entry), now);
+        return true;
+    });
+}
+
+void DormantSessions::look_at(PresenceEntry& entry, Tick now, bool may_pack) {
+    if (!entry.is_dormant) {
+        if (may_pack) pack_if_idle(static_cast<User&>(entry), now);
+        return;
+    }
+    auto& record = static_cast<DormantRecord&>(entry);
+    if (record.ends <= sweep_->until) wake(record);
+}
+
+void DormantSessions::pack_if_idle(User& user, Tick now) {
+    if (user.online() || user.sessions != 1) return;
+    const auto& session = static_cast<const Session&>(user.devices.front());
+    if (may_pack(session, now)) pack(static_cast<Session&>(user.devices.front()));
+}
+
+bool DormantSessions::may_pack(const Session& session, Tick now) const {
+    if (!fits_record(session)) return false;
+    const Tick ends = session.expiry_timer->ends;
+    const std::int64_t went = std::int64_t{ends} - session.state.expiry() - 1;  // see tick_after
+    const bool is_long_away = went + away_for_ <= now;
+    if (!is_long_away || ends <= now + look_ahead_) return false;
+    const SubscriptionList& subscriptions = session.state.subscriptions();
+    if (!subscriptions.empty() && by_filter_.contains(subscriptions.front().filter->text()))
+        return false;
+    return !rooms_.has_rooms(session.user.name) && is_in_store(session);
+}
+
+/// The bodies of its messages, too.
+bool DormantSessions::is_in_store(const Session& session) const {
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    const auto is_safe = [&](const QueuedMessage& each) {
+        return !each.has_body() ||
+               (journal_.is_committed(each.body->unit) && !receipts_.is_collected(each.stamp));
+    };
+    return !outbox || std::ranges::all_of(outbox->queue(), is_safe);
+}
+
+void DormantSessions::pack(Session& session) {
+    const std::unique_ptr<User> user(&session.user);
+    DormantRecord& record = *pulsegate::pack(session);
+    enter(record);  // before the filter is forgotten: other shards must never miss it
+    session.state.unsubscribe_all(router_);
+    sessions_.replace(session, record);
+    presence_.replace(*user, record);
+}
+
+/// In the tables.
+void DormantSessions::enter(DormantRecord& record) {
+    waiting_.messages += record.messages().size();
+    waiting_.bytes += record.queued_bytes();
+    if (record.filter().empty()) return;
+    record.table = interest_.add(record.filter());
+    by_filter_.insert(&record);
+}
+
+void DormantSessions::leave(DormantRecord& record) {
+    waiting_.messages -= record.messages().size();
+    waiting_.bytes -= record.queued_bytes();
+    if (!record.filter().empty()) by_filter_.erase(&record);
+}
+
+// -- after a restart --
+
+bool DormantSessions::may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const {
+    return ends > now + look_ahead_ && !presence_.has(texts.user) &&
+           !rooms_.has_rooms(texts.user) && !by_filter_.contains(texts.filter);
+}
+
+void DormantSessions::restore(DormantRecord& record, Tick now) {
+    thread_.assert_here();
+    asleep_until_ = now + look_ahead_;
+    enter(record);
+    presence_.restore(record);
+    sessions_.add(record);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "server/base/hash.h"
+#include "server/base/owner_thread.h"
+#include "server/routing/interest.h"
+#include "server/routing/router.h"
+#include "server/session/durable/journal.h"
+#include "server/session/durable/receipts.h"
+#include "server/session/rooms/rooms.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session_table.h"
+#include "server/session/terms/settings.h"
+#include "server/session/users/dormant_record.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// Packs users who have nothing but a session that is away, a minute after it went, and unpacks
+/// them when anybody looks for them: by their name, by a message that they have subscribed to, or
+/// because the session is about to end. Nobody can tell the difference but by the memory. It
+/// belongs to the shard's thread.
+///
+/// Nothing else may refer to a session that is packed: see `may_pack`.
+class DormantSessions {
+public:
+    DormantSessions(const BrokerSettings& settings, Interest& interest, Presence& presence,
+                    SessionTable& sessions, Router& router, const Rooms& rooms,
+                    PacketSender& sender, const Journal& journal, const Receipts& receipts);
+
+    /// Wakes the sessions that have subscribed to the topic.
+    void wake_subscriber(std::string_view topic) {
+        if (by_filter_.empty()) return;
+        const auto found = by_filter_.find(topic);
+        if (found != by_filter_.end()) wake(**found);
+    }
+    Session& session_of(Absence& absence);
+
+    /// Once a second: looks at the next sixtieth of all users, and packs and wakes some of them, so
+    /// that those whose sessions end now are awake. `may_pack`: no message is being delivered to
+    /// sessions that are away.
+    void sweep(Tick now, bool may_pack);
+    /// Packs all that can be packed.
+    void pack_all(Tick now);
+
+    void reserve(std::size_t filters) { by_filter_.reserve(filters); }
+    /// May a session of before the restart be restored as a record, with these texts?
+    bool may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const;
+    /// All is known of it but the user's presence.
+    void restore(DormantRecord& record, Tick now);
+
+    std::size_t subscriptions() const { return by_filter_.size(); }
+
+private:
+    struct Hash {
+        using is_transparent = void;
+        using is_avalanching = void;
+        std::size_t operator()(std::string_view filter) const { return keyed_hash(filter); }
+        std::size_t operator()(const DormantRecord* record) const {
+            return (*this)(record->filter());
+        }
+    };
+    struct Equal {
+        using is_transparent = void;
+        bool operator()(const DormantRecord* a, const DormantRecord* b) const { return a == b; }
+        bool operator()(std::string_view filter, const DormantRecord* record) const {
+            return record->filter() == filter;
+        }
+        bool operator()(const DormantRecord* record, std::string_view filter) const {
+            return record->filter() == filter;
+        }
+    };
+
+    User& wake(DormantRecord& record);
+    void look_at(PresenceEntry& entry, Tick now, bool may_pack);
+    void pack_if_idle(User& user, Tick now);
+    bool may_pack(const Session& session, Tick now) const;
+    bool is_in_store(const Session& session) const;
+    void pack(Session& session);
+    void enter(DormantRecord& record);
+    void leave(DormantRecord& record);
+
+    Interest& interest_;
+    Presence& presence_;
+    SessionTable& sessions_;
+    Router& router_;
+    const Rooms& rooms_;
+    Outbox::Totals& waiting_;
+    const Journal& journal_;
+    const Receipts& receipts_;
+    const Tick away_for_;    ///< before it is packed
+    const Tick look_ahead_;  ///< of two sweeps
+
+    /// The records that have a subscription.
+    boost::unordered_flat_set<DormantRecord*, Hash, Equal> by_filter_;
+
+    /// One pass over all users.
+    struct Sweep {
+        PresencePosition done{};
+        PresencePosition end{};  ///< who changed later has been awake meanwhile
+        Tick until = 0;          ///< users whose sessions end by then are woken
+    };
+    std::optional<Sweep> sweep_;
+    Tick asleep_until_ = 0;  ///< no session ends by then while it is packed
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "protocol/packet.h"
+#include "protocol/reason.h"
+#include "server/base/counters.h"
+#include "server/base/log.h"
+#include "server/events/event_kind.h"
+#include "server/limits/recent_counts.h"
+#include "server/message.h"
+#include "server/session/durable/journal.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/link.h"
+#include "server/session/terms/settings.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// Writes to the log of events what backends are told, as JSON, and only what somebody reads. What
+/// peers can cause at will has a budget: what is beyond it is counted, not written. It belongs to
+/// the shard's thread.
+class EventRecorder {
+public:
+    EventRecorder(const BrokerSettings& settings, Journal& journal, Counters& counters)
+        : settings_(settings), journal_(journal), counters_(counters) {}
+
+    bool wants(EventKind kind) const { return settings_.recorded_events & kinds_of(kind); }
+
+    /// In the same unit as what is stored of the user in this turn.
+    void presence(const PresenceChange& change);
+
+    /// The session's client has logged in.
+    void login(const Session& session, bool resumed);
+
+    void refused(const Link& link, const Connect& connect, Reason reason, std::string_view why);
+
+    /// Has the sender of messages that wait caused less than it may? Else backends are not told of
+    /// another one, and it need not be known how many wait.
+    bool may_tell_waiting(const Message& message, Millis now);
+    void withhold() { ++counters_.events_withheld; }
+    /// A message waits for a user who is away: one of `waiting`. `debt` is held until the
+    /// event is stored.
+    void message_waiting(const Message& message, std::string_view to, std::size_t waiting,
+                         DebtRef debt, Millis now);
+
+private:
+    static std::uint64_t causer_of(const Message& message);
+    void add(EventKind kind, std::string body, bool is_promised = false);
+
+    const BrokerSettings& settings_;
+    Journal& journal_;
+    Counters& counters_;
+    LineBudget refusals_;
+    RecentCounts<std::uint64_t> causers_;  ///< of waiting messages, by their sender's fingerprint
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,348 @@
+#include "server/session/delivery/fan_out.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,
+               Router& router, Retained& retained, Presence& presence, Inboxes& inboxes,
+               const Rooms& rooms, RoomLogs& room_logs, SharedSubscriptions& shared, Replay& replay,
+               PacketSender& sender, Journal& journal, EventRecorder& events, Receipts& receipts,
+               Counters& counters, BrokerHost& host)
+    : settings_(settings),
+      place_(place),
+      dormant_(dormant),
+      router_(router),
+      retained_(retained),
+      presence_(presence),
+      inboxes_(inboxes),
+      rooms_(rooms),
+      room_logs_(room_logs),
+      shared_(shared),
+      replay_(replay),
+      sender_(sender),
+      journal_(journal),
+      events_(events),
+      receipts_(receipts),
+      counters_(counters),
+      host_(host) {}
+
+bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
+                     PendingReceipt* receipt) {
+    const bool retained = message.retain && settings_.retain_available;
+    if (message.retain && !retained)
+        log_limited(spdlog::level::warn,
+                    "message to {} delivered, but not retained: retain-available is off",
+                    in_quotes(message.topic));
+    const bool is_acknowledged = message.qos != QoS::at_most_once;
+    // Of a room's the stamp says who has it, stored or not.
+    const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
+    if (retained || needs_stamp) message.stamp = next_stamp();
+    if (retained) {
+        message.retained = true;
+        message.publisher = publisher ? publisher->fingerprint() : 0;
+    }
+    // Else it is in nobody's account: it is retained nowhere, and waits in no queue.
+    if (publisher && (retained || is_acknowledged))
+        message.sender = fingerprint(publisher->user.name);
+    if (retained) judge_retained(message, now);
+    const auto shared = share(std::move(message));
+    const bool must_come_once =
+        shared->qos == QoS::exactly_once && publisher && publisher->state.owner != 0;
+    if (receipt && (must_come_once || receipt->collects_all())) receipt->collect(shared);
+    if (retained) retained_.keep(shared, now);
+    if (retained && journal_.is_on()) store_retained(shared, receipt, now);
+    route(shared, publisher, now, receipt);
+    return !shared->not_kept;
+}
+
+/// The publisher's shard does it for all.
+void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now) {
+    const bool is_deletion = message->payload.empty() || message->not_kept;
+    Operation operation = DropRetained{message->stamp, message->topic};
+    if (!is_deletion)
+        operation = PutRetained{.stamp = message->stamp,
+                                .expires = as_wall_time(message->expires, now),
+                                .flags = static_cast<std::uint32_t>(message->qos),
+                                .publisher = message->publisher,
+                                .sender = message->sender,
+                                .message = message};
+    if (receipt && !receipt->only_counts())
+        journal_.add(std::move(operation), receipt->debt());
+    else
+        journal_.add_lazily(std::move(operation));
+}
+
+/// Whether there is room to retain the message.
+void FanOut::judge_retained(Message& message, Millis now) {
+    const bool grows =
+        !message.payload.empty() && message.cost() > retained_.cost_of(message.topic);
+    const MemoryState memory = grows ? host_.memory() : MemoryState::plenty;
+    const bool scarce = memory == MemoryState::exceeded ||
+                        (memory == MemoryState::scarce && message.cost() > small_message);
+    message.not_kept = scarce || !retained_.fits(message, now);
+    if (!message.not_kept) return;
+    ++counters_.dropped_not_retained;
+    log_limited(spdlog::level::warn, "message to {} delivered, but not retained: {} is reached",
+                in_quotes(message.topic),
+                scarce
+                    ? "memory-budget"
+                    : "max-retained-messages, max-retained-bytes, or what a user may have of it");
+}
+
+void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
+                   PendingReceipt* receipt) {
+    ++visited_;  // a message is work even if it interests nobody, or senders could keep us here
+    const Interest::Topic topic(message->topic);
+    const auto owner = inbox_owner(message->topic);
+    std::optional<unsigned> inbox;
+    if (owner) inbox = place_.home_of(*owner);
+    if (is_for_this_shard(topic, inbox))
+        fan_out(message, topic, publisher, owner, receipt ? DebtSource(receipt) : DebtSource(),
+                now);
+    host_.forward(message, topic, inbox, receipt);
+}
+
+/// As `BrokerHost::forward` asks of the others.
+bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
+    return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
+}
+
+void FanOut::receive(const TrackedMessage& tracked, Millis now) {
+    receive(tracked.message,
+            DebtSource(DebtRef(new Debt(receipts_, tracked.publisher, tracked.receipt,
+                                        tracked.collects ? tracked.message->stamp : 0))),
+            now);
+}
+
+void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {
+    if (message->retained) retained_.keep(message, now);
+    fan_out(message, HashedText(message->topic), nullptr, inbox_owner(message->topic),
+            std::move(debts), now);
+}
+
+/// Delivers to the first recipients at once, and leaves the others to later turns.
+void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
+                     const std::optional<std::string>& owner, DebtSource debts, Millis now) {
+    PublishEncoder encoder = sender_.encoder(*message, now);
+    Delivery delivery{.message = message};
+    const Rooms::Audience audience = rooms_.audience(message->topic);
+    std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
+    std::vector<Recipient> later;
+    const auto visit = [&](const Recipient& recipient) {
+        // QoS 0 is for those who are connected now, not for those who come meanwhile; but
+        // watchers of presence are told of it then.
+        const bool is_away = !recipient.session->link && message->presence_version == 0;
+        if (is_away && recipient.qos == QoS::at_most_once) return;
+        // A device that comes meanwhile must find in the inbox all that was sent before.
+        if (room == 0 && !recipient.session->is_inbox()) return later.push_back(recipient);
+        if (room > 0) --room;
+        deliver(recipient, delivery, encoder, debts, now);
+    };
+    const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
+    if (!found.has_room) debts.count(Fate::no_room);
+    keep_for_absent(message, found.behind, debts, now);
+    auto told = tell_of_away(*message, owner, audience, debts, now);
+    const bool is_done = later.empty() && !told && !unfinished();
+    if (is_done) return fan_out_to_groups(message, topic, debts, now);
+    if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
+    unfinished_.add(message, std::move(later), debts.debt(), std::move(told));
+}
+
+void FanOut::go_on(Millis now) {
+    std::optional<PublishEncoder> encoder;
+    Delivery delivery;
+    unfinished_.advance(
+        settings_.recipients_a_turn,
+        [&](const MessageRef& message, const Recipient& recipient, const DebtRef& debt) {
+            if (delivery.message != message) {
+                delivery.message = message;
+                encoder.emplace(settings_, *message, now);
+            }
+            ++visited_;
+            DebtSource debts(debt);
+            deliver(recipient, delivery, *encoder, debts, now);
+        },
+        [&](const MessageRef& message, std::optional<std::string>& told, const DebtRef& debt) {
+            DebtSource debts(debt);
+            const auto* const members = rooms_.audience(message->topic).members();
+            told =
+                members ? tell_members_away(*message, *members, *told, debts, now) : std::nullopt;
+        },
+        [&](const MessageRef& message, const DebtRef& debt) {
+            DebtSource debts(debt);
+            fan_out_to_groups(message, HashedText(message->topic), debts, now);
+        });
+}
+
+/// A group has no user who could be a member of a room, or a watcher. It may have been there before
+/// rooms were closed.
+void FanOut::fan_out_to_groups(const MessageRef& message, const HashedText& topic,
+                               DebtSource& debts, Millis now) {
+    if (shared_.groups() > 0 && !rooms_.audience(message->topic).is_closed())
+        shared_.fan_out(message, topic, debts, now);
+}
+
+void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
+                     DebtSource& debts, Millis now) {
+    Session& session = *recipient.session;
+    const auto presence = delivery.message->presence_version;
+    if (presence != 0 && !sender_.keeps_up(session)) return replay_.fall_behind(session, presence);
+    delivery.qos = recipient.qos;
+    delivery.retain = recipient.retain;
+    delivery.identifiers = recipient.identifiers;
+    debts.count(sender_.enqueue(session, delivery, encoder, now, debts));
+}
+
+/// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
+/// own queue.
+template <class Visit>
+FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText& topic,
+                                       const Session* publisher,
+                                       const std::optional<std::string>& owner,
+                                       const Rooms::Audience& audience, Millis now, Visit visit) {
+    // QoS 0 is not for those who are away, see `fan_out`.
+    const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
+    if (is_kept) dormant_.wake_subscriber(message.topic);
+    User* const user = owner ? presence_.find(*owner) : nullptr;
+    const bool declined = router_.match(topic, publisher, [&](const Match& match) {
+        auto& session = static_cast<Session&>(*match.subscriber);
+        if (!audience.admits(session.user.name)) return;
+        const Stamp* const since = audience.since(session.user.name);
+        // It is counted as a member. But in an open room it subscribes like everybody, and what
+        // that brings stays when its membership ends.
+        if (since && audience.is_closed() && RoomLogs::is_behind(session, *since, message)) return;
+        const bool is_own = user == &session.user || since;
+        if (is_own) session.served = true;
+        visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),
+                        message.retain && match.retain_as_published, match.identifiers});
+    });
+    const Session* const except = declined ? publisher : nullptr;
+    if (owner) return visit_user(*owner, user, nullptr, message, except, now, visit);
+    Found found;
+    if (!audience.members()) return found;
+    for (const auto& [name, since] : *audience.members()) {
+        User* const member = presence_.find(name);
+        const Found of_one = visit_user(name, member, &since, message, except, now, visit);
+        found.has_room &= of_one.has_room;
+        found.behind += of_one.behind;
+    }
+    return found;
+}
+
+/// All that get a message because it is for the user: by the inbox (`since` is null), or as a
+/// member of a room. The user may be unknown here.
+template <class Visit>
+FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stamp* since,
+                                 const Message& message, const Session* except, Millis now,
+                                 Visit& visit) {
+    ++visited_;
+    const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
+    if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
+    if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};
+    const Inboxes::Place place = inboxes_.receiver(name, user, message, now);
+    if (place.inbox)
+        visit(Recipient{place.inbox, std::min(message.qos, settings_.max_qos), false, {}});
+    return {.has_room = place.has_room};
+}
+
+/// The user's sessions that don't get the message by a subscription of their own. Returns how many
+/// are away and get it from the log of the room: but not what was under way when they went.
+template <class Visit>
+std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Message& message,
+                                    const Session* except, Visit& visit) {
+    std::uint32_t behind = 0;
+    for (Device& device : user.devices) {
+        ++visited_;
+        auto& session = static_cast<Session&>(device);
+        if (session.is_inbox()) continue;
+        const bool served = session.served;
+        session.served = false;
+        if (served || &session == except) continue;
+        if (since && RoomLogs::is_behind(session, *since, message))
+            ++behind;
+        else
+            visit(Recipient{&session, std::min(message.qos, settings_.max_qos), false, {}});
+    }
+    return behind;
+}
+
+void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, DebtSource& debts,
+                             Millis now) {
+    if (behind == 0) return;
+    const Fate fate = room_logs_.keep(message, debts, now);
+    for (; behind > 0; --behind) debts.count(fate);
+}
+
+/// Backends are told of messages that wait for a user without a connected device. Returns the
+/// last member of a room that was looked at; nothing: it is done.
+std::optional<std::string> FanOut::tell_of_away(const Message& message,
+                                                const std::optional<std::string>& owner,
+                                                const Rooms::Audience& audience, DebtSource& debts,
+                                                Millis now) {
+    const bool is_told =
+        events_.wants(EventKind::message_waiting) && message.qos != QoS::at_most_once;
+    if (is_told && owner) tell_if_away(message, *owner, debts, now);
+    if (!is_told || owner || !audience.members()) return std::nullopt;
+    return tell_members_away(message, *audience.members(), {}, debts, now);
+}
+
+std::optional<std::string> FanOut::tell_members_away(const Message& message,
+                                                     const Rooms::Members& members,
+                                                     std::string_view after, DebtSource& debts,
+                                                     Millis now) {
+    constexpr std::size_t members_a_turn = 1000;
+    std::size_t left = members_a_turn;
+    std::optional<RoomLogs::Content> log;
+    for (auto next = members.upper_bound(after); next != members.end(); ++next) {
+        const auto& [name, since] = *next;
+        if (left-- == 0) return std::prev(next)->first;
+        ++visited_;
+        User* const user = presence_.find(name);
+        if (user && user->online()) continue;
+        if (!events_.may_tell_waiting(message, now)) {
+            events_.withhold();
+            continue;
+        }
+        if (user) drop_expired(*user, now);
+        if (!log) log = room_logs_.content(message.topic, now);
+        const std::size_t waiting = room_logs_.waiting(*log, name, user, since);
+        if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
+    }
+    return std::nullopt;
+}
+
+/// What has expired does not wait.
+void FanOut::drop_expired(User& user, Millis now) {
+    for (Device& device : user.devices)
+        sender_.queues().drop_expired(static_cast<Session&>(device), now);
+}
+
+/// The user's home does it for all shards.
+void FanOut::tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
+                          Millis now) {
+    User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
+    if (!user || user->online() || user->devices.empty()) return;
+    drop_expired(*user, now);
+    std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
+    for (const Device& device : user->devices) {
+        ++visited_;
+        const auto& session = static_cast<const Session&>(device);
+        waiting = std::max(waiting, session.state.exchanges().waiting());
+    }
+    events_.message_waiting(message, owner, waiting, debts.debt(), now);
+}
+
+/// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.
+std::optional<std::string> FanOut::inbox_owner(std::string_view topic) const {
+    return settings_.inbox ? inbox_user(topic) : std::nullopt;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,222 @@
+#include "server/session/delivery/inboxes.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/base/log.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace {
+
+Session& session_of(Device& device) { return static_cast<Session&>(device); }
+
+}  // namespace
+
+Inboxes::Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
+                 SessionTable& sessions, Presence& presence, PacketSender& sender, Journal& journal,
+                 Counters& counters)
+    : settings_(settings),
+      place_(place),
+      accounts_(totals.inboxes),
+      sessions_(sessions),
+      presence_(presence),
+      sender_(sender),
+      journal_(journal),
+      counters_(counters),
+      senders_(totals.inboxes) {
+    sender_.queues().totals().inbox_senders = &senders_;
+}
+
+/// The queues tell of their messages when they end, and the sessions outlive this.
+Inboxes::~Inboxes() {
+    for (const auto& [outbox, inbox] : inboxes_) inbox->state.exchanges().clear();
+}
+
+Session* Inboxes::find(const User& user) const {
+    return inboxes_.empty() ? nullptr : sessions_.find(user, {});
+}
+
+Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const Message& message,
+                                 Millis now) {
+    const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
+    if (!may_wait || (user && user->has_device())) return {};
+    if (!place_.is_home_of(name)) return {};
+    Place place;
+    auto limit = limit_reached(place, user, message);
+    if (limit) {
+        end_expired_of(SenderShares::sender(message), now);
+        limit = limit_reached(place, user, message);
+    }
+    if (!limit && !place.inbox && !may_open(name, SenderShares::sender(message), now))
+        limit = Limit::max_inboxes;
+    if (limit) {
+        refuse(name, *limit);
+        return {.has_room = false};
+    }
+    if (!place.inbox) place.inbox = &create(presence_.find_or_create(name));
+    sessions_.stop_expiry(*place.inbox);
+    sessions_.start_expiry(*place.inbox, now);  // in the store, the message's stamp says so
+    return place;
+}
+
+/// That forbids the message, if any of its sender's does. If not, it is claimed.
+std::optional<Limit> Inboxes::limit_reached(Place& place, const User* user,
+                                            const Message& message) {
+    place.inbox = user ? find(*user) : nullptr;
+    const auto sender = SenderShares::sender(message);
+    const bool is_in =
+        place.inbox && senders_.takes_part(place.inbox->state.exchanges().inbox(), sender);
+    InboxAccounts::Share more{.bytes = message.cost()};
+    if (!is_in) more = {.inboxes = 1, .bytes = more.bytes + InboxSenders::bytes_of_inbox};
+    const InboxAccounts::Share most{.inboxes = settings_.max_inboxes_per_user,
+                                    .bytes = settings_.max_inbox_bytes_per_user};
+    const auto limit = accounts_.claim(sender, more, most);
+    if (!limit) place.claim.emplace(accounts_, sender, more);
+    return limit;
+}
+
+void Inboxes::refuse(std::string_view name, Limit limit) {
+    counters_.count(limit);
+    ++counters_.dropped_no_inbox;
+    log_limited(spdlog::level::warn,
+                "message to the inbox of user {} dropped: the user has no session, and {} is "
+                "reached",
+                in_quotes(name), limit_names[static_cast<std::size_t>(limit)]);
+}
+
+bool Inboxes::may_open(std::string_view name, InboxSenders::Sender sender, Millis now) {
+    if (name.size() > longest_name) return false;  // of a will or a delayed message of before
+    if (accounts_.open(settings_.max_inboxes)) return true;
+    end_expired(now);
+    if (accounts_.open(settings_.max_inboxes)) return true;
+    return make_place(sender, now) && accounts_.open(settings_.max_inboxes);
+}
+
+/// Those who have many inboxes give way to those who have few, and none that is lent ends.
+bool Inboxes::make_place(InboxSenders::Sender sender, Millis now) {
+    const auto may_end = [&](const Outbox& outbox) {
+        return !inboxes_.find(&outbox)->second->user.has_device();
+    };
+    const Outbox* const surplus = senders_.surplus(sender, may_end);
+    if (!surplus) return false;
+    end_(*inboxes_.find(surplus)->second, "max-inboxes is reached, and its senders have most", now);
+    return true;
+}
+
+Session& Inboxes::open(User& user, Millis now) {
+    Session* inbox = find(user);
+    if (!inbox) {
+        accounts_.open_anyway();
+        inbox = &create(user);
+    }
+    begin_anew(*inbox, now);
+    return *inbox;
+}
+
+/// The store is told of a later end, so that it knows the next one before this one has come.
+void Inboxes::begin_anew(Session& inbox, Millis now) {
+    constexpr WallMillis ahead = 60'000;
+    sessions_.stop_expiry(inbox);
+    sessions_.start_expiry(inbox, now);
+    if (inbox.state.owner == 0) return;
+    const auto time = WallMillis{inbox.state.expiry()} * 1000;
+    journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
+}
+
+/// It is counted already.
+Session& Inboxes::create(User& user) {
+    Session& inbox = sessions_.find_or_create(user, {}, wall_now());
+    inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
+    user.devices.push_back(inbox);
+    enter(inbox);
+    if (!journal_.is_on()) return inbox;
+    inbox.state.owner = journal_.next_owner();
+    journal_.add(PutOwner{.owner = inbox.state.owner,
+                          .kind = OwnerKind::inbox,
+                          .user = user.name,
+                          .expiry = inbox.state.expiry(),
+                          .protocol = static_cast<std::uint8_t>(inbox.terms.version)});
+    return inbox;
+}
+
+void Inboxes::enter(Session& inbox) {
+    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(sender_.queues().totals()), &inbox);
+}
+
+void Inboxes::restore(Session& inbox) {
+    accounts_.open_anyway();
+    enter(inbox);
+}
+
+/// Ends those in which everything has expired. It looks at all, and therefore once a second.
+void Inboxes::end_expired(Millis now) {
+    if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now)) return;
+    std::vector<User*> users;
+    for (const auto& [outbox, inbox] : inboxes_)
+        if (sender_.queues().drop_expired(*inbox, now)) users.push_back(&inbox->user);
+    for (User* user : users) end_if_done_(*user, now);
+}
+
+void Inboxes::end_expired_of(InboxSenders::Sender sender, Millis now) {
+    for (const Outbox* outbox : senders_.inboxes_of(sender, settings_.max_inboxes_per_user)) {
+        Session& inbox = *inboxes_.find(outbox)->second;
+        if (sender_.queues().drop_expired(inbox, now)) end_if_done_(inbox.user, now);
+    }
+}
+
+void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, Millis now) {
+    constexpr std::size_t inboxes_a_turn = 512;
+    constexpr std::size_t messages_a_turn = 4096;
+    std::size_t left = messages_a_turn;
+    const std::size_t half = std::min(inboxes_a_turn, (largest.inboxes + 1) / 2);
+    for (const Outbox* outbox : senders_.inboxes_of(largest.sender, half)) {
+        Session& inbox = *inboxes_.find(outbox)->second;
+        left -= sender_.queues().drop_of(inbox, largest.sender, left);
+        end_if_done_(inbox.user, now);
+        if (left == 0) break;
+    }
+    log_limited(spdlog::level::warn,
+                "{} messages dropped that waited in inboxes, all of one user: {}",
+                messages_a_turn - left, why);
+}
+
+/// What is lent keeps its place in the store.
+void Inboxes::lend(User& user, Millis now) {
+    Session* const inbox = find(user);
+    if (!inbox || !user.online()) return;
+    Session& device = session_of(user.devices.front());
+    Queue messages = inbox->state.exchanges().take_queue();
+    if (!messages.empty()) begin_anew(*inbox, now);
+    for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
+    device.state.exchanges().merge(sender_.queues().totals(), std::move(messages));
+    sender_.send_waiting(device, now);
+}
+
+void Inboxes::take_back(Session& session, Millis now) {
+    Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
+    if (!inbox) return;
+    begin_anew(*inbox, now);
+    Exchanges& kept = inbox->state.exchanges();
+    Queue messages = session.state.exchanges().take_lent();
+    for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);
+    kept.merge(sender_.queues().totals(), std::move(messages));
+}
+
+Session* Inboxes::done(const User& user) const {
+    Session* const inbox = find(user);
+    if (!inbox || inbox->state.exchanges().outbox()) return nullptr;
+    for (const Device& device : user.devices) {
+        const auto* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
+        if (outbox && outbox->has_lent()) return nullptr;
+    }
+    return inbox;
+}
+
+void Inboxes::forget(Session& inbox) {
+    if (inboxes_.erase(&inbox.state.exchanges().inbox()) > 0) accounts_.close();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,419 @@
+#include "server/session/delivery/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/session/terms/option_bits.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t looked_at_a_page = 2000;
+constexpr std::size_t messages_a_page = 200;
+
+/// By then a message is overdue to be stored, if it is not acknowledged.
+constexpr Millis until_stored = AckDeadlines::span;
+
+/// The work of a user's presence as JSON, in messages to one client.
+constexpr std::uint64_t json_work = 8;
+
+bool selects_any_presence(std::string_view filter) {
+    return selects_all_presence(filter) || presence_user(filter);
+}
+
+bool subscribes_to_all_presence(const Session& session) {
+    return std::any_of(session.state.subscriptions().begin(), session.state.subscriptions().end(),
+                       [](const Subscription& subscription) {
+                           return selects_all_presence(subscription.filter->text());
+                       });
+}
+
+}  // namespace
+
+Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
+               const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
+               BrokerHost& host)
+    : settings_(settings),
+      place_(place),
+      retained_(retained),
+      presence_(presence),
+      rooms_(rooms),
+      sender_(sender),
+      journal_(journal),
+      host_(host) {}
+
+/// Of presence, sessions are told everything after a restart.
+bool Replay::is_owed(const Session& session, std::string_view filter) const {
+    return session.state.owner != 0 && !selects_any_presence(filter) && retained_.may_have(filter);
+}
+
+void Replay::owe(const Session& session, std::string_view filter) {
+    if (is_owed(session, filter))
+        journal_.add_lazily(OweRetained{session.state.owner, std::string(filter), true});
+}
+
+void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier) {
+    thread_.assert_here();
+    cancel(session, wanted.filter);
+    if (!selects_any_presence(wanted.filter) && !retained_.may_have(wanted.filter)) return;
+    Request request{.filter = std::string(wanted.filter),
+                    .options = wanted.options,
+                    .identifier = identifier,
+                    .is_owed = is_owed(session, wanted.filter)};
+    if (request.is_owed) sent_.erase({session.state.owner, request.filter});
+    add(session, std::move(request));
+}
+
+void Replay::restore(Session& session, const PutSubscription& stored) {
+    add(session, {.filter = stored.filter,
+                  .options = options_of(stored.options),
+                  .identifier = stored.identifier,
+                  .is_owed = true});
+}
+
+void Replay::fall_behind(Session& session, std::uint64_t version) {
+    thread_.assert_here();
+    const PresencePosition since{.version = version};
+    if (session.replay) {
+        // One such request is enough, anywhere behind the one that is being answered.
+        auto& requests = session.replay->requests;
+        const auto same =
+            std::find_if(requests.begin() + (session.link ? 1 : 0), requests.end(),
+                         [](const Request& request) { return request.filter.empty(); });
+        if (same != requests.end()) {
+            same->since = std::min(same->since, since);
+            return;
+        }
+    }
+    const bool first = !session.replay;
+    add(session, {.filter = {}, .since = since});
+    if (first && session.link) wait_until_drained(session);
+}
+
+void Replay::add(Session& session, Request request) {
+    const bool first = !session.replay;
+    if (first) session.replay = std::make_unique<ReplayState>();
+    session.replay->requests.push_back(std::move(request));
+    if (first) begin_request(session);
+}
+
+void Replay::begin_request(Session& session) {
+    ReplayState& replay = *session.replay;
+    const auto& filter = replay.requests.front().filter;
+    const auto user = presence_user(filter);
+    replay.retained_done = filter.empty();  // a client that fell behind lacks presence only
+    replay.after.clear();
+    replay.asked = 0;
+    replay.shard = user ? place_.home_of(*user) : 0;
+    replay.position = replay.requests.front().since;
+}
+
+void Replay::go_on(Session& session, Millis now) {
+    thread_.assert_here();
+    std::size_t room = messages_a_page;
+    std::size_t looks = looked_at_a_page;
+    while (session.replay) {
+        ReplayState& replay = *session.replay;
+        if (replay.query != 0 || replay.waiting) return;  // a query, or the backlog, is not done
+        if (room == 0 || looks == 0 || !has_room(session)) return wait_until_drained(session);
+        const auto& filter = replay.requests.front().filter;
+        if (!replay.retained_done)
+            room -= std::min(room, send_retained(session, room, looks, now));
+        else if (filter.empty() && !subscribes_to_all_presence(session))
+            expand_request(session);
+        else if (filter.empty() || selects_any_presence(filter))
+            return query_presence(session);
+        else {
+            if (replay.requests.front().is_owed) sent_[{session.state.owner, filter}] = now;
+            end_requests(session, 1);
+        }
+    }
+}
+
+/// Retained messages follow the SUBACK, which may wait for the store. And behind what waits, a page
+/// would only make the queue longer.
+bool Replay::has_room(const Session& session) const {
+    const Exchanges& exchanges = session.state.exchanges();
+    return sender_.keeps_up(session) && !exchanges.unsent() && !exchanges.holds_suback();
+}
+
+/// At once, for until then a crash has all of it sent again.
+void Replay::tick(Millis now) {
+    if (sent_.empty()) return;
+    if (!sender_.store_overdue(now)) return;  // the loop may be late
+    std::erase_if(sent_, [&](const auto& each) {
+        const auto& [key, since] = each;
+        const bool is_safe = since + until_stored <= now;
+        if (is_safe) journal_.add(OweRetained{key.first, key.second, false});
+        return is_safe;
+    });
+}
+
+void Replay::note_sent(const Session& session) {
+    const OwnerId owner = session.state.owner;
+    auto each = sent_.lower_bound({owner, std::string()});
+    for (; each != sent_.end() && each->first.first == owner; each = sent_.erase(each))
+        journal_.add_lazily(OweRetained{owner, each->first.second, false});
+}
+
+/// Replaces the request of a client that fell behind, but subscribes to single users only, by
+/// requests for these users.
+void Replay::expand_request(Session& session) {
+    const auto since = session.replay->requests.front().since;
+    std::vector<Request> narrow;
+    for (const Subscription& subscription : session.state.subscriptions())
+        if (presence_user(subscription.filter->text()))
+            narrow.push_back({.filter = std::string(subscription.filter->text()),
+                              .options = subscription.options,
+                              .identifier = subscription.identifier,
+                              .since = since});
+    auto& requests = session.replay->requests;
+    requests.insert(requests.begin() + 1, narrow.begin(), narrow.end());
+    end_requests(session, 1);
+}
+
+void Replay::wait_until_drained(Session& session) {
+    session.replay->waiting = true;
+    session.link->notify_when_drained();
+}
+
+void Replay::drained(Session& session) {
+    thread_.assert_here();
+    if (!session.replay || !session.replay->waiting) return;
+    if (!has_room(session)) return;  // window full: the next acknowledgement continues
+    session.replay->waiting = false;
+    host_.send(place_.index, ReplayTurn{new_query(session)});
+}
+
+std::uint64_t Replay::new_query(Session& session) {
+    awaited_.erase(session.replay->query);
+    session.replay->query = next_query_++;
+    awaited_.emplace(session.replay->query, &session);
+    return session.replay->query;
+}
+
+/// The session of the query; null if the session has ended or the query was replaced.
+Session* Replay::session_of_query(std::uint64_t query) {
+    const auto found = awaited_.find(query);
+    if (found == awaited_.end()) return nullptr;
+    Session* session = found->second;
+    awaited_.erase(found);
+    session->replay->query = 0;
+    return session;
+}
+
+void Replay::receive(ReplayTurn& turn, Millis now) {
+    thread_.assert_here();
+    if (Session* session = session_of_query(turn.id)) go_on(*session, now);
+}
+
+// -- clients' retained messages --
+
+/// Returns the number of messages sent, and subtracts the examined topics from `looks`.
+std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_t& looks,
+                                  Millis now) {
+    ReplayState& replay = *session.replay;
+    const Request& request = replay.requests.front();
+    std::size_t sent = 0;
+    std::size_t bytes = settings_.output_budget / 4;
+    const std::size_t looks_before = looks;
+    replay.after =
+        retained_.visit(request.filter, replay.after, looks, now, [&](const MessageRef& message) {
+            if (request.options.no_local && message->publisher == session.fingerprint())
+                return true;
+            if (!rooms_.admits(session.user.name, message->topic)) return true;
+            send(session, request, message, now);
+            bytes -= std::min(bytes, message->cost());
+            return ++sent < room && bytes > 0 && sender_.keeps_up(session);
+        });
+    replay.retained_done = replay.after.empty();
+    looks_ += looks_before - looks;
+    return replay.retained_done ? sent + 1 : room;
+}
+
+/// Sends a retained message for a new subscription, with its options.
+void Replay::send(Session& session, const Request& request, const MessageRef& message, Millis now) {
+    Delivery delivery{.message = message,
+                      .qos = std::min({message->qos, request.options.qos, settings_.max_qos}),
+                      .retain = true};
+    if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
+    PublishEncoder encoder = sender_.encoder(*message, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
+}
+
+// -- presence --
+
+void Replay::query_presence(Session& session) {
+    const auto id = new_query(session);
+    const ReplayState& replay = *session.replay;
+    PresenceQuery query{.reply_to = place_.index, .id = id, .after = replay.position, .users = {}};
+    if (presence_user(replay.requests.front().filter)) query.users = gather_users(session);
+    host_.send(replay.shard, std::move(query));
+}
+
+/// The first request is about one user. Those of the next ones that the same shard can answer are
+/// asked for with it: to wake a shard for each of hundreds of friends costs more than the answers.
+std::vector<PresenceQuery::Named> Replay::gather_users(Session& session) {
+    ReplayState& replay = *session.replay;
+    auto& requests = replay.requests;
+    const auto most = std::min(requests.size(), messages_a_page);
+    looks_ += most;
+    std::vector<PresenceQuery::Named> users;
+    const auto is_asked = [&](const Request& request) {
+        auto user = presence_user(request.filter);
+        if (!user || place_.home_of(*user) != replay.shard) return false;
+        users.push_back({std::move(*user), request.since});
+        return true;
+    };
+    std::stable_partition(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(most),
+                          is_asked);
+    replay.asked = users.size();
+    return users;
+}
+
+void Replay::receive(PresenceQuery& query, Millis now) {
+    thread_.assert_here();
+    PresencePage page = answer(query, now);
+    // A subscriber on this shard gets the page at once: changes while it waited in the mailbox
+    // would reach the client first, and the page would then overwrite them with an older state.
+    if (query.reply_to == place_.index) return receive(page, now);
+    host_.send(query.reply_to, std::move(page));
+}
+
+PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
+    PresencePage page{.id = query.id, .next = {}, .messages = {}};
+    // Names may be long: the page must not use up the subscriber's output budget.
+    std::size_t room = settings_.output_budget / 4;
+    const auto state_of = [&](const User& user) {
+        looks_ += json_work;
+        auto message = presence_message(user, now, wall_now());
+        if (message) room -= std::min(room, message->cost());
+        return message;
+    };
+    for (const auto& [name, after] : query.users) {
+        if (room == 0) break;  // not at the first: a page moves on
+        MessageRef news;
+        presence_.show(name, [&, known = after](const User& user) {
+            if (known < user.position()) news = state_of(user);
+        });
+        page.messages.push_back(std::move(news));
+    }
+    if (!query.users.empty()) return page;
+    page.next = presence_.visit(query.after, messages_a_page, [&](const User& user) {
+        if (auto message = state_of(user)) page.messages.push_back(std::move(message));
+        return room > 0;
+    });
+    return page;
+}
+
+void Replay::receive(PresencePage& page, Millis now) {
+    thread_.assert_here();
+    Session* const session = session_of_query(page.id);
+    if (!session) return;
+    const bool is_of_users = presence_user(session->replay->requests.front().filter).has_value();
+    is_of_users ? receive_users(*session, page, now) : receive_all(*session, page, now);
+    if (!session->replay) return;
+    const bool has_some =
+        std::ranges::any_of(page.messages, [](const auto& one) { return one != nullptr; });
+    has_some ? wait_until_drained(*session) : go_on(*session, now);
+}
+
+void Replay::receive_users(Session& session, const PresencePage& page, Millis now) {
+    const auto& requests = session.replay->requests;
+    for (std::size_t i = 0; i < page.messages.size(); ++i)
+        if (page.messages[i]) send_presence(session, requests[i], page.messages[i], now);
+    end_requests(session, page.messages.size());
+}
+
+void Replay::receive_all(Session& session, const PresencePage& page, Millis now) {
+    ReplayState& replay = *session.replay;
+    for (const MessageRef& message : page.messages)
+        send_presence(session, replay.requests.front(), message, now);
+    if (page.next) {
+        replay.position = *page.next;
+    } else if (replay.shard + 1 == place_.count) {
+        end_requests(session, 1);
+    } else {
+        ++replay.shard;
+        replay.position = replay.requests.front().since;
+    }
+}
+
+/// Sends a presence message: as retained for a new subscription; for a client that fell behind as
+/// its present subscriptions say.
+void Replay::send_presence(Session& session, const Request& request, const MessageRef& message,
+                           Millis now) {
+    if (!rooms_.admits(session.user.name, message->topic)) return;
+    if (!request.filter.empty()) return send(session, request, message, now);
+    bool wanted = false;
+    Delivery delivery{.message = message};
+    looks_ += session.state.subscription_count();
+    for (const Subscription& subscription : session.state.subscriptions()) {
+        const auto filter = subscription.filter->text();
+        // No leading wildcard selects presence.
+        if (begins_with_wildcard(filter) || !topic_matches(filter, message->topic)) continue;
+        wanted = true;
+        delivery.retain |= subscription.options.retain_as_published;
+        delivery.qos = std::max(delivery.qos, subscription.options.qos);
+        if (subscription.identifier != 0) delivery.identifiers.push_back(subscription.identifier);
+    }
+    if (!wanted) return;
+    delivery.qos = std::min(delivery.qos, message->qos);
+    PublishEncoder encoder = sender_.encoder(*message, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
+}
+
+// -- ends --
+
+/// The first `count` of them.
+void Replay::end_requests(Session& session, std::size_t count) {
+    auto& requests = session.replay->requests;
+    requests.erase(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(count));
+    if (requests.empty())
+        session.replay.reset();
+    else
+        begin_request(session);
+}
+
+void Replay::cancel(Session& session, std::string_view filter) {
+    thread_.assert_here();
+    if (!session.replay) return;
+    auto& requests = session.replay->requests;
+    looks_ += requests.size();
+    const auto asked =
+        std::max<std::size_t>(session.replay->query != 0 ? session.replay->asked : 0, 1);
+    const bool under_way =
+        std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(asked),
+                    [&](const Request& request) { return request.filter == filter; });
+    if (under_way) pause(session);
+    std::erase_if(requests, [&](const Request& request) {
+        if (request.filter != filter) return false;
+        if (request.is_owed) sent_[{session.state.owner, request.filter}] = 0;  // owed no more
+        return true;
+    });
+    if (!under_way) return;
+    if (requests.empty()) {
+        session.replay.reset();
+        return;
+    }
+    begin_request(session);
+    if (session.link) wait_until_drained(session);
+}
+
+void Replay::pause(Session& session) {
+    thread_.assert_here();
+    if (!session.replay) return;
+    awaited_.erase(session.replay->query);
+    session.replay->query = 0;
+    session.replay->waiting = false;
+    // Changes in the meantime are added to such a request, so it must start again from the
+    // beginning.
+    if (session.replay->requests.front().filter.empty()) begin_request(session);
+}
+
+}  // namespace pulsegate

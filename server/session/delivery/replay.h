@@ -1,0 +1,114 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "protocol/packet.h"
+#include "server/base/owner_thread.h"
+#include "server/routing/retained.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/durable/journal.h"
+#include "server/session/rooms/rooms.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// Sends retained messages to sessions, page by page: after a SUBSCRIBE, or because presence
+/// changed faster than the client could receive. Clients' retained messages are on this shard,
+/// presence is queried from shard after shard. Presence is a state: a client that can't keep up is
+/// sent the latest state instead of every change.
+///
+/// It owns the queries in progress; a session's progress is in its ReplayState. It belongs to the
+/// shard's thread.
+class Replay {
+public:
+    Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
+           const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
+           BrokerHost& host);
+
+    /// Notes in the store, behind the subscription, that its session is to be sent the retained
+    /// messages; `request` follows.
+    void owe(const Session& session, std::string_view filter);
+    /// Requests the retained messages for a new subscription; `go_on` sends them.
+    void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
+    /// The same, of a subscription from before a restart; they may have been sent.
+    void restore(Session& session, const PutSubscription& stored);
+
+    /// Presence changes are not queued for a client that is disconnected or busy: later it is sent
+    /// the latest state of all users whose version is not below this one.
+    void fall_behind(Session& session, std::uint64_t version);
+
+    /// Sends the next page of retained messages, or queries presence, if the client keeps up.
+    void go_on(Session& session, Millis now);
+
+    /// The client's backlog is empty: continues in a later turn.
+    void drained(Session& session);
+
+    /// The client has unsubscribed: drops the requests for this filter (MQTT 5.0, 3.10.4).
+    void cancel(Session& session, std::string_view filter);
+
+    /// Once a second.
+    void tick(Millis now);
+
+    /// The client has disconnected: drops the query in progress; `go_on` continues after it
+    /// reconnects.
+    void pause(Session& session);
+    /// All that the session was sent is stored or acknowledged.
+    void note_sent(const Session& session);
+
+    void receive(PresenceQuery& query, Millis now);
+    void receive(PresencePage& page, Millis now);
+    void receive(ReplayTurn& turn, Millis now);
+
+    /// Retained messages and users examined since the start: the measure of a turn's work.
+    std::uint64_t work() const { return looks_; }
+
+private:
+    using Request = ReplayState::Request;
+
+    void add(Session& session, Request request);
+    void begin_request(Session& session);
+    void end_requests(Session& session, std::size_t count);
+    bool is_owed(const Session& session, std::string_view filter) const;
+    bool has_room(const Session& session) const;
+    void expand_request(Session& session);
+    void wait_until_drained(Session& session);
+    std::uint64_t new_query(Session& session);
+    Session* session_of_query(std::uint64_t query);
+    std::size_t send_retained(Session& session, std::size_t room, std::size_t& looks, Millis now);
+    void send(Session& session, const Request& request, const MessageRef& message, Millis now);
+    void query_presence(Session& session);
+    std::vector<PresenceQuery::Named> gather_users(Session& session);
+    void receive_all(Session& session, const PresencePage& page, Millis now);
+    void receive_users(Session& session, const PresencePage& page, Millis now);
+    PresencePage answer(const PresenceQuery& query, Millis now);
+    void send_presence(Session& session, const Request& request, const MessageRef& message,
+                       Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    const Retained& retained_;
+    const Presence& presence_;
+    const Rooms& rooms_;
+    PacketSender& sender_;
+    Journal& journal_;
+    BrokerHost& host_;
+    boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
+    /// When owners were sent all that was owed, by filters. Some of it may not be stored yet, nor
+    /// acknowledged.
+    std::map<std::pair<OwnerId, std::string>, Millis> sent_;
+    std::uint64_t next_query_ = 1;
+    std::uint64_t looks_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

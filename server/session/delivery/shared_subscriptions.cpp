@@ -1,0 +1,307 @@
+#include "server/session/delivery/shared_subscriptions.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/topic.h"
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// A member without a session may take so long to acknowledge what is stored for a retired owner.
+constexpr Millis retirement = 10 * 60'000;
+
+}  // namespace
+
+SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
+                                         PacketSender& sender, Journal& journal, Receipts& receipts,
+                                         Counters& counters, BrokerHost& host)
+    : place_(place),
+      router_(router),
+      sender_(sender),
+      journal_(journal),
+      receipts_(receipts),
+      counters_(counters),
+      host_(host),
+      groups_(interest) {}
+
+// -- members --
+
+void SharedSubscriptions::join(Session& session, std::string_view share, SubscribeOptions options,
+                               std::uint32_t identifier, PendingReceipt* receipt) {
+    thread_.assert_here();
+    members_.emplace(session.id, &session);
+    const unsigned group = place_.home_of(share);
+    // A client that publishes after the SUBACK must find the filter in the Interest of the group's
+    // home, even while the GroupMembership still waits in its mailbox.
+    const auto table = host_.interest(group).add(shared_filter(share)->filter);
+    // The group's shard may store a message for this member at once: then the store must know it.
+    if (session.link && group != place_.index) journal_.flush();
+    const bool is_awaited = receipt && group != place_.index;
+    send(group, GroupMembership{.change = GroupMembership::Change::joins,
+                                .share = std::string(share),
+                                .member = session.id,
+                                .options = options,
+                                .identifier = identifier,
+                                .table = table,
+                                .owner = session.state.owner,
+                                .reply_to = place_.index,
+                                .receipt = is_awaited ? receipt->add_part() : 0});
+}
+
+void SharedSubscriptions::leave(Session& session, std::string_view share) {
+    thread_.assert_here();
+    if (session.state.shared_count() == 0) forget(session);
+    send(place_.home_of(share),
+         GroupMembership{GroupMembership::Change::leaves, std::string(share), session.id});
+}
+
+void SharedSubscriptions::notify_groups(const Session& session, GroupMembership::Change change) {
+    if (session.state.shared_count() == 0) return;
+    for (const Subscription& subscription : session.state.subscriptions()) {
+        const auto filter = subscription.filter->text();
+        if (shared_filter(filter))
+            send(place_.home_of(filter), GroupMembership{change, std::string(filter), session.id});
+    }
+}
+
+std::vector<Stamp> SharedSubscriptions::give_back(Session& session, Millis now) {
+    thread_.assert_here();
+    const Outbox* outbox = session.state.exchanges().outbox();
+    if (!outbox || !outbox->has_shared()) return {};
+    const auto goes_back = [](const Delivery& delivery, bool sent) {
+        return delivery.share && !(sent && delivery.qos == QoS::exactly_once);
+    };
+    // Out of the outbox before any is assigned: one may be assigned to this session again.
+    auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
+    std::vector<Stamp> stamps;
+    stamps.reserve(deliveries.size());
+    for (const Delivery& each : deliveries) stamps.push_back(each.message->stamp);
+    give_back(std::move(deliveries), now);
+    return stamps;
+}
+
+void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now) {
+    for (Delivery& delivery : deliveries) {
+        const unsigned group = place_.home_of(*delivery.share);
+        send(group, GroupReturn{std::move(delivery)}, now);
+    }
+}
+
+// -- groups --
+
+void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& topic,
+                                  DebtSource& debts, Millis now) {
+    thread_.assert_here();
+    groups_.match(
+        topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, debts, now); });
+}
+
+/// `owner` has the message in the store so far.
+void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
+                                 OwnerId owner, DebtSource& debts, Millis now) {
+    Delivery delivery{.message = message,
+                      .qos = std::min(message->qos, choice.options.qos),
+                      .retain = message->retain && choice.options.retain_as_published,
+                      .share = choice.share};
+    if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
+    delivery.owner = owner;
+    if (choice.connected)
+        debts.count(Fate::sent);
+    else if (delivery.qos != QoS::at_most_once)
+        debts.count(Fate::queued);
+    sender_.store_for(choice.owner, delivery, debts, now);
+    const bool may_come_again = delivery.qos == QoS::at_least_once;
+    const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
+    const bool is_stored = delivery.owner != 0;
+    if (is_stored && !is_kept && !may_come_again) {
+        // It ends with this member's session or connection, and then nobody may get it (4.8.2).
+        sender_.drop(delivery);
+        delivery.owner = 0;
+    }
+    const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
+    const GroupStored::Waiting waiting{choice.member, message->stamp};
+    GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
+    if (debt && debt->collects()) {
+        collected_[waiting.stamp].push_back(waiting.member);
+        hold(std::move(assigned), false);
+    } else if (is_stored && !may_come_again) {
+        stored_now_.push_back(waiting);
+        journal_.begin_turn();
+        hold(std::move(assigned), false);
+    } else if (held_.contains(choice.member)) {
+        hold(std::move(assigned), true);
+    } else {
+        send(place_.home_of(choice.member), std::move(assigned), now);
+    }
+}
+
+/// Of QoS 0 only so many wait.
+void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
+    constexpr std::size_t most_waiting = 256;
+    auto& held = held_[assigned.member];
+    const bool may_be_lost = is_ready && assigned.delivery.qos == QoS::at_most_once;
+    if (may_be_lost && held.size() >= most_waiting) return;
+    held.push_back({std::move(assigned), is_ready});
+}
+
+/// Sends the member what is stored for it, up to the first that is not.
+void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now) {
+    const auto found = held_.find(stored.member);
+    auto held = std::move(found->second);
+    const auto is_it = [&](const Held& each) {
+        return !each.is_ready && each.assigned.delivery.message->stamp == stored.stamp;
+    };
+    std::ranges::find_if(held, is_it)->is_ready = true;
+    std::vector<GroupDelivery> ready;
+    for (; !held.empty() && held.front().is_ready; held.pop_front())
+        ready.push_back(std::move(held.front().assigned));
+    if (held.empty())
+        held_.erase(found);
+    else
+        found->second = std::move(held);
+    const unsigned home = place_.home_of(stored.member);
+    for (GroupDelivery& each : ready) send(home, std::move(each), now);
+}
+
+/// What it has is stored for another member before it ends: that takes some milliseconds, if the
+/// disk is well. If a crash comes first, the next start gives it to the groups.
+void SharedSubscriptions::retire(OwnerId owner, Millis now) {
+    journal_.add(RetireOwner{owner});
+    retired_.push_back({owner, now});
+}
+
+void SharedSubscriptions::tick(Millis now) {
+    while (!retired_.empty() && retired_.front().since + retirement <= now) {
+        if (journal_.is_refused()) return;
+        journal_.add_lazily(EndOwner{retired_.front().owner});
+        retired_.pop_front();
+    }
+}
+
+/// By the mailbox: members that other shards have restored come before it.
+void SharedSubscriptions::restore(Delivery delivery) {
+    const unsigned group = place_.home_of(*delivery.share);
+    host_.send(group, GroupReturn{std::move(delivery)});
+}
+
+/// What must come once is sent when it is stored that it is this member's. Else another one would
+/// get it after a crash, also if this member's shard has stored that it is done with it.
+void SharedSubscriptions::end_turn() {
+    if (stored_now_.empty()) return;
+    PendingReceipt receipt(receipts_);
+    journal_.await_patiently(receipt.debt());
+    const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
+        host_.send(place_.index, GroupStored{stored});
+    };
+    receipts_.report(receipt.close(), {}, hand_out);
+}
+
+void SharedSubscriptions::stored(Stamp stamp, Millis now) {
+    thread_.assert_here();
+    const auto found = collected_.find(stamp);
+    if (found == collected_.end()) return;
+    const auto members = std::move(found->second);
+    collected_.erase(found);
+    for (const SessionId member : members) release({member, stamp}, now);
+}
+
+void SharedSubscriptions::receive(GroupStored& stored, Millis now) {
+    thread_.assert_here();
+    for (const GroupStored::Waiting& each : stored.messages) release(each, now);
+}
+
+// -- messages between shards: to this one at once, to others through their mailboxes --
+
+void SharedSubscriptions::send(unsigned shard, GroupMembership membership) {
+    if (shard == place_.index) return receive(membership);
+    host_.send(shard, std::move(membership));
+}
+
+void SharedSubscriptions::send(unsigned shard, GroupDelivery delivery, Millis now) {
+    if (shard == place_.index) return receive(delivery, now);
+    host_.send(shard, std::move(delivery));
+}
+
+void SharedSubscriptions::send(unsigned shard, GroupReturn returned, Millis now) {
+    if (shard == place_.index) return receive(returned, now);
+    host_.send(shard, std::move(returned));
+}
+
+void SharedSubscriptions::receive(GroupMembership& membership) {
+    thread_.assert_here();
+    using Change = GroupMembership::Change;
+    groups_.apply(membership);
+    if (membership.change == Change::gives_back && groups_.has_connected(membership.share))
+        host_.send(place_.home_of(membership.member),
+                   GroupRecall{membership.member, membership.share});
+    if (membership.change != Change::joins) return;
+    // From now on the group has its own entry in the Interest.
+    host_.interest(place_.index).remove(shared_filter(membership.share)->filter, membership.table);
+    if (membership.receipt != 0)
+        receipts_.settle(membership.reply_to, {membership.receipt, false, place_.index});
+}
+
+void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
+    thread_.assert_here();
+    const auto found = members_.find(assigned.member);
+    // The member may have left while this was in the mailbox, or have started a new session. One
+    // that is away keeps it, behind what it has: if others are connected, the group asks for it.
+    const bool may_wait =
+        assigned.even_if_disconnected || assigned.delivery.qos != QoS::at_most_once;
+    const bool takes_it = found != members_.end() && (found->second->link || may_wait) &&
+                          found->second->state.subscribed(router_, *assigned.delivery.share);
+    if (!takes_it) {
+        const unsigned group = place_.home_of(*assigned.delivery.share);
+        return send(group, GroupReturn{std::move(assigned.delivery), assigned.member}, now);
+    }
+    PublishEncoder encoder = sender_.encoder(*assigned.delivery.message, now);
+    DebtSource nobody_waits;
+    sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
+}
+
+/// But what it has by a subscription of its own, too, stays: the store does not tell the two apart.
+void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
+    thread_.assert_here();
+    const auto found = members_.find(recall.member);
+    if (found == members_.end() || found->second->link) return;
+    Session& session = *found->second;
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    const bool is_member = session.state.subscribed(router_, recall.share);
+    if (!outbox || !outbox->has_shared() || !is_member) return;
+    const bool is_stored = session.state.owner != 0;
+    const auto stamps = is_stored ? outbox->stamps() : std::vector<Stamp>();
+    const auto goes_back = [&](const Delivery& delivery, bool sent) {
+        if (!delivery.share || *delivery.share != recall.share) return false;
+        if (sent && delivery.qos == QoS::exactly_once) return false;
+        const Stamp stamp = delivery.message->stamp;
+        const auto first = std::ranges::lower_bound(stamps, stamp);
+        return std::ranges::upper_bound(stamps, stamp) - first <= 1;
+    };
+    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
+}
+
+void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
+    thread_.assert_here();
+    const Delivery& delivery = returned.delivery;
+    DebtSource nobody_waits;
+    if (const auto choice = groups_.choose(*delivery.share)) {
+        // It would come late, and QoS 0 does not wait.
+        const bool is_too_late =
+            choice->member == returned.from &&
+            std::min(delivery.message->qos, choice->options.qos) == QoS::at_most_once;
+        if (is_too_late) return sender_.drop(delivery);
+        return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
+    }
+    sender_.drop(delivery);
+    ++counters_.dropped_no_member;
+    log_limited(spdlog::level::warn,
+                "message to {} dropped: the shared subscription {} has no members",
+                in_quotes(delivery.message->topic), in_quotes(*delivery.share));
+}
+
+}  // namespace pulsegate

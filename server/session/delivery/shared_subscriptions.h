@@ -1,0 +1,113 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+#include "server/base/owner_thread.h"
+#include "server/session/delivery/share_groups.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/shard_place.h"
+
+namespace pulsegate {
+
+/// Shared subscriptions (MQTT 5.0, 4.8.2) across shards: the messages between the members'
+/// sessions, which may be on any shard, and the groups, each of which has one home shard. Messages
+/// between two shards arrive in order, so a group knows that a member has left before it gets back
+/// the messages that this member did not receive.
+///
+/// It owns the groups whose home is this shard, and knows the sessions on this shard that are
+/// members of any group. It belongs to the shard's thread.
+class SharedSubscriptions {
+public:
+    SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
+                        Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
+
+    /// The session has subscribed to `$share/group/filter`, or changed its options. The receipt, if
+    /// there is one, waits until the group knows it.
+    void join(Session& session, std::string_view share, SubscribeOptions options,
+              std::uint32_t identifier, PendingReceipt* receipt = nullptr);
+    /// The session has unsubscribed.
+    void leave(Session& session, std::string_view share);
+
+    /// Sends the change to all groups of the session.
+    void notify_groups(const Session& session, GroupMembership::Change change);
+
+    /// The session has ended.
+    void forget(const Session& session) { members_.erase(session.id); }
+
+    /// The session ends: its unacknowledged messages go to other members (MQTT 5.0, 4.8.2), but of
+    /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost.
+    /// Returns their stamps.
+    std::vector<Stamp> give_back(Session& session, Millis now);
+    /// These messages go to other members of their groups.
+    void give_back(std::vector<Delivery> deliveries, Millis now);
+
+    /// Sends the message with this topic to one member of each group on this shard whose filter
+    /// selects it.
+    void fan_out(const MessageRef& message, const HashedText& topic, DebtSource& debts, Millis now);
+
+    /// Members get what was collected for them.
+    void stored(Stamp stamp, Millis now);
+
+    /// The owner of a session that has ended: messages which the store has for it may be on their
+    /// way to other members.
+    void retire(OwnerId owner, Millis now);
+    /// Before the shard runs: such an owner, and a message of a retired one.
+    void restore_retired(OwnerId owner, Millis now) { retired_.push_back({owner, now}); }
+    void restore(Delivery delivery);
+    /// Once a second.
+    void tick(Millis now);
+
+    /// Before the journal hands in what this turn has stored.
+    void end_turn();
+
+    void receive(GroupMembership& membership);
+    void receive(GroupDelivery& assigned, Millis now);
+    void receive(GroupStored& stored, Millis now);
+    void receive(GroupRecall& recall, Millis now);
+    void receive(GroupReturn& returned, Millis now);
+
+    std::size_t groups() const { return groups_.groups(); }
+    std::uint64_t work() const { return groups_.work(); }
+
+private:
+    void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
+                DebtSource& debts, Millis now);
+    void hold(GroupDelivery assigned, bool is_ready);
+    void release(const GroupStored::Waiting& stored, Millis now);
+    void send(unsigned shard, GroupMembership membership);
+    void send(unsigned shard, GroupDelivery delivery, Millis now);
+    void send(unsigned shard, GroupReturn returned, Millis now);
+
+    const ShardPlace place_;
+    Router& router_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+    BrokerHost& host_;
+    ShareGroups groups_;
+    boost::unordered_flat_map<SessionId, Session*> members_;
+    /// A message on its way to a member, which waits for the store, or behind one that does.
+    struct Held {
+        GroupDelivery assigned;
+        bool is_ready;
+    };
+    boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
+    boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet
+    std::vector<GroupStored::Waiting> stored_now_;  ///< with this turn, and sent then
+    struct Retired {
+        OwnerId owner;
+        Millis since;
+    };
+    std::deque<Retired> retired_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

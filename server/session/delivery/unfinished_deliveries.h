@@ -1,0 +1,103 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/base/owner_thread.h"
+#include "server/message.h"
+#include "server/session/state/session.h"
+
+namespace pulsegate {
+
+/// One of the recipients of a message on this shard.
+struct Recipient {
+    Session* session;
+    QoS qos;
+    bool retain;
+    std::vector<std::uint32_t> identifiers;
+};
+
+/// The messages of one shard that not all of their recipients have been given yet, in the order of
+/// their publishing: what has very many recipients goes to them over several turns of the loop, and
+/// what comes after it waits, lest it overtakes. The recipients are those who were subscribed when
+/// the message arrived. It owns no session; it belongs to the shard's thread.
+class UnfinishedDeliveries {
+public:
+    bool empty() const { return entries_.empty(); }
+    /// The number of the message that was added last; they are numbered from 1.
+    std::uint64_t last() const { return last_; }
+    /// Is that message, or an earlier one, among them?
+    bool has_any_upto(std::uint64_t number) const {
+        return !empty() && entries_.front().number <= number;
+    }
+
+    /// `debt` is referred to until all have got it. `told`: the last member that backends were
+    /// told of, because the message waits; nothing: there is nobody left to be told of.
+    void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt,
+             std::optional<std::string> told) {
+        entries_.push_back(
+            {++last_, std::move(message), std::move(recipients), std::move(debt), std::move(told)});
+    }
+
+    /// The session has ended, or begins anew: it gets nothing of what was added so far.
+    void forget(const Session& session) {
+        thread_.assert_here();
+        if (!empty()) ended_[&session] = last_;
+    }
+
+    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients; behind the last one
+    /// of each message `tell(message, told, debt)`, once a turn as long as somebody is left to be
+    /// told of; and then `finish(message, debt)`. None may add or forget.
+    template <class Deliver, class Tell, class Finish>
+    void advance(std::size_t most, Deliver deliver, Tell tell, Finish finish);
+
+private:
+    struct Entry {
+        std::uint64_t number;
+        MessageRef message;
+        std::vector<Recipient> recipients;
+        DebtRef debt;
+        std::optional<std::string> told{};
+        std::size_t next = 0;
+    };
+
+    bool has_ended(const Session* session, std::uint64_t number) const {
+        if (ended_.empty()) return false;
+        const auto found = ended_.find(session);
+        return found != ended_.end() && number <= found->second;
+    }
+
+    std::deque<Entry> entries_;
+    /// The last message that was added before the session ended. Another may live there since.
+    boost::unordered_flat_map<const Session*, std::uint64_t> ended_;
+    std::uint64_t last_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+template <class Deliver, class Tell, class Finish>
+void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Tell tell, Finish finish) {
+    thread_.assert_here();
+    while (!empty()) {
+        Entry& entry = entries_.front();
+        for (; entry.next < entry.recipients.size(); ++entry.next) {
+            if (most-- == 0) return;
+            const Recipient& recipient = entry.recipients[entry.next];
+            if (!has_ended(recipient.session, entry.number))
+                deliver(entry.message, recipient, entry.debt);
+        }
+        if (entry.told) tell(entry.message, entry.told, entry.debt);
+        if (entry.told) return;
+        finish(entry.message, entry.debt);
+        entries_.pop_front();
+    }
+    ended_.clear();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/session/durable/shard_messages.h"
+#include "server/session/terms/session_id.h"
+#include "server/session/users/gateway_totals.h"
+#include "server/session/users/presence.h"
+#include "server/store/ledger.h"
+
+namespace pulsegate {
+
+class PendingReceipt;
+
+/// How much of memory-budget is left: at `scarce` nothing should grow that need not.
+enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
+
+/// What a broker needs from its shard: the other shards, the record of presence changes, and how
+/// the process is doing.
+class BrokerHost {
+public:
+    /// Sends the message with this topic to all other shards that may have subscribers for it or
+    /// must retain it, and to the shard `inbox`, the home of the user whose inbox it is for. Each
+    /// gets a part of the receipt, if there is one.
+    virtual void forward(const MessageRef& message, const Interest::Topic& topic,
+                         std::optional<unsigned> inbox, PendingReceipt* receipt) = 0;
+
+    /// The Interest of a shard, this one or another.
+    virtual Interest& interest(unsigned shard) = 0;
+
+    /// Sends to the broker of a shard, which may be this one; it is received in a later turn of the
+    /// loop.
+    virtual void send(unsigned shard, ShardMessage message) = 0;
+
+    virtual void record(PresenceChange change) = 0;
+
+    virtual MemoryState memory() const = 0;
+
+    /// Of all shards.
+    virtual GatewayTotals& totals() = 0;
+
+    // The store.
+
+    /// Does anything outlive the process?
+    virtual bool stores() const = 0;
+    virtual OwnerId next_owner() = 0;
+    /// Does what is stored take too much room, so that nothing should grow that need not?
+    virtual bool is_store_full() const = 0;
+    /// Does the store take nothing, because the disk is in trouble? Shards may not know it yet.
+    virtual bool store_refuses() const = 0;
+    /// Hands in a unit. A UnitDone follows for each, in their order. `generation`: see Unit.
+    virtual void submit(std::vector<Operation> operations, bool urgent,
+                        std::uint32_t generation) = 0;
+    /// Reads messages. A MessagesRead for the session follows.
+    virtual void read_messages(SessionId session, std::vector<Stamp> stamps) = 0;
+    /// Calls `Broker::store_overdue` at that time.
+    virtual void call_store_overdue(Millis when) = 0;
+
+    // Delayed messages, see Ledger: in memory if nothing outlives the process.
+
+    virtual std::uint32_t next_delayed_number() = 0;
+    virtual std::int64_t next_delayed() const = 0;
+    virtual DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                          const DelayedSums::Fits& fits) = 0;
+    /// A DelayedDue follows.
+    virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
+
+protected:
+    ~BrokerHost() = default;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,255 @@
+#include "server/session/durable/journal.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "server/session/terms/sender_shares.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// As it was published: another receiver may want to be told.
+constexpr std::uint32_t retain_flag = 4;
+
+/// What may be lost does not wait for others beyond this.
+constexpr std::size_t most_lazy_bytes = 1024 * 1024;
+
+std::uint32_t flags_of(const Message& message) {
+    return static_cast<std::uint32_t>(message.qos) | (message.retain ? retain_flag : 0);
+}
+
+/// Of what is added without a `put` of its own, which counts what it adds.
+std::size_t cost_of(const Operation& operation) {
+    if (const auto* retained = std::get_if<PutRetained>(&operation))
+        return retained->message->cost();
+    if (const auto* will = std::get_if<PutWill>(&operation)) return will->message->cost();
+    if (const auto* dropped = std::get_if<DropRetained>(&operation)) return dropped->topic.size();
+    return 0;
+}
+
+}  // namespace
+
+void Journal::begin_turn() {
+    thread_.assert_here();
+    if (!std::exchange(in_turn_, true)) host_.send(place_.index, JournalTurn{});
+}
+
+void Journal::add(Operation operation, DebtRef debt) {
+    begin_turn();
+    const auto* put = std::get_if<PutOwner>(&operation);
+    if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
+        new_owners_.push_back({put->owner, unit()});
+    turn_.waiting.bytes += cost_of(operation);
+    turn_.operations.push_back(std::move(operation));
+    await(std::move(debt));
+}
+
+void Journal::await(DebtRef debt) {
+    begin_turn();
+    if (debt && (turn_.waiting.debts.empty() || turn_.waiting.debts.back() != debt))
+        turn_.waiting.debts.push_back(std::move(debt));
+    turn_.is_urgent = true;
+}
+
+void Journal::await_patiently(DebtRef debt) {
+    begin_turn();
+    turn_.waiting.patient_debts.push_back(std::move(debt));
+    turn_.is_urgent = true;
+}
+
+bool Journal::is_new(OwnerId owner) {
+    while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
+    return !new_owners_.empty() && owner >= new_owners_.front().owner;
+}
+
+void Journal::add_lazily(Operation operation) {
+    begin_turn();
+    turn_.waiting.bytes += cost_of(operation);
+    turn_.operations.push_back(std::move(operation));
+}
+
+void Journal::returned(OwnerId owner) {
+    add_lazily(DropAbsence{owner});
+    last_return_ = unit();
+}
+
+void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now) {
+    begin_turn();
+    put_owner_first(message->stamp);
+    auto* last =
+        turn_.operations.empty() ? nullptr : std::get_if<PutMessage>(&turn_.operations.back());
+    if (!last || last->stamp != message->stamp) {
+        turn_.operations.push_back(PutMessage{.stamp = message->stamp,
+                                              .expires = as_wall_time(message->expires, now),
+                                              .flags = flags_of(*message),
+                                              .sender = SenderShares::sender(*message),
+                                              .message = message});
+        last = std::get_if<PutMessage>(&turn_.operations.back());
+        turn_.waiting.bytes += message->cost();
+        ++messages_;
+    }
+    if (receiver.share) turn_.waiting.bytes += receiver.share->size();
+    last->receivers.push_back(std::move(receiver));
+    await(std::move(debt));
+}
+
+/// A room's message may need an inbox for each of very many members: it is one operation behind all
+/// of these owners, for the store merges the receivers of each with those before.
+void Journal::put_owner_first(Stamp stamp) {
+    const std::size_t count = turn_.operations.size();
+    if (count < 2 || !std::holds_alternative<PutOwner>(turn_.operations.back())) return;
+    const auto* const put = std::get_if<PutMessage>(&turn_.operations[count - 2]);
+    if (put && put->stamp == stamp) std::swap(turn_.operations[count - 2], turn_.operations.back());
+}
+
+void Journal::put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now) {
+    for (Receiver& receiver : collected.receivers) put(message, std::move(receiver), debt, now);
+    if (!collected.shards.empty())
+        turn_.waiting.promises.push_back({message->stamp, std::move(collected.shards)});
+}
+
+void Journal::put(PutDelayed delayed, DebtRef debt) {
+    turn_.waiting.bytes += delayed.message->cost();
+    if (!debt) return add_lazily(std::move(delayed));
+    add(std::move(delayed), std::move(debt));
+}
+
+void Journal::put(PutEvent event) {
+    turn_.waiting.bytes += event.body.size();
+    add_lazily(std::move(event));
+}
+
+void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
+    constexpr std::size_t bookkeeping = 256;
+    turn_.waiting.bytes += bookkeeping + cancel.name.size();
+    turn_.waiting.cancelled.push_back(answer);
+    add(std::move(cancel));
+}
+
+void Journal::done(OwnerId owner, Stamp stamp) {
+    // Another shard may store it. What is done before it is stored, the store would take for a
+    // message that comes late, and the owner would get it again after a restart.
+    if (receipts_.note_done_if_collected(stamp, owner)) return;
+    begin_turn();
+    auto* last = turn_.operations.empty() ? nullptr : std::get_if<Done>(&turn_.operations.back());
+    if (last && last->owner == owner) return last->beyond.push_back(stamp);
+    turn_.operations.push_back(Done{.owner = owner, .beyond = {stamp}});
+}
+
+void Journal::stored(const MessageStored& message) {
+    for (const OwnerId owner : receipts_.stored(message)) done(owner, message.stamp);
+}
+
+void Journal::flush() {
+    thread_.assert_here();
+    in_turn_ = false;
+    const bool is_awaited = !turn_.waiting.debts.empty() || !turn_.waiting.patient_debts.empty();
+    if (turn_.operations.empty() && !is_awaited) return;
+    // Out of here first: those that are answered below may add to the next unit.
+    Turn turn = std::exchange(turn_, {});
+    if (!is_refused()) {
+        bytes_ += turn.waiting.bytes;
+        waiting_.push_back(std::move(turn.waiting));
+        ++handed_in_;
+        // Or clients might not be read for a second, just because the store waits for more.
+        const bool is_urgent = turn.is_urgent || bytes_ > most_lazy_bytes;
+        host_.submit(std::move(turn.operations), is_urgent, generation_);
+    } else {  // behind what was refused, or the order would be lost
+        UnitDone done{true, std::move(turn.operations), {}};
+        answer(turn.waiting, done);
+        keep(done, refused_.operations.size());
+    }
+}
+
+void Journal::receive(UnitDone& done) {
+    thread_.assert_here();
+    Waiting unit = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++answered_;
+    bytes_ -= unit.bytes;
+    if (waiting_.empty()) retrying_ = false;
+    answer(unit, done);
+    // Units are answered in their order, and a retry is alone: what came meanwhile is younger.
+    if (done.refused) refused_.given_back += keep(done, refused_.given_back);
+    if (!done.refused && waiting_.empty() && !refused_.operations.empty())
+        hand_in_again();  // what came meanwhile
+    if (is_committed(last_return_)) last_return_ = 0;
+}
+
+void Journal::answer(Waiting& unit, const UnitDone& done) {
+    // It is not known which operation was left out, so all are told that theirs may have been.
+    if (done.refused || done.incomplete)
+        for (const DebtRef& debt : unit.debts) debt->refuse();
+    if (done.refused)
+        std::move(unit.patient_debts.begin(), unit.patient_debts.end(),
+                  std::back_inserter(refused_.patient_debts));
+    for (Promise& promise : unit.promises)
+        if (done.refused)
+            refused_.promises.push_back(std::move(promise));
+        else
+            for (const unsigned shard : promise.shards)
+                host_.send(shard, MessageStored{promise.stamp});
+    for (std::size_t i = 0; i < unit.cancelled.size(); ++i) {
+        unit.cancelled[i].refused = done.refused;
+        unit.cancelled[i].found = !done.refused && done.cancelled[i];
+        host_.send(place_.index, unit.cancelled[i]);
+    }
+}
+
+/// Keeps what was refused, to be handed in again, but what nobody was promised. Returns how much.
+std::size_t Journal::keep(UnitDone& done, std::size_t place) {
+    std::erase_if(done.operations, [](const Operation& operation) {
+        const auto* put = std::get_if<PutDelayed>(&operation);
+        const auto* cancel = std::get_if<CancelDelayed>(&operation);
+        const auto* event = std::get_if<PutEvent>(&operation);
+        return (put && !put->is_promised) || (cancel && !cancel->is_promised) ||
+               (event && !event->is_promised);
+    });
+    refused_.operations.insert(refused_.operations.begin() + static_cast<std::ptrdiff_t>(place),
+                               std::move_iterator(done.operations.begin()),
+                               std::move_iterator(done.operations.end()));
+    return done.operations.size();
+}
+
+void Journal::tick() {
+    thread_.assert_here();
+    if (!waiting_.empty()) return;
+    if (refused_.operations.empty()) {  // all is committed, or was promised to nobody
+        std::exchange(refused_.patient_debts, {}).clear();
+        return;
+    }
+    retrying_ = true;
+    hand_in_again();
+}
+
+void Journal::hand_in_again() {
+    refused_.given_back = 0;
+    waiting_.push_back({.patient_debts = std::exchange(refused_.patient_debts, {}),
+                        .promises = std::exchange(refused_.promises, {})});
+    ++handed_in_;
+    host_.submit(std::exchange(refused_.operations, {}), true, ++generation_);
+}
+
+WallMillis as_wall_time(Millis when, Millis now) {
+    return when == 0 ? 0 : wall_now() + (when - now);
+}
+
+Millis as_monotonic_time(WallMillis when, Millis now) {
+    // Never 0, which is "never", nor before the process began.
+    return when == 0 ? 0 : std::max<Millis>(now + (when - wall_now()), 1);
+}
+
+MessageRef message_of(const StoredMessage& stored, Millis now) {
+    Message message = *stored.message;
+    message.qos = static_cast<QoS>(stored.flags & 3);
+    message.retain = (stored.flags & retain_flag) != 0;
+    message.stamp = stored.stamp;
+    message.sender = stored.sender;
+    message.expires = as_monotonic_time(stored.expires, now);
+    return share(std::move(message));
+}
+
+}  // namespace pulsegate

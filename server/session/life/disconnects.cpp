@@ -1,0 +1,82 @@
+#include "server/session/life/disconnects.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "server/session/life/connect_agreement.h"
+
+namespace pulsegate {
+
+void Disconnects::receive(Session& session, const Disconnect& disconnect) {
+    if (const auto asked = disconnect.properties.number(Property::session_expiry_interval)) {
+        const auto most = longest_session_expiry(settings_);
+        if (session.state.expiry() == 0 && *asked != 0 && most != 0)
+            return session.disconnect(Reason::protocol_error,
+                                      "DISCONNECT sets a session expiry although CONNECT set none");
+        session.state.set_expiry(std::min(*asked, most));
+        if (session.state.owner != 0) keeper_.store_owner(session);
+    }
+    // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
+    // published, the other reasons are errors.
+    if (disconnect.reason == Reason::success) wills_.keep(session, nullptr);
+    session.link->end({Cause::logout, Reason::success, "the client disconnected"});
+}
+
+void Disconnects::end(Session& session, const Ending& ending, Millis now) {
+    const Millis last_packet = session.last_packet();
+    answers_.forget(session);
+    session.link->session = nullptr;
+    session.link = nullptr;
+    session.forget_aliases();
+    session.authorization.reset();
+
+    const bool stops = ending.cause == Cause::shutdown;
+    const bool outlives_process = session.state.owner != 0 || !stops;
+    const bool survives = session.state.expiry() > 0 && outlives_process;
+    if (!survives)
+        keeper_.discard(session, now);
+    else if (stops)
+        keeper_.stop(session, now);
+    else
+        keeper_.interrupt(session, now);
+    const StoredWill* const will = session.state.will();
+    if (!stops && will && (!survives || will->delay == 0)) wills_.publish(session, now);
+
+    announcer_.departed(session, ending.cause, last_packet, now);
+    User& user = session.user;
+    if (!survives) sessions_.destroy(session);
+    inboxes_.lend(user, now);  // to another device
+    keeper_.end_inbox_if_done(user, now);
+    if (!survives) return;
+    sessions_.start_expiry(session, now);
+    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
+    session.expiry_timer->place = place;
+    if (stops) return leave_to_next_start(session);
+    if (session.state.owner != 0)
+        journal_.add_lazily(PutAbsence{
+            session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
+    if (Absence* surplus = sessions_.over_quota(session)) {
+        ++counters_.sessions_over_quota;
+        keeper_.end_disconnected(dormant_.session_of(*surplus),
+                                 "persistent-session-quota is exceeded", now);
+    }
+}
+
+/// As after a crash, its time begins with the next start, and so does the delay of its will: a
+/// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5). But other than then it is
+/// known that the client has gone, and what it was sent.
+void Disconnects::leave_to_next_start(const Session& session) {
+    journal_.add_lazily(
+        PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
+}
+
+void Disconnects::announce_shutdown(Millis now) {
+    std::vector<Session*> connected;  // those who watch them may wake
+    sessions_.for_each([&](Session& session) {
+        if (session.link) connected.push_back(&session);
+    });
+    for (Session* const each : connected)
+        announcer_.departed(*each, Cause::shutdown, each->last_packet(), now);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,119 @@
+#include "server/session/life/evictions.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Of a session whose client is away, only its will knows it.
+std::optional<std::int64_t> token_issued(const Session& session) {
+    if (session.authorization) return session.authorization->token_issued;
+    const StoredWill* const will = session.link ? nullptr : session.state.will();
+    return will ? will->token_issued : std::nullopt;
+}
+
+/// Has it come by a token that is good still?
+bool is_spared(const Session& session, const Eviction& eviction) {
+    const auto since = eviction.tokens_spared_since;
+    const auto issued = token_issued(session);
+    return since && issued && *issued >= *since;
+}
+
+}  // namespace
+
+bool Evictions::expire(Millis now) {
+    const bool more_due = end_due(now);
+    const bool more_in_store = make_room_in_store(now);
+    judge_logins();
+    const bool more_in_memory = make_room(now);
+    expired_before_ = sender_.queues().expired_bytes();
+    return more_in_store || more_in_memory || more_due || judged_logins_;
+}
+
+bool Evictions::end_due(Millis now) {
+    const auto due = [&](Session& session, bool ends) {
+        if (!ends) return wills_.publish(session, now);
+        const bool is_lent =
+            session.is_inbox() && session.user.has_device() && !inboxes_.done(session.user);
+        if (is_lent) return inboxes_.begin_anew(session, now);
+        ++counters_.sessions_expired;
+        keeper_.end_disconnected(session, "its session expiry has passed", now);
+    };
+    const auto began_at = keeper_.work();
+    bool more = true;
+    for (std::size_t left = sessions_a_turn; more && left > 0 && !is_used_up(began_at); --left)
+        more = sessions_.advance(tick_at(now), 1, due);
+    return more;
+}
+
+/// A user with more clients than go in one turn is met again in the next, and they have gone then.
+void Evictions::judge_logins() {
+    constexpr std::size_t users_a_turn = 1000;
+    if (!judged_logins_) return;
+    std::size_t left = sessions_a_turn;
+    PresencePosition done = *judged_logins_;
+    const auto rest = presence_.visit_entries(done, users_a_turn, [&](PresenceEntry& user) {
+        if (user.is_dormant) return true;
+        for (Device& device : static_cast<User&>(user).devices) {
+            auto& session = static_cast<Session&>(device);
+            if (!session.link || authorizations_.is_valid(session.password_line)) continue;
+            if (session.link->broken()) continue;  // it ends anyway
+            if (left == 0) return false;
+            --left;
+            session.disconnect(Reason::not_authorized, revoked);
+        }
+        done = user.position();
+        return true;
+    });
+    judged_logins_ = left == 0 ? done : rest;
+}
+
+Evicted Evictions::evict(const Eviction& eviction, Millis now) {
+    Evicted evicted;
+    User* const user = presence_.find(eviction.user);
+    if (!user) return evicted;
+    if (eviction.client) {
+        Session* const session = sessions_.find(*user, *eviction.client);
+        if (session) evict(*session, eviction, evicted, now);
+    } else {
+        evict_some(*user, eviction, evicted, now);
+    }
+    if (evicted.ended == 0) return evicted;
+    inboxes_.lend(*user, now);  // to another device
+    keeper_.end_inbox_if_done(*user, now);
+    return evicted;
+}
+
+/// Connected clients come first, and have gone when the turn has ended.
+void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
+    const auto began_at = keeper_.work();
+    for (auto next = user.devices.begin(); next != user.devices.end();) {
+        auto& session = static_cast<Session&>(*next++);
+        if (evicted.clients() + evicted.leaving + evicted.wills >= sessions_a_turn) return;
+        if (is_used_up(began_at)) return;
+        if (!session.link && !eviction.ends_sessions && !eviction.drops_wills) return;
+        if (!session.is_inbox()) evict(session, eviction, evicted, now);
+    }
+}
+
+void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
+    if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
+    if (eviction.drops_wills && session.state.will()) {
+        wills_.keep(session, nullptr);
+        ++evicted.wills;
+    }
+    if (session.link) {
+        if (eviction.ends_sessions) keeper_.end_with_connection(session);
+        if (session.link->broken()) return;  // it ends anyway
+        if (session.link->leaving()) {
+            ++evicted.leaving;
+            return;
+        }
+        ++evicted.disconnected;
+        session.disconnect(Reason::administrative_action, eviction.why);
+    } else if (eviction.ends_sessions) {
+        keeper_.end_disconnected(session, eviction.why, now);
+    }
+    evicted.ended += eviction.ends_sessions;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/base/counters.h"
+#include "server/routing/retained.h"
+#include "server/session/delivery/inboxes.h"
+#include "server/session/life/expired_messages.h"
+#include "server/session/life/holder_search.h"
+#include "server/session/life/session_keeper.h"
+#include "server/session/requests/authorizations.h"
+#include "server/session/requests/wills.h"
+#include "server/session/rooms/room_logs.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/memory_limits.h"
+#include "server/session/state/session_table.h"
+#include "server/session/terms/eviction.h"
+#include "server/session/terms/settings.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// Who has to go: sessions that have expired, clients whose logins are not valid any more, those
+/// that the admin API throws out, and those that take most when memory or the disk is short. It
+/// owns nothing; it belongs to the shard's thread.
+class Evictions {
+public:
+    Evictions(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+              Presence& presence, Inboxes& inboxes, RoomLogs& room_logs,
+              const Authorizations& authorizations, const MemoryLimits& memory,
+              const Retained& retained, const PacketSender& sender, ExpiredMessages& expired,
+              const Journal& journal, Wills& wills, SessionKeeper& keeper, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          sessions_(sessions),
+          presence_(presence),
+          inboxes_(inboxes),
+          room_logs_(room_logs),
+          authorizations_(authorizations),
+          memory_(memory),
+          retained_(retained),
+          sender_(sender),
+          expired_(expired),
+          journal_(journal),
+          wills_(wills),
+          keeper_(keeper),
+          counters_(counters) {}
+
+    /// Disconnects clients, and ends sessions if asked, a bounded number of them: what is left is
+    /// for another turn.
+    Evicted evict(const Eviction& eviction, Millis now);
+
+    /// Other lines of the password file are valid now: disconnects the clients that came by one
+    /// that no longer is, beginning with some of them.
+    void end_invalid_logins() {
+        if (sessions_.connected() == 0) return;  // nor does the shard run yet
+        judged_logins_ = PresencePosition{};
+        judge_logins();
+    }
+
+    /// Ends sessions that are due or exceed a quota, publishes wills that are due and disconnects
+    /// clients whose logins are not valid any more, a bounded number of them. True if there are
+    /// more.
+    [[nodiscard]] bool expire(Millis now);
+
+private:
+    /// Sessions that end in one turn of the loop, possibly with a will; the others wait for the
+    /// next turn. It is fewer if they have very many subscriptions and messages.
+    static constexpr std::size_t sessions_a_turn = 64;
+    static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a turn has
+    bool is_used_up(std::uint64_t began_at) const {
+        return keeper_.work() - began_at >= work_of_ends;
+    }
+
+    bool end_due(Millis now);
+    void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
+    void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
+    void judge_logins();
+    std::uint64_t bytes_expired_since(const HolderSearch& search) const {
+        return sender_.queues().expired_bytes() - search.expired_before;
+    }
+    std::optional<HolderSearch> search(std::optional<HolderSearch>& search, HeldBytes counted,
+                                       Millis now);
+    bool is_over_budget() const;
+    std::size_t fair_share(std::size_t sum, unsigned holders, bool exceeded) const;
+    bool make_room(Millis now);
+    bool make_room_in_store(Millis now);
+    void end_largest(const std::string& name, const char* why, Millis now);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    Inboxes& inboxes_;
+    RoomLogs& room_logs_;
+    const Authorizations& authorizations_;
+    const MemoryLimits& memory_;
+    const Retained& retained_;
+    const PacketSender& sender_;
+    ExpiredMessages& expired_;
+    const Journal& journal_;
+    Wills& wills_;
+    SessionKeeper& keeper_;
+    Counters& counters_;
+    std::optional<HolderSearch> search_in_memory_;  ///< while there is too little room
+    std::optional<HolderSearch> search_in_store_;
+    Millis next_room_in_store_ = 0;
+    std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last turn
+    std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,198 @@
+// Who has to go when memory or the disk is short.
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/session/life/evictions.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// A user with more than this may be asked for it, however few others there are.
+constexpr std::size_t unfair = 64 * 1024 * 1024;
+
+/// And nobody with less, when the memory of the whole process is short.
+constexpr std::size_t worth_ending = 8 * 1024 * 1024;
+
+struct BytesInMemory {
+    std::size_t operator()(const DormantRecord& record) const {
+        return record.bytes + record.bytes_of_entries();
+    }
+    std::size_t operator()(const User& user) const {
+        std::size_t sum = user.kept;
+        for (const Device& device : user.devices) {
+            const auto& session = static_cast<const Session&>(device);
+            if (session.is_inbox()) continue;  // it is charged to those who have sent what it has
+            if (const Outbox* outbox = session.state.exchanges().outbox())
+                sum += outbox->bytes_in_memory();
+            if (!session.link) sum += sizeof(Session) + session.client.size();
+        }
+        return sum;
+    }
+};
+
+/// Of all that waits for the user's clients.
+struct BytesWaiting {
+    std::size_t operator()(const DormantRecord& record) const { return record.queued_bytes(); }
+    std::size_t operator()(const User& user) const {
+        std::size_t sum = 0;
+        for (const Device& device : user.devices) {
+            const auto& session = static_cast<const Session&>(device);
+            if (session.is_inbox()) continue;
+            if (const Outbox* outbox = session.state.exchanges().outbox())
+                sum += outbox->queued_bytes();
+        }
+        return sum;
+    }
+};
+
+template <class Bytes>
+std::size_t bytes_held(const PresenceEntry& user) {
+    return user.is_dormant ? Bytes()(static_cast<const DormantRecord&>(user))
+                           : Bytes()(static_cast<const User&>(user));
+}
+
+constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory};
+constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes};
+
+/// Who takes most: a user with its sessions, a room, or a user with what waits in inboxes.
+struct Takers {
+    const Holder& holder;
+    const RoomLogs::Largest& log;
+    const InboxSenders::Largest inboxes;
+
+    std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
+    std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
+    unsigned holders() const { return holder.holders + inboxes.holders; }
+    /// No user with a fair share pays for rooms that take more than all users do, however little
+    /// each of them takes.
+    bool rooms_pay(std::size_t fair) const {
+        const auto of_user = std::max(holder.bytes, inboxes.bytes);
+        return log.bytes > of_user || (log.sum > holder.sum + inboxes.sum && of_user <= fair);
+    }
+};
+
+/// So much has expired since the search began: is that as much as to halve what is largest? Then
+/// the next measurement may show that it was enough. Less of it must not put off what has to be
+/// done.
+bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
+    return expired > 0 && 2 * expired >= takers.most();
+}
+
+}  // namespace
+
+/// Goes on with a search, or begins one; nothing as long as it is not done.
+std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& search,
+                                              HeldBytes counted, Millis now) {
+    if (!search) search.emplace(counted, expired_before_);
+    if (!search->go_on(presence_, expired_, room_logs_, now)) return std::nullopt;
+    std::optional<HolderSearch> done(std::move(*search));
+    search.reset();
+    return done;
+}
+
+/// True if there is more to do.
+bool Evictions::make_room_in_store(Millis now) {
+    constexpr Millis until_it_shows = 5000;
+    if (!memory_.is_store_full() || now < next_room_in_store_) {
+        search_in_store_.reset();
+        return false;
+    }
+    const auto found = search(search_in_store_, waiting, now);
+    if (!found) return true;
+    const Takers takers{
+        .holder = found->holder(), .log = found->log(), .inboxes = inboxes_.largest(true)};
+    if (takers.most() <= worth_ending && !takers.rooms_pay(worth_ending)) return false;
+    next_room_in_store_ = now + until_it_shows;
+    if (is_worth_waiting(bytes_expired_since(*found), takers)) return false;
+    if (takers.rooms_pay(worth_ending))
+        room_logs_.halve(takers.log.topic, "max-data-bytes is exceeded, and most waits in it", now);
+    else if (takers.inboxes.bytes > takers.holder.bytes)
+        inboxes_.drop_some(takers.inboxes, "max-data-bytes is exceeded, and it has most", now);
+    else
+        end_largest(takers.holder.user, "max-data-bytes is exceeded, and most waits for its user",
+                    now);
+    return false;
+}
+
+/// Do all queues with the sessions of disconnected clients take more than
+/// persistent-session-bytes?
+bool Evictions::is_over_budget() const {
+    const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
+    return sessions_.over_budget(bodies +
+                                 sender_.queues().totals().bytes_of_entries() * place_.count);
+}
+
+/// Nobody pays who takes no more than that. If all that could be ended is little, somebody else
+/// takes the memory; if it is much, though each takes little, those with more than the average pay.
+std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceeded) const {
+    const std::size_t each = std::max(holders, 1u);
+    if (!exceeded)
+        return std::min(settings_.persistent_session_bytes / place_.count / each, unfair);
+    const bool is_little = sum * place_.count < settings_.persistent_session_bytes / 4;
+    return is_little ? worth_ending : std::min(worth_ending, (sum - 1) / each);
+}
+
+/// When memory runs short, what has expired goes first. If that is not enough, the user with the
+/// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
+bool Evictions::make_room(Millis now) {
+    const bool exceeded = memory_.exceeded();
+    if (!exceeded && !is_over_budget()) {  // any more
+        search_in_memory_.reset();
+        return false;
+    }
+    const auto found = search(search_in_memory_, in_memory, now);
+    if (!found) return true;
+    if (!exceeded && !is_over_budget()) return false;
+    const Takers takers{.holder = found->holder(),
+                        .log = found->log(),
+                        .inboxes = inboxes_.largest(!journal_.is_on())};
+    if (exceeded && is_worth_waiting(bytes_expired_since(*found), takers)) {
+        malloc_trim(0);
+        return false;
+    }
+    const auto fair = fair_share(takers.sum(), takers.holders(), exceeded);
+    const bool rooms_pay = takers.rooms_pay(fair);
+    if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) {
+        if (exceeded) malloc_trim(0);  // what was left to the store is free by now
+        return false;
+    }
+    const char* const why = exceeded ? "memory-budget is exceeded, and it takes most"
+                                     : "persistent-session-bytes is exceeded, and it takes most";
+    if (rooms_pay)
+        room_logs_.halve(takers.log.topic, why, now);
+    else if (takers.inboxes.bytes > takers.holder.bytes)
+        inboxes_.drop_some(takers.inboxes, why, now);
+    else
+        end_largest(takers.holder.user,
+                    exceeded ? "memory-budget is exceeded, and its user takes most"
+                             : "persistent-session-bytes is exceeded, and its user takes most",
+                    now);
+    if (exceeded) malloc_trim(0);  // or the allocator would keep it, and the next user pay as well
+    return !exceeded;              // which is measured once a second
+}
+
+/// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
+/// with their connections.
+void Evictions::end_largest(const std::string& name, const char* why, Millis now) {
+    User* const user = presence_.find(name);
+    if (!user) return;
+    const auto began_at = keeper_.work();
+    std::size_t left = sessions_a_turn;
+    for (auto next = user->devices.begin(); next != user->devices.end() && left > 0; --left) {
+        if (is_used_up(began_at)) return;
+        auto& session = static_cast<Session&>(*next++);
+        ++counters_.sessions_over_quota;
+        if (!session.link) {
+            keeper_.end_disconnected(session, why, now);
+            continue;
+        }
+        session.state.set_expiry(0);
+        session.disconnect(Reason::quota_exceeded, why);
+    }
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,48 @@
+#include "server/session/life/expired_messages.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Messages that expire in one turn, about: but a queue is not divided.
+constexpr std::uint64_t messages_a_turn = 16'384;
+
+}  // namespace
+
+/// False if it stops because the turn's work is used up.
+bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
+    bool has_dropped = false;
+    for (Device& device : user.devices) {
+        has_dropped |= queues_.drop_expired(static_cast<Session&>(device), now);
+        if (queues_.work() > work_until) return false;
+    }
+    if (has_dropped || !user.has_device()) keeper_.end_inbox_if_done(user, now);
+    return true;
+}
+
+/// One that is packed is woken only if something has expired.
+bool ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until, Millis now) {
+    if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
+        return true;
+    return drop(presence_.awake(entry), work_until, now);
+}
+
+std::optional<PresencePosition> ExpiredMessages::drop_some(PresencePosition after, std::size_t most,
+                                                           Millis now) {
+    const auto work_until = queues_.work() + messages_a_turn;
+    PresencePosition done = after;
+    bool is_used_up = false;
+    const auto rest = presence_.visit_entries(after, most, [&](PresenceEntry& entry) {
+        const PresencePosition position = entry.position();  // it may be replaced
+        is_used_up = !drop(entry, work_until, now);
+        if (!is_used_up) done = position;
+        return !is_used_up;
+    });
+    return is_used_up ? done : rest;
+}
+
+void ExpiredMessages::sweep(Millis now) {
+    sweep_ = drop_some(sweep_, presence_.users() / 60 + 1, now).value_or(PresencePosition());
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,35 @@
+#include "server/session/life/holder_search.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t users_a_turn = 1000;
+
+}  // namespace
+
+bool HolderSearch::go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs, Millis now) {
+    if (!next_user_) return logs.find_largest(log_, counted_.of_room, now);
+    const auto began_at = *next_user_;
+    const auto dropped_upto = expired.drop_some(began_at, users_a_turn, now);
+    // A user whose messages have expired may be another entry now.
+    next_user_ = presence.visit_entries(began_at, users_a_turn, [&](PresenceEntry& user) {
+        const bool is_dropped = !dropped_upto || !(*dropped_upto < user.position());
+        if (is_dropped) count(user);
+        return is_dropped;
+    });
+    if (dropped_upto) next_user_ = dropped_upto;
+    return false;
+}
+
+/// The one who has been so for longest, of two with as much.
+void HolderSearch::count(const PresenceEntry& user) {
+    const std::size_t bytes = counted_.of_user(user);
+    holder_.sum += bytes;
+    holder_.holders += bytes > 0;
+    if (bytes <= holder_.bytes) return;
+    holder_.user = user.user_name();
+    holder_.bytes = bytes;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/session/life/expired_messages.h"
+#include "server/session/rooms/room_logs.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
+/// which count for each queue that they are in.
+struct Holder {
+    std::string user{};
+    std::size_t bytes = 0;
+    std::size_t sum = 0;   ///< of all users
+    unsigned holders = 0;  ///< users who take anything
+};
+
+/// What a search counts of users and of rooms.
+struct HeldBytes {
+    std::size_t (*of_user)(const PresenceEntry& user);
+    RoomLogs::Bytes of_room;
+};
+
+/// Looks for the user and the room that take most, and drops what has expired on its way. There may
+/// be a million of them, so it takes many turns. It belongs to the shard's thread.
+class HolderSearch {
+public:
+    /// `expired_before`: bytes of messages that had expired, see QueueBounds.
+    HolderSearch(HeldBytes counted, std::uint64_t expired_before)
+        : expired_before(expired_before), counted_(counted) {}
+
+    /// Looks at some more; true when it has looked at all.
+    [[nodiscard]] bool go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
+                             Millis now);
+
+    const Holder& holder() const { return holder_; }
+    const RoomLogs::Largest& log() const { return log_; }
+
+    const std::uint64_t expired_before;
+
+private:
+    void count(const PresenceEntry& user);
+
+    const HeldBytes counted_;
+    std::optional<PresencePosition> next_user_{PresencePosition{}};  ///< nothing: all are counted
+    Holder holder_;
+    RoomLogs::Largest log_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,269 @@
+#include "server/session/life/logins.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "server/base/client_id.h"
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/session/terms/sender.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Will its end have come before a process that dies now is back? Or has the disk not heard yet
+/// that the client is back after all?
+bool is_near_end(const Session& session, Millis now) {
+    constexpr Tick to_come_back = 10 * 60;
+    const bool is_away = session.expiry_timer != nullptr;
+    if (!is_away) return session.awaits_connack;
+    return session.expiry_timer->ends < tick_at(now) + to_come_back;
+}
+
+/// Is it sent at once what may have been stored while its client was away?
+bool is_sent_something_old(const Session& session) {
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    return (outbox && outbox->queued() > 0) || session.state.shared_count() > 0;
+}
+
+constexpr const char* not_stored =
+    "the disk is in trouble, and does not take what becomes of the earlier session";
+
+}  // namespace
+
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client) {
+    if (!result.user.empty()) return result.user;
+    const bool named = connect.username && !connect.username->empty();
+    return named && settings.user_from != UserFrom::client_id ? *connect.username : client;
+}
+
+void Logins::login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
+    if (const auto refusal = objection_to_connect(settings_, connect))
+        return refuse(link, connect, *refusal);
+    std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
+                                                   : std::string(connect.client_id);
+    const auto name = user_name(settings_, connect, result, client);
+    if (!authorizations_.is_valid(result.password_line))
+        return refuse(link, connect, {Reason::not_authorized, revoked});
+    const AccessRules* const rules = authorizations_.rules_of(result);
+    if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "the rules don't allow it to publish its will"});
+    if (connect.will && !rooms_.admits(name, connect.will->topic))
+        return refuse(link, connect,
+                      {Reason::not_authorized, "its user is no member of the room of its will"});
+    if (connect.will)
+        if (const auto refusal =
+                objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))
+            return refuse(link, connect, *refusal);
+    const ConnectAgreement agreement = agree(settings_, connect);
+    const bool assigned = connect.client_id.empty();
+    ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
+                           .user = name};
+    // Looked at before anything happens: a login that the client can't be told of is none.
+    if (accepting_connack(settings_, connect, agreement, details).empty())
+        return refuse(link, connect,
+                      {Reason::implementation_specific_error,
+                       "its Maximum Packet Size leaves no room for the CONNACK"});
+    User& user = presence_.find_or_create(name);
+    if (is_full(user, client))
+        return refuse(link, connect,
+                      {Reason::quota_exceeded, "its user has max-connections-per-user already",
+                       Limit::max_connections_per_user});
+
+    const Session* const known = sessions_.find(user, client);
+    const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
+    if (const auto refusal = objection_of_store(user, resumed ? nullptr : known, client, agreement))
+        return refuse(link, connect, *refusal);
+    if (connect.will) {
+        const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
+        if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
+            return refuse(link, connect, *refusal);
+        // Logins go on while the store lags: their wills must not hold up everybody else.
+        if (agreement.session_expiry > 0 && cost > small_message &&
+            journal_.bytes() > settings_.most_unstored_bytes / 2)
+            return refuse(link, connect,
+                          {Reason::quota_exceeded,
+                           "much waits for the store, and its will takes more than 1 KiB"});
+    }
+
+    Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
+    const bool was_near_end = is_near_end(session, now);
+    const bool takes_over = session.link;
+    if (takes_over) detach(session);
+    begin(session, resumed, now);
+    if (!user.has_device()) keeper_.welcome_first_device(user, now);
+    authorizations_.grant(session, result, now);
+    if (resumed)
+        subscriptions_.judge(session, now);  // this login may be allowed less than the last
+    details = {.session_present = resumed,
+               .assigned_client_id = assigned ? session.client : std::string_view(),
+               .user = user.name};
+    attach(session, link, agreement);
+    const bool must_be_noted =
+        was_near_end || (resumed && !takes_over && is_sent_something_old(session));
+    auto will = stored_will(settings_, connect, user.name, session.authorization.get());
+    Buffer connack = accepting_connack(settings_, connect, agreement, details);
+    const bool waits = keeper_.is_end_uncommitted(user.name, session.client) ||
+                       (must_be_noted && session.state.owner != 0);
+    if (waits)
+        greet_when_stored(session, connect, std::move(connack), resumed, std::move(will));
+    else
+        answers_.greet(session, std::move(connack), 0, {});
+    if (resumed) keeper_.resume(session, now);
+    if (!waits) accepted(session, resumed, std::move(will), now);
+}
+
+/// What the store refuses already is refused before anything happens: what the client has stays.
+std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* ended,
+                                                  std::string_view client,
+                                                  const ConnectAgreement& agreement) {
+    if (!journal_.would_be_refused()) return std::nullopt;
+    if (agreement.session_expiry > 0)
+        return Refusal{Reason::server_unavailable,
+                       "the disk is in trouble, and its session could not be stored"};
+    if ((ended && ended->state.owner != 0) || keeper_.is_end_uncommitted(user.name, client))
+        return Refusal{Reason::server_unavailable, not_stored};
+    return std::nullopt;
+}
+
+/// From now on its user is online, and everybody is told so. Its will, or that it has none, takes
+/// the place of a delayed one (MQTT 5.0, 3.1.3.2.2).
+void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will,
+                      Millis now) {
+    wills_.keep(session, std::move(will));
+    events_.login(session, resumed);
+    announcer_.arrived(session, now);
+    inboxes_.lend(session.user, now);
+}
+
+void Logins::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
+    if (refusal.limit) counters_.count(*refusal.limit);
+    refuse(link, connect, refusal.reason, refusal.why, refusal.why);
+}
+
+void Logins::refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                    std::string_view told) {
+    ++counters_.logins_refused;
+    log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
+                in_quotes(connect.client_id), in_quotes(connect.username.value_or("")), why);
+    events_.refused(link, connect, reason, why);
+    const Buffer connack =
+        refusing_connack(connect.version, reason, told,
+                         connect.properties.number(Property::maximum_packet_size).value_or(0));
+    if (!connack.empty()) {
+        counters_.count_out(PacketType::connack);
+        link.send(connack);
+    }
+    link.end({Cause::kicked, Reason::success, ""});
+}
+
+std::string Logins::assign_client_id(const Connect& connect, const AuthResult& result) const {
+    if (!result.client.empty()) return result.client;
+    while (true) {
+        auto id = random_client_id();
+        // If the id is the user's name too, its home must be this shard.
+        const auto user = user_name(settings_, connect, result, id);
+        if (user != id || place_.is_home_of(user)) return id;
+    }
+}
+
+/// Has the user max-connections-per-user already, without one that this client would replace?
+bool Logins::is_full(const User& user, std::string_view client) const {
+    const auto most = settings_.max_connections_per_user;
+    if (most == 0 || user.here + waiting_ < most) return false;
+    const auto connected = std::ranges::count_if(user.devices, [](const Device& device) {
+        return static_cast<const Session&>(device).link != nullptr;
+    });
+    if (static_cast<std::size_t>(connected) < most) return false;
+    const Session* known = sessions_.find(user, client);
+    return !known || !known->link;
+}
+
+/// Closes the session's connection, because another one takes the session over.
+void Logins::detach(Session& session) {
+    ++counters_.takeovers;
+    log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
+                in_quotes(session.client), in_quotes(session.user.name));
+    answers_.forget(session);
+    session.link->session = nullptr;
+    session.link->end({Cause::taken_over, Reason::session_taken_over,
+                       "another connection took the session over"});
+    session.link = nullptr;
+}
+
+/// Resumes or clears the session that was kept, and publishes its will.
+void Logins::begin(Session& session, bool resumed, Millis now) {
+    // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
+    // the session of the will ends here. It does so when it is accepted.
+    const StoredWill* const will = session.state.will();
+    const bool will_waits = resumed && will && will->delay > 0;
+    if (resumed)
+        keeper_.interrupt(session, now);
+    else
+        keeper_.discard(session, now);
+    if (!will_waits) wills_.publish(session, now);
+    if (resumed) keeper_.catch_up(session, now);
+    sessions_.stop_expiry(session);
+    session.since = wall_now();
+}
+
+/// Connects the session with its client, on the terms of the CONNECT.
+void Logins::attach(Session& session, Link& link, const ConnectAgreement& agreement) {
+    ++counters_.logins;
+    session.link = &link;
+    link.session = &session;
+    session.terms = agreement.terms;
+    session.forget_aliases();
+    if (agreement.topic_alias_maximum != 0)
+        session.aliases = std::make_unique<TopicAliases>(agreement.topic_alias_maximum);
+    set_expiry(session, agreement.session_expiry);
+    link.set_largest_packet(agreement.terms.max_packet_size);
+    link.set_limit(agreement.silence);
+}
+
+/// The CONNACK waits while a crash would bring back a session that had ended before. It would take
+/// a message of QoS 2 for an earlier one with the same identifier, and swallow it. And it waits
+/// while the disk says that the client of a session that it has resumed is away, if the next start
+/// might end it because of that, or take a queue for unsent that was sent. Until
+/// then the login is not accepted, and nobody is told of it.
+void Logins::greet_when_stored(Session& session, const Connect& connect, Buffer connack,
+                               bool resumed, std::unique_ptr<StoredWill> will) {
+    PendingReceipt receipt(receipts_);
+    journal_.await(receipt.debt());
+    const ReceiptId id = receipt.close();
+    ++waiting_;
+    const auto kept = std::make_shared<std::unique_ptr<StoredWill>>(std::move(will));
+    receipts_.watch(id, [this, id, resumed, kept](const Published& stored) {
+        --waiting_;
+        Session* const waiting = receipts_.session_of(id);
+        if (!waiting) return;
+        if (!stored.refused)
+            accepted(*waiting, resumed, std::move(*kept), monotonic_now());
+        else if (!resumed)
+            waiting->state.set_expiry(0);  // nothing remains of it
+    });
+    // It can be thrown out meanwhile, and is sent what comes now behind its CONNACK.
+    session.unlink();
+    session.user.devices.push_front(session);
+    answers_.greet(session, std::move(connack), id,
+                   refusing_connack(connect.version, Reason::server_unavailable, not_stored,
+                                    session.terms.max_packet_size));
+}
+
+/// A session that outlives its connection outlives the process, too.
+void Logins::set_expiry(Session& session, std::uint32_t expiry) {
+    const bool changes = session.state.expiry() != expiry;
+    session.state.set_expiry(expiry);
+    if (!journal_.is_on()) return;
+    const bool is_new = session.state.owner == 0 && expiry > 0;
+    if (is_new) session.state.owner = journal_.next_owner();
+    if (session.state.owner == 0) return;
+    if (is_new || changes) keeper_.store_owner(session);
+    if (!is_new) journal_.returned(session.state.owner);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/auth/auth_result.h"
+#include "server/base/counters.h"
+#include "server/session/delivery/event_recorder.h"
+#include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/presence_announcer.h"
+#include "server/session/life/connect_agreement.h"
+#include "server/session/life/session_keeper.h"
+#include "server/session/requests/authorizations.h"
+#include "server/session/requests/subscriptions.h"
+#include "server/session/requests/wills.h"
+#include "server/session/state/memory_limits.h"
+#include "server/session/state/session_table.h"
+#include "server/session/terms/refusal.h"
+#include "server/session/terms/settings.h"
+
+namespace pulsegate {
+
+/// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
+/// its session. A login touches nearly every part of a shard, once: hence so many members. It owns
+/// nothing; it belongs to the shard's thread.
+class Logins {
+public:
+    Logins(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
+           Presence& presence, Inboxes& inboxes, const Rooms& rooms, Authorizations& authorizations,
+           const MemoryLimits& memory, Subscriptions& subscriptions, PresenceAnnouncer& announcer,
+           EventRecorder& events, Answers& answers, Journal& journal, Receipts& receipts,
+           Wills& wills, SessionKeeper& keeper, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          sessions_(sessions),
+          presence_(presence),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          authorizations_(authorizations),
+          memory_(memory),
+          subscriptions_(subscriptions),
+          announcer_(announcer),
+          events_(events),
+          answers_(answers),
+          journal_(journal),
+          receipts_(receipts),
+          wills_(wills),
+          keeper_(keeper),
+          counters_(counters) {}
+
+    void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
+
+    /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client.
+    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
+                std::string_view told);
+
+private:
+    void refuse(Link& link, const Connect& connect, const Refusal& refusal);
+    std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
+    bool is_full(const User& user, std::string_view client) const;
+    std::optional<Refusal> objection_of_store(const User& user, const Session* ended,
+                                              std::string_view client,
+                                              const ConnectAgreement& agreement);
+    void detach(Session& session);
+    void begin(Session& session, bool resumed, Millis now);
+    void attach(Session& session, Link& link, const ConnectAgreement& agreement);
+    void greet_when_stored(Session& session, const Connect& connect, Buffer connack, bool resumed,
+                           std::unique_ptr<StoredWill> will);
+    void accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will, Millis now);
+    void set_expiry(Session& session, std::uint32_t expiry);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    SessionTable& sessions_;
+    Presence& presence_;
+    Inboxes& inboxes_;
+    const Rooms& rooms_;
+    Authorizations& authorizations_;
+    const MemoryLimits& memory_;
+    Subscriptions& subscriptions_;
+    PresenceAnnouncer& announcer_;
+    EventRecorder& events_;
+    Answers& answers_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Wills& wills_;
+    SessionKeeper& keeper_;
+    Counters& counters_;
+    std::size_t waiting_ = 0;  ///< logins that wait for the store
+};
+
+/// The user of a client; `client` is its client id.
+std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
+                           const AuthResult& result, std::string_view client);
+
+}  // namespace pulsegate

@@ -1,0 +1,240 @@
+#include "server/session/life/restore.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+/// Not the one before the restart: an acknowledgement that is still under way must not be taken for
+/// that of another message.
+std::uint16_t some_packet_id() {
+    static std::minstd_rand random(std::random_device{}());
+    return static_cast<std::uint16_t>(random() | 1);
+}
+
+/// In the place of a packet identifier, which is never 0.
+constexpr std::uint16_t restored = 0;
+
+Delivery delivery_of(const MessageRef& message, const Receiver& receiver) {
+    return {.message = message,
+            .qos = receiver.qos,
+            .retain = receiver.retain,
+            .owner = receiver.owner,
+            .identifiers = receiver.identifiers,
+            .share = receiver.share};
+}
+
+}  // namespace
+
+/// Which of them can be packed is not known yet. What is not used of a table takes no memory.
+void Restore::expect(const StoredCounts& counts) {
+    sessions_.reserve(counts.owners);
+    presence_.reserve(std::max(counts.users, counts.owners));
+    subscriptions_.reserve(counts.subscriptions);
+    dormant_.reserve(counts.subscriptions);
+}
+
+/// Backends are told of those who were online when the process died, and only once.
+void Restore::user(const PutUser& stored) {
+    const WallMillis now = wall_now();
+    if (!presence_.restore(stored, now)) return;
+    presence_.show(stored.name, [&](const User& user) {
+        const PresenceChange change{.time = now,
+                                    .user = user.name,
+                                    .online = false,
+                                    .cause = user.cause,
+                                    .version = user.version,
+                                    .client = {},
+                                    .silent = now - stored.last_seen};
+        host_.record(change);
+        events_.presence(change);
+        journal_.add_lazily(stored_presence(user));
+    });
+}
+
+bool Restore::packed(const StoredSession& stored, Millis now) {
+    PutAbsence absence = stored.absence;
+    if (absence.place != 0) return false;
+    const Tick ends = tick_after(now + time_left(absence, stored.expiry));
+    if (!dormant_.may_restore(stored.texts, ends, tick_at(now))) return false;
+    note_sent_before(stored.owner, stored.sent_before);
+    if (stored.absence.ends == 0)
+        journal_.add_lazily(PutAbsence{stored.owner, absence.ends, absence.place});
+    auto* const record = DormantRecord::make(stored.texts, stored.messages, ends);
+    record->device_since = wall_now();
+    record->owner = stored.owner;
+    record->expiry = stored.expiry;
+    record->identifier = stored.identifier;
+    record->last_packet_id = some_packet_id();
+    record->options = stored.options;
+    record->version = static_cast<Version>(stored.protocol);
+    dormant_.restore(*record, tick_at(now));
+    return true;
+}
+
+Session& Restore::unpacked(const StoredSession& stored) {
+    Session& session = *owner({.owner = stored.owner,
+                               .user = std::string(stored.texts.user),
+                               .client = std::string(stored.texts.client),
+                               .expiry = stored.expiry,
+                               .protocol = stored.protocol});
+    if (!stored.texts.filter.empty())
+        subscription(session, {.owner = stored.owner,
+                               .filter = std::string(stored.texts.filter),
+                               .options = stored.options,
+                               .identifier = stored.identifier});
+    Queue messages;
+    for (const DormantMessage& each : stored.messages)
+        messages.emplace_back(each.head, each.expires);
+    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(messages));
+    return session;
+}
+
+Session* Restore::owner(const PutOwner& stored) {
+    const bool is_inbox = stored.kind == OwnerKind::inbox;
+    User& user = presence_.restore(stored.user);
+    Session& session =
+        sessions_.find_or_create(user, is_inbox ? std::string() : stored.client, wall_now());
+    session.state.owner = stored.owner;
+    session.state.set_expiry(stored.expiry);
+    session.state.exchanges().begin_after(some_packet_id());
+    session.terms.version = static_cast<Version>(stored.protocol);
+    user.devices.push_back(session);
+    if (is_inbox) inboxes_.restore(session);
+    return &session;
+}
+
+void Restore::retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now) {
+    // The next start will not know what was under way.
+    for (const Stamp stamp : under_way) journal_.done(stored.owner, stamp);
+    if (stored.kind == OwnerKind::retired)
+        shared_.restore_retired(stored.owner, now);
+    else
+        shared_.retire(stored.owner, now);
+}
+
+void Restore::subscription(Session& session, const PutSubscription& stored) {
+    subscriptions_.restore(session, stored);
+}
+
+void Restore::incoming(Session& session, PutIncoming stored) {
+    session.state.exchanges().received(sender_.queues().totals(), stored.packet_id);
+}
+
+void Restore::exchange(Session& session, PutExchange stored, bool released) {
+    if (!released) {
+        // Two are of a message that came to its client by a shared subscription, too: that of QoS 2
+        // must not come again.
+        Sent& sent = exchanges_[{stored.owner, stored.stamp}];
+        Sent other{stored.packet_id, stored.qos};
+        if (other.qos >= sent.qos) std::swap(sent, other);
+        if (other.packet_id != 0) journal_.add_lazily(DropExchange{stored.owner, other.packet_id});
+        return;
+    }
+    const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
+    session.state.exchanges().restore(sender_.queues().totals(), done, stored.packet_id, true);
+}
+
+void Restore::will(Session& session, const PutWill& stored) {
+    auto will = std::make_unique<StoredWill>();
+    will->message = *stored.message;
+    set_will_flags(will->message, stored.flags);
+    will->message_expiry = stored.message_expiry;
+    will->delay = stored.delay;
+    will->is_stored = true;
+    session.set_will(std::move(will));
+}
+
+bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
+                      Millis expires, SentBefore& sent_before) {
+    if (is_under_way(stored.stamp, receiver)) return false;
+    Queue message;
+    message.emplace_back(stored, receiver, expires);
+    message.back().perhaps_sent = sent_before.includes(receiver, stored.stamp);
+    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(message));
+    return true;
+}
+
+void Restore::message(Session& session, const MessageRef& message, const Receiver& receiver,
+                      SentBefore& sent_before) {
+    Delivery delivery = delivery_of(message, receiver);
+    const auto sent = exchanges_.find({receiver.owner, message->stamp});
+    Exchanges& exchanges = session.state.exchanges();
+    if (receiver.share) session.state.note_membership();
+    if (sent == exchanges_.end()) {
+        exchanges.enqueue(sender_.queues().totals(), delivery,
+                          sent_before.includes(receiver, message->stamp));
+        exchanges.order_last();
+        return;
+    }
+    delivery.qos = sent->second.qos;
+    const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
+    if (packet_id != restored)  // else the second of two
+        exchanges.restore(sender_.queues().totals(), std::move(delivery), packet_id, false);
+}
+
+void Restore::message(const MessageRef& message, const Receiver& receiver) {
+    shared_.restore(delivery_of(message, receiver));
+}
+
+/// How long the session is still kept. If its client was connected, it is away since now.
+Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
+    const auto longest = Millis{expiry} * 1000;
+    const WallMillis wall = wall_now();
+    if (stored.ends == 0) {
+        stored.ends = wall + longest;
+        return longest;
+    }
+    return std::clamp<Millis>(stored.ends - wall, 0, longest);
+}
+
+/// Else the next start would take them for unsent, for the client is away now.
+void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
+    if (sent_before.is_any && sent_before.was_connected)
+        journal_.add_lazily(PutExchange{
+            .owner = owner, .packet_id = 0, .stamp = next_stamp(), .qos = QoS::at_least_once});
+    else if (!sent_before.is_any && sent_before.upto != 0)
+        journal_.add_lazily(DropExchange{.owner = owner, .packet_id = 0});
+}
+
+void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now) {
+    note_sent_before(session.state.owner, sent_before);
+    const auto longest = Millis{session.state.expiry()} * 1000;
+    const bool was_here = stored.ends == 0;
+    const auto left = time_left(stored, session.state.expiry());
+    // A polite stop has stored the place.
+    const bool needs_place = was_here && stored.place == 0;
+    if (needs_place && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
+    if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
+    sessions_.start_expiry(session, now - (longest - left));
+    session.expiry_timer->place = stored.place;
+    shared_.notify_groups(session, GroupMembership::Change::goes_away);
+}
+
+/// The latest message says when it came, or later if the clock was put back since. What else begins
+/// an inbox's time anew is stored.
+void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
+    const auto longest = Millis{inbox.state.expiry()} * 1000;
+    const Outbox* const outbox = inbox.state.exchanges().outbox();
+    if (outbox && outbox->queued() > 0)
+        stored.ends = std::max(
+            stored.ends, static_cast<WallMillis>(time_of(outbox->queue().back().stamp)) + longest);
+    if (inbox.user.has_device()) stored.ends = 0;  // it ends after that
+    sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
+}
+
+void Restore::finish() {
+    // Of messages that were not stored after all.
+    for (const auto& [key, sent] : exchanges_)
+        if (sent.packet_id != restored)
+            journal_.add_lazily(DropExchange{key.first, sent.packet_id});
+    exchanges_ = {};
+    presence_.finish_restoring();
+}
+
+}  // namespace pulsegate

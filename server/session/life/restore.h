@@ -1,0 +1,159 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/event_recorder.h"
+#include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/shared_subscriptions.h"
+#include "server/session/durable/journal.h"
+#include "server/session/requests/subscriptions.h"
+#include "server/session/rooms/room_logs.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session_table.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// What may have been sent to a session's client at QoS 1 before the restart, although the store
+/// has no packet identifier of it.
+struct SentBefore {
+    Stamp upto = 0;             ///< what is not later than that
+    bool was_connected = true;  ///< when the process died: all of it
+    bool is_any = false;        ///< does any such message wait?
+
+    bool includes(const Receiver& receiver, Stamp stamp) {
+        const bool included =
+            receiver.qos == QoS::at_least_once && (was_connected || stamp <= upto);
+        is_any |= included;
+        return included;
+    }
+};
+
+/// A session of which the store has nothing else.
+struct StoredSession {
+    OwnerId owner = 0;
+    std::uint32_t expiry = 0;
+    std::uint8_t protocol = 0;
+    DormantRecord::Texts texts{};
+    std::uint8_t options = 0;  ///< of the subscription
+    std::uint32_t identifier = 0;
+    std::span<const DormantMessage> messages{};
+    PutAbsence absence{};
+    SentBefore sent_before{};
+};
+
+/// Puts back what the store has kept of one shard, before the shard runs: sessions before what they
+/// have, at last `finish`. It owns what is needed until then.
+class Restore {
+public:
+    Restore(SessionTable& sessions, DormantSessions& dormant, Presence& presence, Inboxes& inboxes,
+            Rooms& rooms, RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
+            SharedSubscriptions& shared, PacketSender& sender, Journal& journal,
+            EventRecorder& events, BrokerHost& host)
+        : sessions_(sessions),
+          dormant_(dormant),
+          presence_(presence),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          room_logs_(room_logs),
+          retained_(retained),
+          subscriptions_(subscriptions),
+          shared_(shared),
+          sender_(sender),
+          journal_(journal),
+          events_(events),
+          host_(host) {}
+
+    void expect(const StoredCounts& counts);
+    void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
+    /// Behind all sessions.
+    void user(const PutUser& stored);
+    void member(const PutMember& stored) { rooms_.restore(stored); }
+    bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
+    /// Behind all members.
+    void away(const PutAway& stored) { rooms_.restore(stored); }
+    /// Is it a device of a user who has rooms? Behind all members.
+    bool is_of_member(const Session& session) const {
+        return !session.is_inbox() && rooms_.has_rooms(session.user.name);
+    }
+    /// Stores that its user has a device.
+    void has_device(const Session& session) { rooms_.device_came(session.user.name); }
+    void room(const PutOwner& stored) { room_logs_.restore(stored); }
+    void room_message(std::string_view topic, const WaitingMessage& stored,
+                      const Receiver& receiver, Millis expires) {
+        room_logs_.restore(topic, stored, receiver, expires);
+    }
+    /// Of all shards together.
+    RetainedSeatRef seat_of(const Message& message) {
+        return host_.totals().retained->take_anyway(message);
+    }
+    void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
+    /// Restores all of it as a record. False: it can't be one. Behind all members.
+    bool packed(const StoredSession& stored, Millis now);
+    /// Restores it but for its absence.
+    Session& unpacked(const StoredSession& stored);
+    Session* owner(const PutOwner& stored);
+    /// Its session ended with the process, and nobody else is to get anything that it has.
+    void end(OwnerId owner) { journal_.add(EndOwner{owner}); }
+    /// The same, but messages of shared subscriptions are, except those that were `under_way` to
+    /// its client at QoS 2: `message` follows for each. Of an owner that was retired before, too.
+    void retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now);
+    void subscription(Session& session, const PutSubscription& stored);
+    void incoming(Session& session, PutIncoming stored);
+    /// One with a packet identifier.
+    void exchange(Session& session, PutExchange stored, bool released);
+    void will(Session& session, const PutWill& stored);
+    /// Was the message under way to the client with an identifier that is known, or does it come by
+    /// a shared subscription?
+    bool is_under_way(Stamp stamp, const Receiver& receiver) const {
+        return receiver.share || exchanges_.contains({receiver.owner, stamp});
+    }
+    /// A message that waits; the older ones first. False if it is under way: `message` is to be
+    /// called.
+    bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
+                 Millis expires, SentBefore& sent_before);
+    /// A message that waited has expired meanwhile.
+    void expired(OwnerId owner, Stamp stamp) { sender_.expire(owner, stamp); }
+    void message(Session& session, const MessageRef& message, const Receiver& receiver,
+                 SentBefore& sent_before);
+    /// Of a retired owner. Behind all subscriptions.
+    void message(const MessageRef& message, const Receiver& receiver);
+    /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
+    /// not stored (0). Behind all members.
+    void absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now);
+    /// Of an inbox. Behind all other sessions, and all messages.
+    void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
+
+    void finish();
+
+private:
+    static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
+    void note_sent_before(OwnerId owner, SentBefore sent_before);
+
+    SessionTable& sessions_;
+    DormantSessions& dormant_;
+    Presence& presence_;
+    Inboxes& inboxes_;
+    Rooms& rooms_;
+    RoomLogs& room_logs_;
+    Retained& retained_;
+    Subscriptions& subscriptions_;
+    SharedSubscriptions& shared_;
+    PacketSender& sender_;
+    Journal& journal_;
+    EventRecorder& events_;
+    BrokerHost& host_;
+    /// How a message was under way to its client.
+    struct Sent {
+        std::uint16_t packet_id = 0;
+        QoS qos{};
+    };
+    boost::unordered_flat_map<std::pair<OwnerId, Stamp>, Sent> exchanges_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+
+#include "server/base/counters.h"
+#include "server/session/delivery/fan_out.h"
+#include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/replay.h"
+#include "server/session/delivery/shared_subscriptions.h"
+#include "server/session/durable/ended_sessions.h"
+#include "server/session/durable/journal.h"
+#include "server/session/requests/subscriptions.h"
+#include "server/session/requests/wills.h"
+#include "server/session/rooms/room_logs.h"
+#include "server/session/rooms/rooms.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/session_table.h"
+
+namespace pulsegate {
+
+/// What becomes of a session's state (MQTT 5.0, 4.1) when its connection ends: it is kept and goes
+/// on with the next one, or it is discarded. It knows the sessions that were discarded of late, and
+/// owns nothing else; it belongs to the shard's thread.
+class SessionKeeper {
+public:
+    SessionKeeper(SessionTable& sessions, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,
+                  SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
+                  FanOut& fan_out, PacketSender& sender, Journal& journal, Wills& wills,
+                  Counters& counters)
+        : sessions_(sessions),
+          inboxes_(inboxes),
+          rooms_(rooms),
+          room_logs_(room_logs),
+          shared_(shared),
+          subscriptions_(subscriptions),
+          replay_(replay),
+          fan_out_(fan_out),
+          sender_(sender),
+          journal_(journal),
+          wills_(wills),
+          counters_(counters),
+          ended_(journal) {
+        inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); },
+                        [this](Session& inbox, const char* why, Millis now) {
+                            end_disconnected(inbox, why, now);
+                        });
+    }
+
+    /// The connection ends and the session continues.
+    void interrupt(Session& session, Millis now);
+    /// The same because the gateway stops: what it has of shared subscriptions stays with it, for
+    /// the last of their members would have to take everything.
+    void stop(Session& session, Millis now);
+    /// The session gets what its user's rooms have had meanwhile, before its absence ends.
+    void catch_up(Session& session, Millis now);
+    /// The same for the first device of a user: it finds that in the user's inbox.
+    void welcome_first_device(User& user, Millis now);
+    /// The session goes on with the connection that its client has been accepted on.
+    void resume(Session& session, Millis now);
+
+    /// The client starts clean, or the session ends: drops all of its state but the will.
+    void discard(Session& session, Millis now);
+    /// Could a crash bring back an earlier session of the client with this fingerprint, because the
+    /// store does not know that it was discarded?
+    bool is_end_uncommitted(std::string_view user, std::string_view client) {
+        return ended_.contains(user, client);
+    }
+
+    /// The session ends with its connection.
+    void end_with_connection(Session& session);
+    /// Ends the session of a disconnected client. `why` goes to the log.
+    void end_disconnected(Session& session, const char* why, Millis now);
+    /// Ends the inbox of a user who does not need it any more.
+    void end_inbox_if_done(User& user, Millis now);
+
+    void store_owner(const Session& session);
+
+    /// Subscriptions and messages of the sessions that have ended since the start: the measure of a
+    /// turn's work.
+    std::uint64_t work() const { return work_; }
+
+private:
+    void interrupt_exchanges(Session& session, Millis now);
+    void end_owner(Session& session, const std::vector<Stamp>& given_back, Millis now);
+
+    SessionTable& sessions_;
+    Inboxes& inboxes_;
+    Rooms& rooms_;
+    RoomLogs& room_logs_;
+    SharedSubscriptions& shared_;
+    Subscriptions& subscriptions_;
+    Replay& replay_;
+    FanOut& fan_out_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Wills& wills_;
+    Counters& counters_;
+    EndedSessions ended_;
+    std::uint64_t work_ = 0;
+};
+
+}  // namespace pulsegate

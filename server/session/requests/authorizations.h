@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "server/auth/access.h"
+#include "server/auth/auth_result.h"
+#include "server/base/owner_thread.h"
+#include "server/session/state/session.h"
+#include "wheel/stacked_wheel.h"
+
+namespace pulsegate {
+
+/// Why a client is disconnected when its line of the password file is no longer valid.
+inline constexpr const char* revoked = "its user was removed, or has another password now";
+
+/// What the clients of one shard may do, and until when: the gateway's rules, and the rules and
+/// expiry that came with a login. It belongs to the shard's thread and has no clock.
+class Authorizations {
+public:
+    /// Sets the rules for clients that have none of their own; null: everything is allowed.
+    void use(std::shared_ptr<const AccessRules> rules) { rules_ = std::move(rules); }
+
+    /// Sets which lines of the password file are valid; null: there is no such file.
+    void use(std::shared_ptr<const PasswordLines> lines) { password_lines_ = std::move(lines); }
+
+    /// Is it so that nobody has changed the password by which the client was let in, nor removed
+    /// its user?
+    bool is_valid(PasswordLine line) const {
+        return line == 0 || !password_lines_ || password_lines_->include(line);
+    }
+
+    /// The rules for a client with this result; null: everything is allowed.
+    const AccessRules* rules_of(const AuthResult& result) const {
+        return result.rules ? result.rules.get() : rules_.get();
+    }
+    /// The rules for a client that has none of its own.
+    const AccessRules* rules() const { return rules_.get(); }
+    const AccessRules* rules_of(const Session& session) const {
+        const bool own = session.authorization && session.authorization->rules;
+        return own ? session.authorization->rules.get() : rules_.get();
+    }
+
+    /// The client has logged in with this result: keeps its rules and its expiry.
+    void grant(Session& session, const AuthResult& result, Millis now);
+
+    /// Disconnects the clients whose authorization has expired.
+    void expire(Tick now);
+
+private:
+    std::shared_ptr<const AccessRules> rules_;
+    std::shared_ptr<const PasswordLines> password_lines_;
+    StackedWheel wheel_;  ///< authorizations that expire
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/base/counters.h"
+#include "server/session/delivery/fan_out.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/durable/journal.h"
+#include "server/session/durable/receipts.h"
+#include "server/session/requests/delayed_terms.h"
+#include "server/session/sending/answers.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/refusal.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+/// Messages that clients publish to `$delayed/{when}/{topic}`. They wait in the store, which is
+/// ordered by time, and not here: shard 0 takes those that are due, some at a time, and publishes
+/// them for all shards. In the store a message is deleted in the same unit that stores it for its
+/// receivers, so that it is published once. It owns those that were taken; it belongs to the
+/// shard's thread.
+class DelayedPublishing {
+public:
+    DelayedPublishing(const BrokerSettings& settings, ShardPlace place, FanOut& fan_out,
+                      Answers& answers, Journal& journal, Receipts& receipts, Counters& counters,
+                      BrokerHost& host)
+        : settings_(settings),
+          place_(place),
+          fan_out_(fan_out),
+          answers_(answers),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters),
+          host_(host) {}
+
+    /// Why the message is not taken, if it is not.
+    std::optional<Refusal> objection(const Publish& publish, const DelayedTopic& topic,
+                                     Millis now) const;
+
+    /// The message as it is to be stored, which nothing speaks against.
+    PutDelayed make(const Session& session, const Publish& publish, const DelayedTopic& topic,
+                    Millis now);
+    /// Claims room for it; or says why there is none.
+    std::optional<Refusal> claim(PutDelayed& put);
+    /// Stores it until it is due. Null: for what may be lost.
+    void delay(PutDelayed put, const DebtRef& debt) { journal_.put(std::move(put), debt); }
+
+    /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
+    /// Its answer says whether there was one.
+    void cancel(const Session& session, const Publish& publish, std::string_view name_or_number,
+                ReceiptId receipt);
+    void receive(const DelayedCancelled& cancelled);
+
+    /// Publishes a message at once that may not be lost, though no publisher waits to hear of it:
+    /// until it is stored for all who are to get it, it waits in the store, too, for the next
+    /// start. The unit of this turn has that. `expiry`: its Message Expiry Interval, in seconds.
+    void publish_safely(Message message, std::optional<std::uint32_t> expiry,
+                        const Session& publisher, Millis now);
+
+    /// Once a second: begins to publish what is due, at most some thousands in a second.
+    void tick(Millis now);
+    void receive(DelayedDue& due, Millis now);
+    /// Publishes the next of those that were taken.
+    void publish_next(Millis now);
+    /// Drops those that were taken, and are not published yet.
+    std::size_t drop_taken(const DelayedByClients& which);
+    /// Takes no more: what is due now is published after the next start.
+    void stop() { stopped_ = true; }
+
+private:
+    void take_some(Millis now);
+    void publish(const PutDelayed& delayed, Millis now);
+    void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
+    void publish_when_dropped(std::uint64_t id, Message message);
+    void published();
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    FanOut& fan_out_;
+    Answers& answers_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+    BrokerHost& host_;
+    std::deque<PutDelayed> due_;
+    std::size_t open_ = 0;           ///< published, and not handed in to the journal yet
+    std::size_t messages_left_ = 0;  ///< to be published in this second
+    std::size_t bytes_left_ = 0;
+    bool taking_ = false;
+    bool stopped_ = false;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,327 @@
+#include "server/session/requests/publishing.h"
+
+#include <string>
+#include <utility>
+
+#include "protocol/utf8.h"
+#include "server/base/log.h"
+#include "server/session/terms/sender.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Of its message, at the least.
+std::size_t bytes_of(const Publish& publish) {
+    return Message().cost() + publish.topic.size() + publish.payload.size();
+}
+
+}  // namespace
+
+void Publishing::receive(Session& session, const Publish& publish, Millis now) {
+    const auto topic = topic_of(session, publish);
+    if (!topic) return;
+    if (const auto wrong = breach(session, publish))
+        return session.disconnect(wrong->reason, wrong->why);
+    // Method A of MQTT 5.0, figure 4.3: the message has been delivered already; its identifier is
+    // kept until the PUBREL.
+    PendingReceipt receipt(receipts_);
+    if (publish.qos == QoS::exactly_once &&
+        session.state.exchanges().unreleased(publish.packet_id)) {
+        if (session.state.owner != 0)
+            await_received({session.state.owner, publish.packet_id}, receipt.debt());
+        return acknowledge(session, publish, Reason::success, receipt.close());
+    }
+
+    ++counters_.messages_in;
+    const auto delayed = delayed_topic(*topic);
+    std::optional<PutDelayed> put;
+    auto refusal = objection(session, publish, *topic, delayed, now);
+    if (!refusal && delayed && !delayed->cancels()) {
+        put = delayed_.make(session, publish, *delayed, now);
+        refusal = delayed_.claim(*put);
+    }
+    const bool waits = waits_behind_others(session, publish.qos);
+    bool is_kept = true;
+    if (refusal) {
+        ++counters_.dropped_refused;
+        if (refusal->limit) counters_.count(*refusal->limit);
+        log_limited(spdlog::level::warn, "client {} of user {}: message to {} dropped: {}",
+                    in_quotes(session.client), in_quotes(session.user.name), in_quotes(*topic),
+                    refusal->why);
+        if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
+            return session.disconnect(refusal->reason, refusal->why);
+        // 3.1.1 knows no refusals, and would take the answer for a promise.
+        if (journal_.is_refused() && session.terms.version != Version::v5_0)
+            return session.link->end(
+                {Cause::kicked, Reason::quota_exceeded, "the disk is in trouble", true});
+    } else if (delayed) {
+        return delay(session, publish, *delayed, std::move(put));
+    } else {
+        const bool is_answered = publish.qos != QoS::at_most_once && journal_.is_on();
+        if (!is_answered) receipt.only_count();
+        if (waits) receipt.collect_all();
+        Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
+                                       publish.retain, now);
+        state_sender(settings_, message, session.user.name);
+        is_kept = fan_out_.publish(std::move(message), &session, now, &receipt);
+    }
+    if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
+        note_received(session, publish.packet_id, receipt, is_kept, now);
+    if (!refusal && waits) note_received(session, 0, receipt, is_kept, now);
+    const ReceiptId id = receipt.close();
+    PropertyList words;
+    if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
+    acknowledge(session, publish,
+                refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept), id, words);
+}
+
+/// How the message is answered when it is accepted. If only others may have receivers for it, they
+/// decide before the answer is sent; without a store it does not wait for them, and promises less.
+Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
+                              bool is_kept) {
+    const Reach here = receipt.reach();
+    if (is_kept && (here.sent > 0 || here.queued > 0)) return Reason::success;  // as mostly
+    const Asked asked{.packet_id = publish.packet_id,
+                      .qos = publish.qos,
+                      .retain = publish.retain,
+                      .is_kept = is_kept};
+    if (id == 0 && receipt.is_open()) return is_kept ? Reason::success : Reason::quota_exceeded;
+    if (id == 0) return verdict(asked, here);
+    receipts_.watch(id, [this, id, asked, here](const Published& published) {
+        if (published.refused) return;
+        Reach reach = here;
+        reach += published.reach;
+        answer_late(id, asked, verdict(asked, reach));
+    });
+    return Reason::success;
+}
+
+/// What is dropped, or not retained, because of a limit is no success (MQTT 5.0, 3.4.2.1).
+Reason Publishing::verdict(const Asked& asked, const Reach& reach) {
+    if (!reach.any() && !asked.retain) ++counters_.dropped_no_receiver;
+    if (!asked.is_kept || reach.is_refused()) return Reason::quota_exceeded;
+    return reach.any() ? Reason::success : Reason::no_matching_subscribers;
+}
+
+/// 3.1.1 has no words for it.
+void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
+    Session* const session = receipts_.session_of(id);
+    if (reason == Reason::success || !session || session->terms.version != Version::v5_0) return;
+    answers_.answer_instead(id, asked.packet_id, asked.qos, reason);
+    if (is_error(reason) && asked.qos == QoS::exactly_once)
+        session->state.exchanges().release(asked.packet_id);
+}
+
+void Publishing::publish(Message message, OnPublished published, Millis now) {
+    if (message.qos != QoS::at_most_once && journal_.is_refused())
+        return published({.refused = true});
+    PendingReceipt receipt(receipts_);
+    const bool is_retained = message.retain;
+    const bool is_kept = fan_out_.publish(std::move(message), nullptr, now, &receipt);
+    const ReceiptId id = receipt.close();
+    receipts_.report(id, {.not_retained = !is_kept, .reach = receipt.reach()},
+                     [this, is_retained, report = std::move(published)](const Published& what) {
+                         if (!what.refused && !what.reach.any() && !is_retained)
+                             ++counters_.dropped_no_receiver;
+                         report(what);
+                     });
+}
+
+void Publishing::delay(Session& session, const Publish& publish, const DelayedTopic& topic,
+                       std::optional<PutDelayed> put) {
+    const bool is_answered = publish.qos != QoS::at_most_once;
+    PendingReceipt receipt(receipts_);
+    PropertyList words;
+    if (topic.cancels()) {
+        delayed_.cancel(session, publish, topic.cancel, is_answered ? receipt.add_part() : 0);
+    } else {
+        const auto number = put->id;
+        delayed_.delay(*std::move(put), is_answered ? receipt.debt() : DebtRef());
+        // 5.0, 3.4.2.2: neither unasked nor if the packet would be too large for the client.
+        constexpr std::uint32_t room = 64;
+        if (session.terms.takes_reasons && session.terms.takes(room))
+            words.add_user("delay", std::to_string(number));
+    }
+    if (publish.qos == QoS::exactly_once && session.state.owner != 0)
+        journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
+    acknowledge(session, publish, Reason::success, receipt.close(), words);
+}
+
+/// Is it of QoS 1, behind one of QoS 2 that is not in the store yet? After a crash both are sent
+/// again, and the second one must not be there already.
+bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
+    return qos == QoS::at_least_once && session.state.owner != 0 &&
+           received_.contains(session.state.owner);
+}
+
+/// What has its identifier in the store is taken for delivered when it is sent again: so the
+/// message and its identifier are one unit, for the receivers of all shards.
+void Publishing::note_received(const Session& session, std::uint16_t packet_id,
+                               PendingReceipt& receipt, bool is_kept, Millis now) {
+    const OwnerId owner = session.state.owner;
+    auto& received = received_[owner];
+    const auto last =
+        received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
+    const bool can_refuse = session.terms.version == Version::v5_0;
+    receipt.then([this, owner, last, can_refuse, is_kept, here = receipt.reach(), now](
+                     const DebtRef& debt, Collected collected) {
+        Reach reach = here;
+        reach += collected.reach;
+        last->is_refused = can_refuse && (!is_kept || reach.is_refused());
+        last->debt = debt;
+        last->collected = std::move(collected);
+        store_received(owner, now);
+    });
+}
+
+/// In the order of the client's PUBLISHes, though one may have to wait for longer than the next:
+/// after a crash only what is not stored comes, and it would come late (MQTT 5.0, 4.6).
+void Publishing::store_received(OwnerId owner, Millis now) {
+    const auto found = received_.find(owner);
+    auto& received = found->second;
+    for (; !received.empty() && received.front().debt; received.pop_front()) {
+        Received& first = received.front();
+        journal_.put(first.message, std::move(first.collected), first.debt, now);
+        const bool is_noted = first.packet_id != 0 && !first.is_refused;
+        if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
+        for (const DebtRef& each : first.sent_again) journal_.await(each);
+    }
+    if (received.empty()) received_.erase(found);
+}
+
+/// The message was sent again: it is answered when the first one would be.
+void Publishing::await_received(PutIncoming incoming, DebtRef debt) {
+    const auto found = received_.find(incoming.owner);
+    if (found != received_.end())
+        for (Received& each : found->second)
+            if (each.packet_id == incoming.packet_id)
+                return each.sent_again.push_back(std::move(debt));
+    journal_.await(std::move(debt));
+}
+
+/// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was
+/// disconnected for its alias.
+std::optional<std::string_view> Publishing::topic_of(Session& session, const Publish& publish) {
+    const auto stated = publish.properties.number(Property::topic_alias);
+    if (!stated) return publish.topic;
+    if (*stated == 0 || *stated > settings_.topic_alias_maximum) {
+        session.disconnect(Reason::topic_alias_invalid,
+                           "PUBLISH with a topic alias that is 0 or above topic-alias-maximum");
+        return std::nullopt;
+    }
+    const auto alias = static_cast<std::uint16_t>(*stated);
+    if (!publish.topic.empty()) {
+        if (!set_alias(session, alias, publish.topic)) return std::nullopt;
+        return publish.topic;
+    }
+    const auto topic = session.aliases ? session.aliases->topic_of(alias) : std::string_view();
+    if (!topic.empty()) return topic;
+    session.disconnect(Reason::protocol_error, "PUBLISH with a topic alias that was never set");
+    return std::nullopt;
+}
+
+/// False if the client was disconnected, because its aliases take too much memory.
+bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_view topic) {
+    if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
+    const auto before = session.aliases->topic_of(alias).size();
+    session.release(before);
+    const bool is_large = topic.size() > small_message && topic.size() > before;
+    const auto refusal = is_large ? memory_.objection_if_scarce(session, topic.size())
+                                  : memory_.objection(session, topic.size());
+    session.keep(refusal ? before : topic.size());
+    if (!refusal) {
+        session.aliases->set(alias, topic);
+        return true;
+    }
+    counters_.count(*refusal->limit);
+    session.disconnect(refusal->reason, refusal->why);
+    return false;
+}
+
+/// Violations of what the CONNACK announced: the client is disconnected for them.
+std::optional<Refusal> Publishing::breach(const Session& session, const Publish& publish) const {
+    if (publish.qos > settings_.max_qos)
+        return Refusal{Reason::qos_not_supported, "PUBLISH with a QoS above max-qos"};
+    if (session.terms.version != Version::v5_0) return std::nullopt;
+    if (publish.retain && !settings_.retain_available)
+        return Refusal{Reason::retain_not_supported,
+                       "PUBLISH with the retain flag, and retain-available is off"};
+    const Exchanges& exchanges = session.state.exchanges();
+    if (publish.qos == QoS::exactly_once && !exchanges.unreleased(publish.packet_id) &&
+        exchanges.unreleased_count() >= settings_.receive_maximum)
+        return Refusal{Reason::receive_maximum_exceeded,
+                       "more QoS 2 messages than receive-maximum are unreleased"};
+    return std::nullopt;
+}
+
+/// Why this message is refused, while its client stays connected.
+std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
+                                             std::string_view topic,
+                                             const std::optional<DelayedTopic>& delayed,
+                                             Millis now) const {
+    if (delayed)
+        if (auto wrong = delayed_.objection(publish, *delayed, now)) return wrong;
+    if (!delayed || !delayed->cancels()) {
+        const auto target = delayed ? delayed->topic : topic;
+        if (auto wrong = objection_to_topic(session, target)) return wrong;
+        if (auto wrong =
+                objection_to_sender(settings_, session.user.name, target, publish.properties))
+            return wrong;
+    }
+    if (publish.qos != QoS::at_most_once && journal_.is_refused())
+        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
+    const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
+    if (says_text && !valid_utf8(publish.payload))
+        return Refusal{Reason::payload_format_invalid,
+                       "the payload is not UTF-8 as its Payload Format Indicator states"};
+    return std::nullopt;
+}
+
+std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
+                                                      std::string_view topic) const {
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (rules && !rules->may_publish({session.user.name, session.client}, topic))
+        return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
+    if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
+    if (!rooms_.admits(session.user.name, topic))
+        return Refusal{Reason::not_authorized, "its user is no member of the room"};
+    if (topic.size() > settings_.max_topic_length)
+        return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
+                       Limit::max_topic_length};
+    if (settings_.inbox && names_no_inbox(topic))
+        return Refusal{Reason::topic_name_invalid, no_such_inbox};
+    return std::nullopt;
+}
+
+void Publishing::acknowledge(Session& session, const Publish& publish, Reason reason,
+                             ReceiptId receipt, const PropertyList& words) {
+    const bool can_refuse = session.terms.version == Version::v5_0;
+    if (publish.qos == QoS::at_least_once) {
+        const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
+        return answers_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
+                               can_refuse ? &refused : nullptr, bytes_of(publish));
+    }
+    if (publish.qos == QoS::at_most_once) return;
+    // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
+    if (!is_error(reason) || session.terms.version != Version::v5_0)
+        session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
+    // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
+    // message again, and is answered when it is stored.
+    const Pubrec* const disconnects = nullptr;
+    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
+                    bytes_of(publish));
+}
+
+void Publishing::receive(Session& session, const Pubrel& pubrel) {
+    const bool known = session.state.exchanges().release(pubrel.packet_id);
+    const auto reason = known ? Reason::success : Reason::packet_identifier_not_found;
+    PendingReceipt receipt(receipts_);
+    // Or the identifier's next message would be taken for this one after a crash.
+    if (session.state.owner != 0)
+        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.debt());
+    answers_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "server/session/delivery/fan_out.h"
+#include "server/session/requests/authorizations.h"
+#include "server/session/requests/delayed_publishing.h"
+#include "server/session/rooms/rooms.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/memory_limits.h"
+#include "server/session/terms/refusal.h"
+#include "server/session/terms/settings.h"
+
+namespace pulsegate {
+
+/// Handles PUBLISH, and PUBREL, which ends an exchange of QoS 2 (MQTT 5.0, 3.3 and 4.3). It owns
+/// what is not stored yet; it belongs to the shard's thread.
+class Publishing {
+public:
+    Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
+               const MemoryLimits& memory, const Rooms& rooms, FanOut& fan_out,
+               DelayedPublishing& delayed, PacketSender& sender, Answers& answers, Journal& journal,
+               Receipts& receipts, Counters& counters)
+        : settings_(settings),
+          authorizations_(authorizations),
+          memory_(memory),
+          rooms_(rooms),
+          fan_out_(fan_out),
+          delayed_(delayed),
+          sender_(sender),
+          answers_(answers),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters) {}
+
+    void receive(Session& session, const Publish& publish, Millis now);
+    void receive(Session& session, const Pubrel& pubrel);
+
+    /// Publishes a message of the admin API, and calls `published` on this thread when it is safe
+    /// for all who are to get it, or when it is known that it is not.
+    void publish(Message message, OnPublished published, Millis now);
+
+private:
+    std::optional<std::string_view> topic_of(Session& session, const Publish& publish);
+    bool set_alias(Session& session, std::uint16_t alias, std::string_view topic);
+    std::optional<Refusal> breach(const Session& session, const Publish& publish) const;
+    std::optional<Refusal> objection(const Session& session, const Publish& publish,
+                                     std::string_view topic,
+                                     const std::optional<DelayedTopic>& delayed, Millis now) const;
+    std::optional<Refusal> objection_to_topic(const Session& session, std::string_view topic) const;
+    void delay(Session& session, const Publish& publish, const DelayedTopic& topic,
+               std::optional<PutDelayed> put);
+    bool waits_behind_others(const Session& session, QoS qos) const;
+    void note_received(const Session& session, std::uint16_t packet_id, PendingReceipt& receipt,
+                       bool is_kept, Millis now);
+    void store_received(OwnerId owner, Millis now);
+    void await_received(PutIncoming incoming, DebtRef debt);
+    /// Of the PUBLISH that is answered.
+    struct Asked {
+        std::uint16_t packet_id;
+        QoS qos;
+        bool retain;
+        bool is_kept;  ///< false: it should be retained, and is not
+    };
+    Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
+                      bool is_kept);
+    Reason verdict(const Asked& asked, const Reach& reach);
+    void answer_late(ReceiptId id, const Asked& asked, Reason reason);
+    void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
+                     const PropertyList& words = {});
+
+    const BrokerSettings& settings_;
+    const Authorizations& authorizations_;
+    const MemoryLimits& memory_;
+    const Rooms& rooms_;
+    FanOut& fan_out_;
+    DelayedPublishing& delayed_;
+    PacketSender& sender_;
+    Answers& answers_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+
+    /// A message of QoS 2 that is not in the store yet, or one of QoS 1 behind it.
+    struct Received {
+        std::uint16_t packet_id;  ///< 0: of QoS 1
+        MessageRef message;
+        DebtRef debt{};  ///< null: not all shards have named its receivers
+        Collected collected{};
+        bool is_refused = false;            ///< its answer ends the exchange
+        std::vector<DebtRef> sent_again{};  ///< answers to the same one
+    };
+    std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
+};
+
+}  // namespace pulsegate

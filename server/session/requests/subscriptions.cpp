@@ -1,0 +1,270 @@
+#include "server/session/requests/subscriptions.h"
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <string>
+
+#include "protocol/topic.h"
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/session/terms/option_bits.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t users_judged_a_turn = 64;
+/// Subscriptions and messages, each compared with the rules; but a client is not divided.
+constexpr std::uint64_t judged_a_turn = 4096;
+
+/// `texts` are sorted.
+bool contains(const std::vector<std::string>& texts, std::string_view text) {
+    return std::ranges::binary_search(texts, text);
+}
+
+/// 3.1 has no way to refuse a subscription: its SUBACK must grant what was asked for (3.1, section
+/// 3.8).
+Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusal) {
+    if (session.terms.version != Version::v3_1) return refusal;
+    return static_cast<Reason>(wanted.options.qos);
+}
+
+}  // namespace
+
+void Subscriptions::receive(Session& session, const Subscribe& request, Millis now) {
+    const auto identifier =
+        request.properties.number(Property::subscription_identifier).value_or(0);
+    Suback suback{.packet_id = request.packet_id};
+    std::vector<const SubscribeFilter*> to_replay;
+    PropertyList words;
+    PendingReceipt receipt(receipts_);
+    for (const SubscribeFilter& wanted : request.filters) {
+        const auto refusal = suback.reasons.size() < most_filters()
+                                 ? objection(session, wanted.filter)
+                                 : Refusal{Reason::quota_exceeded,
+                                           "more filters in one SUBSCRIBE than max-subscriptions",
+                                           Limit::max_subscriptions};
+        if (!refusal) {
+            suback.reasons.push_back(subscribe(session, wanted, identifier, to_replay, receipt));
+            continue;
+        }
+        count_refused(session, wanted.filter, *refusal);
+        if (words.empty() && session.terms.wants_reasons)
+            words.add(Property::reason_string, refusal->why);
+        suback.reasons.push_back(told(session, wanted, refusal->reason));
+    }
+    suback.properties = words.view();
+    answers_.answer(session, suback, receipt.close());
+    for (const SubscribeFilter* wanted : to_replay) replay_.request(session, *wanted, identifier);
+    if (!to_replay.empty() && session.replay) replay_.go_on(session, now);
+}
+
+void Subscriptions::count_refused(const Session& session, std::string_view filter,
+                                  const Refusal& refusal) {
+    if (refusal.limit) counters_.count(*refusal.limit);
+    log_limited(spdlog::level::warn, "client {} of user {}: subscription to {} refused: {}",
+                in_quotes(session.client), in_quotes(session.user.name), in_quotes(filter),
+                refusal.why);
+}
+
+/// Returns the QoS that is granted, and adds the filter to those whose retained messages are to be
+/// sent.
+Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
+                                std::uint32_t identifier,
+                                std::vector<const SubscribeFilter*>& to_replay,
+                                PendingReceipt& receipt) {
+    SubscribeOptions granted = wanted.options;
+    granted.qos = std::min(granted.qos, settings_.max_qos);
+    const bool is_new =
+        session.state.subscribe(router_, session, wanted.filter, granted, identifier);
+    if (is_new) session.keep(cost_of_subscription(wanted.filter));
+    if (session.state.owner != 0)
+        journal_.add(PutSubscription{.owner = session.state.owner,
+                                     .filter = std::string(wanted.filter),
+                                     .options = option_bits(granted),
+                                     .identifier = identifier},
+                     receipt.debt());
+    const bool wants_retained =
+        !shared_filter(wanted.filter) &&
+        (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
+    if (wants_retained) replay_.owe(session, wanted.filter);
+    // What is published after the SUBACK must find the member in its group.
+    if (shared_filter(wanted.filter))
+        shared_.join(session, wanted.filter, granted, identifier, &receipt);
+    if (wants_retained) to_replay.push_back(&wanted);
+    return static_cast<Reason>(granted.qos);
+}
+
+std::optional<Refusal> Subscriptions::objection(Session& session, std::string_view filter) const {
+    if (!valid_topic_filter(filter))
+        return Refusal{Reason::topic_filter_invalid, "it is no shared subscription"};
+    const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
+    if (filter.size() > settings_.max_topic_length)
+        return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length",
+                       Limit::max_topic_length};
+    if (levels > settings_.max_topic_levels)
+        return Refusal{Reason::quota_exceeded, "the filter has more levels than max-topic-levels",
+                       Limit::max_topic_levels};
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (rules && !rules->may_subscribe({session.user.name, session.client}, filter))
+        return Refusal{Reason::not_authorized, "the rules don't allow it to subscribe to that"};
+    if (!rooms_.may_subscribe(session.user.name, filter))
+        return Refusal{
+            Reason::not_authorized,
+            "its user is no member of the room or watcher of the user, or it is a shared "
+            "subscription to rooms or presence"};
+    const auto shared = shared_filter(filter);
+    if (shared && !settings_.shared_subscriptions)
+        return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};
+    if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
+        return Refusal{Reason::wildcard_subscriptions_not_supported,
+                       "wildcard-subscriptions is off"};
+    // Its group must not give it what the store would not keep for it.
+    if (shared && session.state.owner != 0 && journal_.would_be_refused())
+        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
+    if (session.state.subscribed(router_, filter)) return std::nullopt;
+    if (session.state.subscription_count() >=
+        std::min<std::size_t>(settings_.max_subscriptions, SessionState::most_subscriptions))
+        return Refusal{Reason::quota_exceeded, "the client has max-subscriptions already",
+                       Limit::max_subscriptions};
+    if (shared && session.state.shared_count() == SessionState::most_shared)
+        return Refusal{Reason::quota_exceeded, "the client has 65,535 shared subscriptions"};
+    return memory_.objection_if_scarce(session, cost_of_subscription(filter));
+}
+
+/// No client has more than max-subscriptions to end.
+void Subscriptions::receive(Session& session, const Unsubscribe& request) {
+    if (request.filters.size() > most_filters()) {
+        counters_.count(Limit::max_subscriptions);
+        return session.disconnect(Reason::quota_exceeded,
+                                  "more filters in one UNSUBSCRIBE than max-subscriptions");
+    }
+    Unsuback unsuback{.packet_id = request.packet_id};
+    for (const auto filter : request.filters) {
+        const bool existed = unsubscribe(session, filter);
+        unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
+    }
+    PendingReceipt receipt(receipts_);
+    if (session.state.owner != 0) journal_.await(receipt.debt());
+    answers_.answer(session, unsuback, receipt.close());
+}
+
+void Subscriptions::restore(Session& session, const PutSubscription& subscription) {
+    const auto options = options_of(subscription.options);
+    if (!session.state.subscribe(router_, session, subscription.filter, options,
+                                 subscription.identifier))
+        return;
+    session.keep(cost_of_subscription(subscription.filter));
+    if (shared_filter(subscription.filter))
+        shared_.join(session, subscription.filter, options, subscription.identifier);
+    else if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
+        replay_.fall_behind(session, 1);  // who was online when the gateway stopped is offline now
+    else if (subscription.owed)
+        replay_.restore(session, subscription);
+}
+
+/// False if there was no such subscription.
+bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
+    if (!session.state.unsubscribe(router_, filter)) return false;
+    if (session.state.owner != 0)
+        journal_.add(DropSubscription{session.state.owner, std::string(filter)});
+    session.release(cost_of_subscription(filter));
+    if (shared_filter(filter)) shared_.leave(session, filter);
+    replay_.cancel(session, filter);
+    return true;
+}
+
+// -- rules that have changed --
+
+void Subscriptions::judge(Session& session, Millis now) {
+    const AccessRules* const rules = authorizations_.rules_of(session);
+    if (!rules) return;
+    const Who who{session.user.name, session.client};
+    std::vector<std::string> refused;
+    for (const Subscription& subscription : session.state.subscriptions())
+        if (!rules->may_subscribe(who, subscription.filter->text()))
+            refused.emplace_back(subscription.filter->text());
+    std::ranges::sort(refused);
+    for (const auto& filter : refused) unsubscribe(session, filter);
+
+    Exchanges& exchanges = session.state.exchanges();
+    // What is in flight on a connection is the client's already, and its identifier is in use.
+    const auto is_out = [&](bool sent) { return sent && session.link; };
+    const auto is_of_refused = [&](const Delivery& delivery) {
+        return delivery.share && contains(refused, *delivery.share);
+    };
+    // What the client may have had is nobody else's at QoS 2 (MQTT 5.0, 4.8.2).
+    const auto goes_back = [&](const Delivery& delivery, bool sent) {
+        const bool is_its_own = sent && delivery.qos == QoS::exactly_once;
+        return is_of_refused(delivery) && !is_out(sent) && !is_its_own;
+    };
+    const auto may_read = [&](std::string_view topic) {
+        const bool own_inbox = settings_.inbox && inbox_user(topic) == session.user.name;
+        const bool own_room = rooms_.audience(topic).is_member(session.user.name);
+        return own_inbox || own_room || rules->may_subscribe(who, topic);
+    };
+    boost::unordered_flat_map<std::string_view, bool, TextHash> verdicts;  // one for each topic
+    const auto is_refused = [&](const Delivery& delivery, bool sent) {
+        if (!delivery.message || is_out(sent)) return false;
+        if (delivery.share) return is_of_refused(delivery);
+        const auto [known, is_new] = verdicts.try_emplace(delivery.message->topic);
+        if (is_new) known->second = !may_read(known->first);
+        return known->second;
+    };
+    const OwnerId owner = session.state.owner;
+    shared_.give_back(exchanges.take_if(owner, goes_back), now);
+    const auto dropped = exchanges.take_if(owner, is_refused);
+    for (const Delivery& delivery : dropped) sender_.drop(delivery);
+    counters_.dropped_refused += dropped.size();
+    if (refused.empty() && dropped.empty()) return;
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
+                "rules don't allow them any more",
+                in_quotes(session.client), in_quotes(session.user.name), refused.size(),
+                dropped.size());
+}
+
+void Subscriptions::end_all(Session& session) {
+    for (const Subscription& subscription : session.state.subscriptions())
+        session.release(cost_of_subscription(subscription.filter->text()));
+    session.state.unsubscribe_all(router_);
+}
+
+/// Those that are connected, in the order of their ids: their places on the user's list change.
+std::vector<Session*> Subscriptions::to_judge(User& user) const {
+    std::vector<Session*> found;
+    for (Device& device : user.devices) {
+        auto& session = static_cast<Session&>(device);
+        if (device.here && session.id > judged_->client) found.push_back(&session);
+    }
+    std::ranges::sort(found, {}, &Session::id);
+    return found;
+}
+
+/// False if it stops because the turn's work is used up.
+bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
+    for (Session* const session : to_judge(user)) {
+        if (work >= judged_a_turn) return false;
+        work += 1 + session->state.subscription_count() + session->state.exchanges().waiting();
+        judge(*session, now);
+        judged_->client = session->id;
+    }
+    return true;
+}
+
+bool Subscriptions::judge_some(Millis now) {
+    if (!judged_) return false;
+    std::uint64_t work = 0;
+    bool is_used_up = false;
+    const auto rest =
+        presence_.visit_entries(judged_->users, users_judged_a_turn, [&](PresenceEntry& user) {
+            is_used_up = !user.is_dormant && !judge_some(static_cast<User&>(user), work, now);
+            if (!is_used_up) *judged_ = {.users = user.position()};
+            return !is_used_up;
+        });
+    if (!is_used_up && !rest) judged_.reset();
+    return judged_.has_value();
+}
+
+}  // namespace pulsegate

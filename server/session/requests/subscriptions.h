@@ -1,0 +1,99 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "server/routing/router.h"
+#include "server/session/delivery/replay.h"
+#include "server/session/delivery/shared_subscriptions.h"
+#include "server/session/requests/authorizations.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/memory_limits.h"
+#include "server/session/terms/refusal.h"
+#include "server/session/terms/session_id.h"
+#include "server/session/terms/settings.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// Handles SUBSCRIBE and UNSUBSCRIBE (MQTT 5.0, 3.8 and 3.10), and ends subscriptions that the
+/// rules no longer allow. It belongs to the shard's thread.
+class Subscriptions {
+public:
+    Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
+                  const Presence& presence, const MemoryLimits& memory, const Rooms& rooms,
+                  Router& router, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
+                  Answers& answers, Journal& journal, Receipts& receipts, Counters& counters)
+        : settings_(settings),
+          authorizations_(authorizations),
+          presence_(presence),
+          memory_(memory),
+          rooms_(rooms),
+          router_(router),
+          shared_(shared),
+          replay_(replay),
+          sender_(sender),
+          answers_(answers),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters) {}
+
+    void receive(Session& session, const Subscribe& request, Millis now);
+    void receive(Session& session, const Unsubscribe& request);
+
+    /// The session had this subscription before a restart.
+    void restore(Session& session, const PutSubscription& subscription);
+    void reserve(std::size_t subscriptions) { router_.reserve(subscriptions); }
+
+    /// The session ends, or begins anew.
+    void end_all(Session& session);
+
+    /// Ends the subscriptions that the client's rules refuse now, and drops what waits for it and
+    /// it may not read any more.
+    void judge(Session& session, Millis now);
+
+    /// The gateway's rules have changed: `judge_some` begins with the first client.
+    void judge_all() { judged_ = Judged{}; }
+    /// Judges some of the connected clients; the others are judged when they log in. True if there
+    /// are more.
+    [[nodiscard]] bool judge_some(Millis now);
+
+private:
+    /// In one packet.
+    std::size_t most_filters() const {
+        return std::max<std::size_t>(settings_.max_subscriptions, 1000);
+    }
+    std::optional<Refusal> objection(Session& session, std::string_view filter) const;
+    Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
+                     std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
+    bool unsubscribe(Session& session, std::string_view filter);
+    /// How far the clients are judged.
+    struct Judged {
+        PresencePosition users{};  ///< all clients of these, and
+        SessionId client = 0;      ///< of the next user those up to this one
+    };
+    bool judge_some(User& user, std::uint64_t& work, Millis now);
+    std::vector<Session*> to_judge(User& user) const;
+    void count_refused(const Session& session, std::string_view filter, const Refusal& refusal);
+
+    const BrokerSettings& settings_;
+    const Authorizations& authorizations_;
+    const Presence& presence_;
+    const MemoryLimits& memory_;
+    const Rooms& rooms_;
+    Router& router_;
+    SharedSubscriptions& shared_;
+    Replay& replay_;
+    PacketSender& sender_;
+    Answers& answers_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+    std::optional<Judged> judged_;  ///< nothing: nobody is to be judged
+};
+
+}  // namespace pulsegate

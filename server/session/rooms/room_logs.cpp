@@ -1,0 +1,409 @@
+#include "server/session/rooms/room_logs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "protocol/topic.h"
+#include "server/base/log.h"
+#include "server/session/state/session.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr Stamp everything = std::numeric_limits<Stamp>::max();
+
+/// Of a device that is away. One whose place is not drawn yet is going just now.
+Stamp place_of_device(const Session& session) {
+    return session.expiry_timer ? session.expiry_timer->place : everything;
+}
+
+}  // namespace
+
+bool RoomLogs::is_behind(const Session& session, Stamp since, const Message& message) {
+    if (session.link || message.qos == QoS::at_most_once) return false;
+    return message.stamp > std::max(place_of_device(session), since);
+}
+
+/// Hardly ever is a message older than the latest place of all.
+bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
+                         const Message& message) const {
+    if (settings_.inbox_expiry == 0 || (user && user->has_device())) return false;
+    if (message.stamp > rooms_.latest_place()) return true;
+    return message.stamp > std::max(rooms_.away(name), since);
+}
+
+Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
+    thread_.assert_here();
+    Log& log = find_or_create(message->topic);
+    // Another shard stores it, and must not do so before the places are stored that say who is
+    // behind of it.
+    const DebtRef debt = debts.debt();
+    if (debt && debt->collects() && !rooms_.are_places_stored()) journal_.await_patiently(debt);
+    const Delivery delivery{.message = message,
+                            .qos = std::min(message->qos, settings_.max_qos),
+                            .retain = message->retain};
+    const auto dropped = counters_.dropped_queue_full;
+    const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, debts);
+    if (counters_.dropped_queue_full != dropped)
+        log_limited(spdlog::level::warn,
+                    "{}: too much waits for members who are away, dropping the oldest messages of "
+                    "those who have most in it",
+                    in_quotes(message->topic));
+    return fate;
+}
+
+RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
+    Log& log = logs_[topic];
+    if (log.owner != 0 || !journal_.is_on()) return log;
+    log.owner = journal_.next_owner();
+    journal_.add(PutOwner{.owner = log.owner,
+                          .kind = OwnerKind::room,
+                          .user = topic,
+                          .client = fmt::format("{}/{}", place_.index, place_.count)});
+    return log;
+}
+
+void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
+                       const Receiver& receiver, Millis expires) {
+    Log& log = logs_.find(topic)->second;
+    Queue message;
+    message.emplace_back(stored, receiver, expires);
+    log.queue.enqueue(sender_.queues().totals(), std::move(message));
+    log.queue.order_last();
+}
+
+// -- places --
+
+/// Nobody waits longer for a user without a device.
+Stamp RoomLogs::oldest_in_inboxes() const {
+    if (settings_.inbox_expiry == 0) return everything;
+    return stamp_at(wall_now() - settings_.inbox_expiry);
+}
+
+Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
+    return std::max({since, rooms_.away(user), oldest_in_inboxes()});
+}
+
+/// The least of those that are away.
+Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
+    Stamp least = everything;
+    for (const Device& device : user.devices) {
+        ++work_;
+        const auto& session = static_cast<const Session&>(device);
+        if (!session.is_inbox() && !session.link)
+            least = std::min(least, std::max(place_of_device(session), since));
+    }
+    return least;
+}
+
+// -- those who come back --
+
+/// Null: nothing waits in the room.
+const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
+    const auto found = logs_.find(topic);
+    if (found == logs_.end()) return nullptr;
+    Log& log = found->second;
+    sender_.queues().drop_expired(log.queue, log.owner, now);
+    const Outbox* const outbox = log.queue.outbox();
+    return outbox && outbox->queued() > 0 ? outbox : nullptr;
+}
+
+bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
+    thread_.assert_here();
+    bool found = false;
+    if (logs_.empty()) return found;
+    rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
+        if (found) return;
+        ++work_;
+        const Outbox* const outbox = queue_of(topic, now);
+        found = outbox && outbox->queue().back().stamp > std::max(place, since);
+    });
+    return found;
+}
+
+/// Of each room in turn the newest, for a queue holds only so many: nobody shall fill it from one
+/// room at the cost of the others. It takes an entry for each message, but no body.
+RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis now) {
+    const std::string& user = session.user.name;
+    Backlog backlog;
+    if (!has_missed(user, place, now)) return backlog;
+    std::vector<Unread> rooms;
+    rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
+        ++work_;
+        if (const Outbox* const outbox = queue_of(topic, now))
+            rooms.push_back({.topic = logs_.find(topic)->first,
+                             .next = outbox->queue().rbegin(),
+                             .end = outbox->queue().rend(),
+                             .place = std::max(place, since)});
+    });
+    const auto newest = [](const Unread& room) { return room.next->stamp; };
+    std::ranges::sort(rooms, std::ranges::greater(), newest);
+    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const std::vector<Stamp> queued = queued_after(session, place);
+    const auto take_newest = [&](Unread& room) {
+        ++work_;
+        if (room.next == room.end || room.next->stamp <= room.place) return true;
+        const QueuedMessage& each = *room.next++;
+        if (std::ranges::binary_search(queued, each.stamp)) return false;
+        if (backlog.messages.size() < most)
+            backlog.messages.push_back({&each, room.topic});
+        else
+            ++backlog.left_out;
+        return false;
+    };
+    // What is left out is counted, but no more than as much again: the count is not worth more.
+    while (!rooms.empty() && backlog.left_out < most) std::erase_if(rooms, take_newest);
+    std::ranges::sort(backlog.messages, {}, [](const Missed& each) { return each.message->stamp; });
+    return backlog;
+}
+
+/// What it has got meanwhile, ascending. Of an open room it may have by a subscription what others
+/// are behind of, also if the room was closed before or after.
+std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) const {
+    std::vector<Stamp> stamps;
+    const Outbox* const outbox = session.state.exchanges().outbox();
+    if (!outbox) return stamps;
+    work_ += outbox->queued();
+    for (const QueuedMessage& each : outbox->queue())
+        if (each.stamp > place) stamps.push_back(each.stamp);
+    std::ranges::sort(stamps);
+    return stamps;
+}
+
+/// Visits no more messages than are counted, or are in the device's own queue.
+std::size_t RoomLogs::missed(const Session& device, Millis now) {
+    thread_.assert_here();
+    if (device.link || logs_.empty()) return 0;
+    const Stamp place = place_of_device(device);
+    const std::size_t most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const std::vector<Stamp> queued = queued_after(device, place);
+    std::size_t missed = 0;
+    rooms_.visit_rooms_of(device.user.name, [&](std::string_view topic, Stamp since) {
+        ++work_;
+        const Outbox* const outbox = queue_of(topic, now);
+        if (!outbox) return;
+        const Stamp later_than = std::max(place, since);
+        auto next = outbox->queue().rbegin();
+        for (; next != outbox->queue().rend() && next->stamp > later_than; ++next) {
+            if (missed == most) break;
+            if (!std::ranges::binary_search(queued, next->stamp)) ++missed;
+        }
+    });
+    work_ += missed / 16;  // as when it is swept
+    return missed;
+}
+
+bool RoomLogs::has_missed(const Session& device, Millis now) {
+    return !device.link && has_missed(device.user.name, place_of_device(device), now);
+}
+
+void RoomLogs::catch_up(Session& device, Millis now) {
+    if (device.link) return;  // its connection is taken over
+    enqueue(device, missed(device, place_of_device(device), now), now);
+}
+
+bool RoomLogs::has_missed(std::string_view user, Millis now) {
+    return has_missed(user, place_without_device(user, 0), now);
+}
+
+void RoomLogs::catch_up_inbox(Session& inbox, Millis now) {
+    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, 0), now), now);
+}
+
+void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
+    counters_.dropped_queue_full += backlog.left_out;
+    std::map<std::string_view, Terms> terms;
+    Queue messages;
+    for (const Missed& each : backlog.messages) {
+        const auto [of_room, is_first] = terms.try_emplace(each.topic);
+        if (is_first) of_room->second = terms_of(session, each.topic);
+        Receiver receives = receiver(session, *each.message, of_room->second);
+        messages.emplace_back(*each.message, receives);
+        if (receives.owner != 0)
+            journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
+    }
+    sender_.queues().merge(session, std::move(messages), now);
+}
+
+/// What the subscriptions of the session add to what comes from the room.
+RoomLogs::Terms RoomLogs::terms_of(const Session& session, std::string_view topic) const {
+    Terms terms;
+    router_.match_own(HashedText(topic), session.state.subscriptions(), [&](const auto& each) {
+        terms.retain_as_published |= each.options.retain_as_published;
+        if (each.identifier != 0) terms.identifiers.push_back(each.identifier);
+    });
+    return terms;
+}
+
+Receiver RoomLogs::receiver(const Session& session, const QueuedMessage& message,
+                            const Terms& terms) {
+    return {.owner = message.is_stored ? session.state.owner : 0,
+            .qos = message.is_exactly_once ? QoS::exactly_once : QoS::at_least_once,
+            .retain = message.retain && terms.retain_as_published,
+            .identifiers = terms.identifiers};
+}
+
+// -- how much waits --
+
+RoomLogs::Content RoomLogs::content(std::string_view topic, Millis now) {
+    thread_.assert_here();
+    Content content{.topic = topic};
+    const Outbox* const outbox = queue_of(topic, now);
+    if (!outbox) return content;
+    work_ += outbox->queued() / 16;  // as when it is swept
+    content.stamps.reserve(outbox->queued());
+    for (const QueuedMessage& each : outbox->queue()) content.stamps.push_back(each.stamp);
+    return content;
+}
+
+std::size_t RoomLogs::Content::later_than(Stamp place) const {
+    return static_cast<std::size_t>(stamps.end() - std::ranges::upper_bound(stamps, place));
+}
+
+std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const User* user,
+                              Stamp since) const {
+    ++work_;
+    if (!user || !user->has_device()) {
+        std::size_t waiting = log.later_than(place_without_device(name, since));
+        if (!user) return waiting;
+        for (const Device& inbox : user->devices)
+            waiting += static_cast<const Session&>(inbox).state.exchanges().waiting();
+        return waiting;
+    }
+    std::size_t most = 0;
+    for (const Device& device : user->devices) {
+        const auto& session = static_cast<const Session&>(device);
+        if (!session.is_inbox()) most = std::max(most, waiting(log, session, since));
+    }
+    return most;
+}
+
+std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp since) const {
+    ++work_;
+    bool has_own = false;  // and it gets all of the log by it
+    if (!settings_.rooms_are_closed && !log.stamps.empty())
+        router_.match_own(HashedText(log.topic), device.state.subscriptions(),
+                          [&](const Subscription&) { has_own = true; });
+    const std::size_t queued = device.state.exchanges().waiting();
+    // By its own subscription it may get this one in a later turn.
+    if (has_own) return std::max<std::size_t>(queued, 1);
+    return queued + log.later_than(std::max(place_of_device(device), since));
+}
+
+// -- when there is too little room --
+
+bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
+    thread_.assert_here();
+    constexpr std::uint64_t work_a_turn = 2048;
+    const auto work = [&] { return work_ + sender_.queues().work(); };
+    const auto began_at = work();
+    auto next = logs_.lower_bound(largest.next);
+    for (; next != logs_.end() && work() - began_at < work_a_turn; ++next) {
+        ++work_;
+        Log& log = next->second;
+        sender_.queues().drop_expired(log.queue, log.owner, now);
+        const Outbox* const outbox = log.queue.outbox();
+        const std::size_t of_this = outbox ? (outbox->*bytes)() : 0;
+        largest.sum += of_this;
+        if (of_this <= largest.bytes) continue;
+        largest.topic = next->first;
+        largest.bytes = of_this;
+    }
+    if (next != logs_.end()) largest.next = next->first;
+    return next == logs_.end();
+}
+
+void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
+    thread_.assert_here();
+    const auto found = logs_.find(topic);
+    if (found == logs_.end() || !found->second.queue.outbox()) return;  // nobody is behind any more
+    Log& log = found->second;
+    const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
+    if (dropped == 0) return;  // what had expired was enough
+    log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
+                in_quotes(topic), dropped, why);
+}
+
+// -- what nobody is behind of --
+
+void RoomLogs::sweep(Millis now) {
+    thread_.assert_here();
+    constexpr std::size_t members_a_turn = 1000;
+    constexpr std::size_t messages_for_a_member = 16;  // as work
+    std::size_t left = members_a_turn;
+    for (std::size_t logs = logs_.size(); logs > 0 && left > 0; --logs, --left) {
+        auto log = logs_.lower_bound(sweep_.topic);
+        if (log == logs_.end()) log = logs_.begin();
+        const auto& topic = log->first;
+        if (topic != sweep_.topic) {
+            const Stamp latest = next_stamp();
+            sweep_ = {.topic = topic, .places = {latest, latest}};
+            sender_.queues().drop_expired(log->second.queue, log->second.owner, now);
+        }
+        const auto* const members = rooms_.members(topic);
+        if (members && !sweep(*members, left)) return;
+        if (!members) sweep_.places = {everything, everything};
+        left -= std::min(left - 1,
+                         drop_done(topic, log->second, sweep_.places) / messages_for_a_member);
+        sweep_ = {.topic = topic + '\0'};
+        const Outbox* const outbox = log->second.queue.outbox();
+        if (outbox && outbox->queued() > 0) continue;
+        if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
+        logs_.erase(log);
+    }
+}
+
+/// False if there are members left. Those who go away meanwhile have later places.
+bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
+    auto next = members.upper_bound(sweep_.member);
+    for (; next != members.end() && left > 1; ++next, --left) {
+        ++work_;
+        const auto& [name, since] = *next;
+        const Places places = places_of(name, since);
+        sweep_.places.got = std::min(sweep_.places.got, places.got);
+        sweep_.places.done = std::min(sweep_.places.done, places.done);
+        sweep_.member = name;
+    }
+    return next == members.end();
+}
+
+RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since) const {
+    const User* const user = presence_.find(name);
+    if (user && user->has_device()) {
+        const Stamp place = place_of_devices(*user, since);
+        return {place, place};
+    }
+    if (settings_.inbox_expiry == 0) return {everything, everything};
+    const Stamp got = std::max(since, rooms_.away(name));
+    return {got, std::max(got, oldest_in_inboxes())};
+}
+
+/// Returns how many messages it has looked at.
+std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
+    const Outbox* const outbox = log.queue.outbox();
+    if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > places.done) return 0;
+    const std::size_t queued = outbox->queued();
+    work_ += queued;
+    std::size_t done = 0;
+    std::size_t got = 0;
+    for (const QueuedMessage& each : outbox->queue()) {
+        if (each.stamp > places.done) break;
+        ++done;
+        got += each.stamp <= places.got;
+    }
+    counters_.dropped_session_ended += done - got;
+    if (done > got)
+        log_limited(spdlog::level::warn,
+                    "{}: {} messages dropped: members without a session have missed them for "
+                    "longer than inbox-expiry",
+                    in_quotes(topic), done - got);
+    sender_.queues().drop_first(log.queue, log.owner, done);
+    return queued;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/routing/router.h"
+#include "server/session/durable/journal.h"
+#include "server/session/rooms/rooms.h"
+#include "server/session/sending/packet_sender.h"
+#include "server/session/state/exchanges.h"
+#include "server/session/terms/reach.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// What was published to rooms at QoS 1 and 2 while members were away: a message is kept once for
+/// all of them on this shard, and in the store once for each shard. Each member has a place, and is
+/// **behind** of what is later: it gets that when it comes back, into a queue of its own. A log has
+/// the bounds of one queue; it ends when nobody is behind. In an open room, a device that is away
+/// and has a subscription of its own gets the message into its queue instead. RoomLogs belongs to
+/// the shard's thread.
+class RoomLogs {
+public:
+    RoomLogs(const BrokerSettings& settings, ShardPlace place, Router& router, const Rooms& rooms,
+             const Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
+        : settings_(settings),
+          place_(place),
+          router_(router),
+          rooms_(rooms),
+          presence_(presence),
+          sender_(sender),
+          journal_(journal),
+          counters_(counters) {}
+
+    /// Is the device of a member away, and gets the message from the log? If not, it gets it now,
+    /// or in its queue.
+    static bool is_behind(const Session& session, Stamp since, const Message& message);
+    /// The same of a member who has no device; `user` is null if there never was one.
+    bool is_behind(std::string_view name, const User* user, Stamp since,
+                   const Message& message) const;
+
+    /// Keeps the message for those who are behind.
+    Fate keep(const MessageRef& message, DebtSource& debts, Millis now);
+
+    /// The device comes back: puts into its queue what it is behind of, as much of the latest as
+    /// one queue may hold.
+    void catch_up(Session& device, Millis now);
+    /// Is there anything for the device that comes back?
+    bool has_missed(const Session& device, Millis now);
+    /// Is there anything for the first device of the user?
+    bool has_missed(std::string_view user, Millis now);
+    /// The same as for a device, for the inbox of a user without one.
+    void catch_up_inbox(Session& inbox, Millis now);
+
+    /// How much the device, which is away, is behind of in all rooms, up to one queue.
+    std::size_t missed(const Session& device, Millis now);
+
+    /// Of a room's log, to be looked at for many members.
+    struct Content {
+        std::string_view topic{};
+        std::vector<Stamp> stamps{};  ///< ascending
+
+        std::size_t later_than(Stamp place) const;
+    };
+    Content content(std::string_view topic, Millis now);
+    /// How many messages wait for a member who is offline: in the room and in a queue, for the
+    /// device that most wait for. `user` is null if there never was one.
+    std::size_t waiting(const Content& log, std::string_view name, const User* user,
+                        Stamp since) const;
+
+    /// The log that takes most, and how much all take, counted by a function of their queues.
+    struct Largest {
+        std::string topic{};
+        std::size_t bytes = 0;
+        std::size_t sum = 0;  ///< of all logs
+        std::string next{};   ///< where to go on
+    };
+    using Bytes = std::size_t (Outbox::*)() const;
+    /// Looks at some more logs, and drops what has expired in them; true when that were all.
+    [[nodiscard]] bool find_largest(Largest& largest, Bytes bytes, Millis now);
+    /// Halves a log, because there is too little room: the oldest messages of those who have most
+    /// in it go.
+    void halve(std::string_view topic, const char* why, Millis now);
+
+    /// Once a second: forgets what has expired or nobody is behind of, a thousand members at a
+    /// time.
+    void sweep(Millis now);
+
+    /// After a restart.
+    void restore(const PutOwner& stored) { logs_[stored.user].owner = stored.owner; }
+    void restore(std::string_view topic, const WaitingMessage& stored, const Receiver& receiver,
+                 Millis expires);
+
+    std::size_t size() const { return logs_.size(); }
+    /// Members and messages visited since the start.
+    std::uint64_t work() const { return work_; }
+
+private:
+    struct Log {
+        Exchanges queue{};
+        OwnerId owner = 0;
+    };
+    using Logs = std::map<std::string, Log, std::less<>>;
+    struct Missed {
+        const QueuedMessage* message;
+        std::string_view topic;
+    };
+
+    /// What was missed, as much as one queue may hold, in the order of stamps.
+    struct Backlog {
+        std::vector<Missed> messages{};
+        std::size_t left_out = 0;
+    };
+    /// Of a room, from the newest back.
+    struct Unread {
+        std::string_view topic;
+        Queue::const_reverse_iterator next, end;
+        Stamp place;  ///< what is later, was missed
+    };
+    /// With which a session gets what comes from a room, by subscriptions of its own.
+    struct Terms {
+        bool retain_as_published = false;
+        std::vector<std::uint32_t> identifiers{};
+    };
+
+    struct Places {
+        Stamp got = 0;   ///< what is later, a member has not got
+        Stamp done = 0;  ///< what is later, it will get when it comes back
+    };
+    /// How far the sweep has come.
+    struct Sweep {
+        std::string topic{};
+        std::string member{};
+        Places places{};  ///< the least of all members so far
+    };
+
+    Log& find_or_create(const std::string& topic);
+    const Outbox* queue_of(std::string_view topic, Millis now);
+    bool has_missed(std::string_view user, Stamp place, Millis now);
+    Backlog missed(const Session& session, Stamp place, Millis now);
+    std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
+    void enqueue(Session& session, const Backlog& backlog, Millis now);
+    Terms terms_of(const Session& session, std::string_view topic) const;
+    static Receiver receiver(const Session& session, const QueuedMessage& message,
+                             const Terms& terms);
+    std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
+    Stamp place_of_devices(const User& user, Stamp since) const;
+    Stamp oldest_in_inboxes() const;
+    Stamp place_without_device(std::string_view user, Stamp since) const;
+    bool sweep(const Rooms::Members& members, std::size_t& left);
+    Places places_of(std::string_view name, Stamp since) const;
+    std::size_t drop_done(const std::string& topic, Log& log, const Places& places);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    Router& router_;
+    const Rooms& rooms_;
+    const Presence& presence_;
+    PacketSender& sender_;
+    Journal& journal_;
+    Counters& counters_;
+    Logs logs_;
+
+    Sweep sweep_;
+    mutable std::uint64_t work_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,184 @@
+#pragma once
+
+#include <boost/container/flat_set.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/hash.h"
+#include "server/base/owner_thread.h"
+#include "server/routing/interest.h"
+#include "server/session/durable/journal.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+#include "server/session/users/gateway_totals.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// The members of rooms, of those users whose home is this shard. What is published to
+/// `room/{room}` comes to each of them like a message to the inbox: to all devices, without a
+/// subscription, and while they are away it waits. With `rooms = members` nobody else reads or
+/// publishes there, nor to topics below. The backend decides who is a member, and the store keeps
+/// it.
+///
+/// A room has no existence of its own: it has members, or it is not there. It is known by its
+/// topic. So are the **watchers** of a user, by the topic of the user's presence: with
+/// `presence-for = watchers` nobody else reads it but the user. Owned by the shard, used on its
+/// thread.
+///
+/// Subscribers, messages, the API, devices that come and go, and the start each ask something else
+/// of the same two tables: hence so many methods.
+class Rooms {
+public:
+    /// With the stamp since which they are members.
+    using Members = std::map<std::string, Stamp, std::less<>>;
+
+    Rooms(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
+          Interest& interest, const Presence& presence, Journal& journal)
+        : settings_(settings),
+          place_(place),
+          totals_(totals),
+          interest_(interest),
+          presence_(presence),
+          journal_(journal) {}
+    ~Rooms();
+    Rooms(const Rooms&) = delete;
+    Rooms& operator=(const Rooms&) = delete;
+
+    /// The members of a room, or the watchers of a user, by its topic; null if there are none on
+    /// this shard.
+    const Members* members(std::string_view topic) const;
+
+    /// The users that a topic is for, looked up once for all recipients of a message.
+    /// Valid until members change.
+    class Audience {
+    public:
+        /// Users who get a message to a room without a subscription; null for other topics.
+        const Members* members() const { return members_; }
+        bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
+        /// Null: the user is no member.
+        const Stamp* since(std::string_view user) const;
+        /// As `Rooms::admits`.
+        bool admits(std::string_view user) const {
+            return !is_closed_ || (readers_ && readers_->contains(user)) || is_own(user);
+        }
+        /// Is the topic for members or watchers only?
+        bool is_closed() const { return is_closed_; }
+
+    private:
+        friend class Rooms;
+        bool is_own(std::string_view user) const;
+
+        const Members* members_ = nullptr;
+        const Members* readers_ = nullptr;  ///< of the topic, or of the one that it is below of
+        std::string_view presence_{};       ///< the topic, if it is that of a user's presence
+        bool is_closed_ = false;
+    };
+    Audience audience(std::string_view topic) const;
+    /// Is it the topic of a room, and not one below?
+    static bool is_room(std::string_view topic);
+
+    /// May the user read, or publish to, this topic as far as rooms and watchers are concerned?
+    bool admits(std::string_view user, std::string_view topic) const;
+    /// May the user subscribe to the filter? To one with a wildcard in the place of the room, or of
+    /// the user, everybody may: of what it selects, `admits` decides.
+    bool may_subscribe(std::string_view user, std::string_view filter) const;
+
+    bool is_at_home(std::string_view user) const { return place_.is_home_of(user); }
+    enum class Change : std::uint8_t { done, nothing, no_room };
+    /// `topic` is that of a room or of a user's presence, `user` at home on this shard. No room:
+    /// `max-room-members` is reached.
+    Change add(std::string_view topic, std::string_view user);
+    Change remove(std::string_view topic, std::string_view user);
+    /// Removes up to `most` members, and returns how many there were to remove.
+    std::size_t remove_some(std::string_view topic, std::size_t most);
+    /// After a restart.
+    void restore(const PutMember& stored);
+
+    /// A page of a list, in the order of bytes: up to `most` names behind `after`.
+    std::vector<std::string> list_members(std::string_view topic, std::string_view after,
+                                          std::size_t most) const;
+    struct Listed {
+        std::string topic;
+        std::size_t members;  ///< on this shard
+    };
+    /// Rooms, and how many members they have.
+    std::vector<Listed> list(std::string_view after, std::size_t most) const;
+    struct Found {
+        std::vector<std::string> topics{};
+        std::optional<std::string> next{};  ///< to go on behind; nothing: these were the last
+    };
+    /// Of those of which the user is a member, up to `most` behind `after`.
+    Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
+
+    std::size_t memberships() const { return memberships_; }
+
+    // A member's place: what is later than that in a room, the member has not got. Places are
+    // stamps, so that messages that are under way from other shards are on the right side of them.
+
+    /// Of a user whose last device, or of a device whose connection, ends now.
+    Stamp draw_place();
+    /// No place that was drawn here, and no membership, is later.
+    Stamp latest_place() const { return latest_place_; }
+    /// What is stored in this turn changes a place.
+    void place_changes() { places_unit_ = journal_.unit(); }
+    /// Is the store sure to know all places before what it is told later?
+    bool are_places_stored() const { return journal_.is_committed(places_unit_); }
+
+    /// Is the user a member of any room?
+    bool has_rooms(std::string_view user) const { return by_user_.contains(user); }
+    /// The first device of a user has logged in, or the last one's session has ended.
+    void device_came(std::string_view user);
+    void last_device_went(std::string_view user);
+    /// After a restart, when all members are there.
+    void restore(const PutAway& stored);
+    /// Of a user without a device, in all rooms.
+    Stamp away(std::string_view user) const;
+    /// Calls `visit(topic, since)` for each room of which the user is a member.
+    template <class Visit>
+    void visit_rooms_of(std::string_view user, Visit visit) const {
+        const auto found = by_user_.find(user);
+        if (found == by_user_.end()) return;
+        for (const std::string_view topic : found->second.topics)
+            visit(topic, members(topic)->find(user)->second);
+    }
+
+private:
+    struct Room {
+        Members members;
+        std::optional<Interest::Table> table;  ///< a room's messages are sent to this shard
+    };
+    using ByTopic = std::map<std::string, Room, std::less<>>;
+    /// The rooms of a user.
+    struct OfUser {
+        boost::container::flat_set<std::string_view> topics{};
+        Stamp away = 0;  ///< see PutAway
+    };
+
+    bool claim_membership();
+    void enter(std::string_view topic, std::string_view user, Stamp since);
+    void put_away(std::string_view user, Stamp place);
+    void leave(ByTopic::iterator room, Members::iterator member);
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    GatewayTotals& totals_;
+    Interest& interest_;
+    const Presence& presence_;
+    Journal& journal_;
+    ByTopic rooms_;
+    boost::unordered_flat_map<std::string, OfUser, TextHash, std::equal_to<>> by_user_;
+    std::size_t memberships_ = 0;
+    Stamp latest_place_ = 0;
+    std::uint64_t places_unit_ = 0;  ///< of the journal, with the latest place
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,104 @@
+#include "server/session/sending/answers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+/// A client that publishes more before it is answered waits. In 5.0, receive-maximum bounds the
+/// number as well; in 3.1.1 nothing does, so 256 small messages come to the same.
+constexpr std::size_t most_unanswered = 1024 * 1024;
+constexpr std::size_t least_charge = most_unanswered / 256;
+
+/// What the client has sent meanwhile waits, and what was published to it.
+void go_on_after_connack(Link& link) {
+    link.connack_sent();
+    link.notify_when_drained();
+}
+
+}  // namespace
+
+void Answers::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
+    session.awaits_connack = receipt != 0;
+    hold(session, receipt, std::move(connack), std::move(refused));
+}
+
+void Answers::answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason) {
+    if (qos == QoS::at_least_once) replace(receipt, Puback{packet_id, reason, {}});
+    if (qos == QoS::exactly_once) replace(receipt, Pubrec{packet_id, reason, {}});
+}
+
+/// Another packet instead of the one that was given to `answer`, if the client is still there.
+template <class AnyPacket>
+void Answers::replace(ReceiptId receipt, const AnyPacket& packet) {
+    if (const Session* session = receipts_.session_of(receipt))
+        receipts_.replace_accepted(receipt, encoded(*session, packet));
+}
+
+bool Answers::are_too_many(const Session& session) {
+    return session.state.exchanges().held_charge() >= most_unanswered;
+}
+
+std::size_t Answers::charge_for(std::size_t message_bytes) {
+    return message_bytes == 0 ? 0 : std::max(message_bytes, least_charge);
+}
+
+void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
+                   std::size_t charge, Held kind) {
+    thread_.assert_here();
+    if (accepted.empty()) {
+        if (receipt != 0) receipts_.settle(receipt);
+        return session.disconnect(Reason::packet_too_large,
+                                  "an answer is larger than the client's Maximum Packet Size");
+    }
+    counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
+    Exchanges& exchanges = session.state.exchanges();
+    if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
+    receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
+                     std::move(refused), charge, kind);
+}
+
+/// Sends the answers up to the first that has to wait, and has what waited for them go on.
+void Answers::send_ready(Session& session) {
+    HeldAnswers& held = *session.state.exchanges().held();
+    if (held.empty() || held.front().open > 0) return;
+    while (!held.empty() && held.front().open == 0) {
+        held.count_out(held.front());
+        send(held.front(), session);
+        receipts_.forget(held.front());
+    }
+    if (session.state.exchanges().unsent() || session.replay) session.link->notify_when_drained();
+    session.state.exchanges().forget_held_if_empty();
+}
+
+void Answers::send(const Receipt& answer, Session& session) {
+    constexpr const char* why = "the store does not take it";
+    const bool is_connack = session.awaits_connack;
+    session.awaits_connack = is_connack && answer.is_refused;  // it will never have it
+    const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
+    if (!packet.empty()) session.link->send(packet);
+    if (is_connack && answer.is_refused)
+        session.link->end({Cause::kicked, Reason::success, why, true});  // no DISCONNECT follows it
+    else if (is_connack)
+        go_on_after_connack(*session.link);
+    else if (packet.empty())
+        session.link->end({Cause::kicked, Reason::quota_exceeded, why, true});
+}
+
+void Answers::forget(Session& session) {
+    thread_.assert_here();
+    HeldAnswers* const held = session.state.exchanges().held();
+    if (!held) return;
+    while (!held->empty()) {
+        Receipt& first = held->front();
+        held->count_out(first);
+        held->pop_front();
+        receipts_.forget(first);
+    }
+    session.awaits_connack = false;
+    session.state.exchanges().forget_held_if_empty();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "protocol/encode.h"
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/session/durable/receipts.h"
+#include "server/session/state/outbox.h"
+#include "server/session/state/session.h"
+
+namespace pulsegate {
+
+/// Sends clients what their packets are answered with, in the order of these packets, and each when
+/// its receipt is settled: behind an answer that waits, others wait as well. It owns nothing; it
+/// belongs to the shard's thread.
+class Answers {
+public:
+    /// `totals`: of the shard's outboxes.
+    Answers(Receipts& receipts, Outbox::Totals& totals, Counters& counters)
+        : receipts_(receipts), totals_(totals), counters_(counters) {
+        receipts_.when_ready([this](Session& session) { send_ready(session); });
+    }
+
+    template <class AnyPacket>
+    void send(Session& session, const AnyPacket& packet) {
+        answer(session, packet, 0);
+    }
+
+    /// Sends the CONNACK when its receipt is settled, and all else to the client after it. If the
+    /// store refuses, the client gets `refused` instead, and its connection ends.
+    void greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
+
+    /// Sends an answer when its receipt is settled. If the store refuses, the client gets `refused`
+    /// instead, or is disconnected. `message_bytes`: of the client's message that is answered.
+    template <class AnyPacket>
+    void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
+                const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
+
+    /// With this reason instead of the one that was given to `answer` (MQTT 5.0, 3.4.2.1). 3.1.1
+    /// has no words for that.
+    void answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason);
+
+    /// The same for bytes. An empty `accepted` disconnects the client: they exceed its Maximum
+    /// Packet Size. `charge`: bytes that the client makes the gateway keep until then.
+    void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
+              std::size_t charge = 0, Held kind = Held::answer);
+
+    /// The session's connection has ended: nobody waits for its answers.
+    void forget(Session& session);
+
+    /// Does the client make the gateway keep so much until its messages are answered that it should
+    /// publish no more?
+    static bool are_too_many(const Session& session);
+
+private:
+    void send_ready(Session& session);
+    static void send(const Receipt& answer, Session& session);
+    static std::size_t charge_for(std::size_t message_bytes);
+    template <class AnyPacket>
+    static Buffer encoded(const Session& session, AnyPacket packet);
+    template <class AnyPacket>
+    void replace(ReceiptId receipt, const AnyPacket& packet);
+
+    Receipts& receipts_;
+    Outbox::Totals& totals_;
+    Counters& counters_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+/// Empty if the client's Maximum Packet Size leaves no room for it.
+template <class AnyPacket>
+Buffer Answers::encoded(const Session& session, AnyPacket packet) {
+    Buffer bytes;
+    encode(packet, session.terms.version, bytes);
+    if (session.terms.takes(bytes.size())) return bytes;
+    // Reason string and user properties are left out if they exceed the client's Maximum Packet
+    // Size (MQTT 5.0, 3.1.2.11.4).
+    packet.properties = {};
+    bytes.clear();
+    encode(packet, session.terms.version, bytes);
+    if (!session.terms.takes(bytes.size())) bytes.clear();
+    return bytes;
+}
+
+template <class AnyPacket>
+void Answers::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
+                     const AnyPacket* refused, std::size_t message_bytes) {
+    constexpr bool is_suback = std::is_same_v<AnyPacket, Suback>;
+    const bool may_be_refused = refused && receipt != 0;
+    hold(session, receipt, encoded(session, packet),
+         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes),
+         is_suback ? Held::suback : Held::answer);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,71 @@
+#include "server/session/sending/body_reader.h"
+
+#include <utility>
+#include <vector>
+
+namespace pulsegate {
+
+namespace {
+
+/// More than a window, so that clients hardly ever wait for the store.
+constexpr std::size_t messages_a_read = 256;
+constexpr std::size_t bytes_a_read = 256 * 1024;
+
+/// When everybody comes back at once, pages must not fill the memory: with larger messages these
+/// are 16 MB.
+constexpr std::size_t most_under_way = 64;
+
+}  // namespace
+
+void BodyReader::read(Session& session) {
+    const auto [reading, is_new] = readings_.try_emplace(session.id, Reading{&session, false});
+    if (!is_new) return;
+    if (journal_.is_refused()) return;  // what is to be read may not be written yet
+    waiting_.push_back(session.id);
+    ask_next();
+}
+
+void BodyReader::ask_next() {
+    while (under_way_ < most_under_way && !waiting_.empty()) {
+        const SessionId id = waiting_.front();
+        waiting_.pop_front();
+        const auto reading = readings_.find(id);
+        if (reading != readings_.end() && !reading->second.is_asked_for) ask(id, reading->second);
+    }
+}
+
+void BodyReader::ask(SessionId id, Reading& reading) {
+    const Outbox* outbox = reading.session->state.exchanges().outbox();
+    std::vector<Stamp> stamps;
+    if (outbox) stamps = outbox->bodies_to_read(messages_a_read, bytes_a_read);
+    if (stamps.empty()) {
+        readings_.erase(id);
+        return;
+    }
+    reading.is_asked_for = true;
+    ++under_way_;
+    host_.read_messages(id, std::move(stamps));
+}
+
+Session* BodyReader::receive(const MessagesRead& read) {
+    --under_way_;
+    ask_next();
+    const auto reading = readings_.find(read.session);
+    if (reading == readings_.end()) return nullptr;
+    if (read.refused) {
+        reading->second.is_asked_for = false;
+        return nullptr;
+    }
+    Session* const session = reading->second.session;
+    readings_.erase(reading);
+    return session;
+}
+
+void BodyReader::tick() {
+    if (journal_.is_refused()) return;
+    for (const auto& [id, reading] : readings_)
+        if (!reading.is_asked_for) waiting_.push_back(id);
+    ask_next();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "protocol/encode.h"
+#include "server/base/clock.h"
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/sending/ack_deadlines.h"
+#include "server/session/sending/answers.h"
+#include "server/session/sending/body_reader.h"
+#include "server/session/sending/publish_encoder.h"
+#include "server/session/sending/queue_bounds.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+
+namespace pulsegate {
+
+/// Sends messages to clients that are logged in: into the session's outbox or out through its link.
+/// It belongs to the shard's thread.
+class PacketSender {
+public:
+    PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
+                 Journal& journal, Receipts& receipts, Counters& counters)
+        : settings_(settings),
+          host_(host),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters),
+          queues_(settings, place, host, journal, receipts, counters),
+          answers_(receipts, queues_.totals(), counters),
+          reader_(host, journal) {}
+
+    /// The message as PUBLISH packets; it must outlive them.
+    PublishEncoder encoder(const Message& message, Millis now) const {
+        return {settings_, message, now};
+    }
+
+    /// Sends the delivery, or queues it until the client's window has room or the client
+    /// reconnects. QoS 0 is never queued. What is for a stored session is stored, unless the client
+    /// acknowledges it soon; `debts` says who waits for that.
+    Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
+                 DebtSource& debts);
+
+    /// Puts a message into a queue that is no session's, with the bounds of one, and in the order
+    /// of stamps. `owner`: of the queue, in the store.
+    Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+              DebtSource& debts);
+    /// A message that waits for the owner in the store has expired.
+    void expire(OwnerId owner, Stamp stamp);
+
+    /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
+    /// acknowledgements for messages that are not in flight are ignored.
+    void receive(Session& session, const Puback& puback, Millis now);
+    void receive(Session& session, const Pubrec& pubrec, Millis now);
+    void receive(Session& session, const Pubcomp& pubcomp, Millis now);
+
+    /// The client has reconnected: sends unacknowledged messages again (MQTT 5.0, 4.4), then the
+    /// queue.
+    void resume(Session& session, Millis now);
+
+    /// Sends unacknowledged and queued messages, as far as the client's window and backlog have
+    /// room.
+    void send_waiting(Session& session, Millis now);
+    /// A message that was collected is stored: sends what has waited for that.
+    void stored(Millis now);
+
+    /// Stores a delivery for a session that may be on another shard; 0: it is not in the store.
+    void store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now);
+
+    /// Stores what is in flight and is not stored: the client has gone, or takes its time.
+    void store_unstored(Session& session, Millis now);
+    /// The same for those who take longer than they usually do, as many as a turn has time for.
+    /// False: there are more, and the host is asked to call again.
+    bool store_overdue(Millis now);
+
+    /// The session will not get this delivery.
+    void drop(const Delivery& delivery);
+    /// Nor any that it has, but for those with these stamps: the same messages went elsewhere, and
+    /// the store does not tell the two apart.
+    void drop_all(Session& session, std::vector<Stamp> elsewhere);
+
+    /// Messages of the session's queue were read. Returns the session, if it waits for more than
+    /// that; or null.
+    Session* receive(const MessagesRead& read);
+    /// The session's connection has ended.
+    void stop(Session& session) {
+        reader_.forget(session);
+        await_store_.erase(&session);
+    }
+    /// Once a second.
+    void tick();
+
+    /// Is the client connected, with room in its window and its backlog?
+    bool keeps_up(const Session& session) const;
+
+    /// Stores the packet identifiers of what is in flight at QoS 1: the client has gone. Before
+    /// that, `tick` does it.
+    void note_identifiers(Session& session);
+
+    /// What clients get besides messages.
+    Answers& answers() { return answers_; }
+
+    /// Where messages wait.
+    QueueBounds& queues() { return queues_; }
+    const QueueBounds& queues() const { return queues_; }
+
+private:
+    /// Was the message sent on an earlier connection?
+    enum class SentBefore : std::uint8_t { no, perhaps, yes };
+
+    bool send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
+                      SentBefore sent_before, PublishEncoder& encoder, Millis now);
+    void send_when_noted(Session& session, const Delivery& delivery, std::uint16_t packet_id,
+                         SentBefore sent_before, std::string_view packet);
+    void send_pubrel(Session& session, std::uint16_t packet_id);
+    void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
+    void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
+    void note_later(const Session& session, Outbox::InFlight& sent);
+    static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
+    static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
+    void call_store_overdue(Millis due);
+    Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
+    void own(Session& session, Delivery& delivery, Millis now);
+    bool awaits_store(const Session& session) const;
+    void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
+
+    const BrokerSettings& settings_;
+    BrokerHost& host_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Counters& counters_;
+    QueueBounds queues_;
+    Answers answers_;
+    BodyReader reader_;
+    AckDeadlines unstored_;
+    boost::unordered_flat_set<Session*> await_store_;  ///< before the next message is sent
+    Millis next_overdue_call_ = 0;                     ///< that the host was asked for; 0: none
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

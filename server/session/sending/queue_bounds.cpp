@@ -1,0 +1,176 @@
+#include "server/session/sending/queue_bounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/session/sending/surplus.h"
+
+namespace pulsegate {
+
+/// An empty queue takes a message of any size.
+bool QueueBounds::is_full(const Exchanges& queue, std::size_t bytes) const {
+    const Outbox* const outbox = queue.outbox();
+    return outbox && outbox->queued() > 0 &&
+           (outbox->queued() >= settings_.max_queued_messages ||
+            outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
+}
+
+/// Should a queue that has messages not grow, because memory or the disk is short?
+bool QueueBounds::is_short(OwnerId owner, const Exchanges& queue) const {
+    const Outbox* const outbox = queue.outbox();
+    if (!outbox || outbox->queued() == 0) return false;
+    return owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
+}
+
+bool QueueBounds::has_expired(const Delivery& delivery, Millis now) {
+    const bool has_expired = delivery.message->expired(now);
+    if (has_expired) ++counters_.dropped_expired;
+    return has_expired;
+}
+
+Fate QueueBounds::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now) {
+    if (has_expired(delivery, now)) return Fate::dropped;
+    const auto room = [&] { return make_room(queue, owner, delivery); };
+    return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
+}
+
+Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis now) {
+    if (has_expired(delivery, now)) return Fate::dropped;
+    Exchanges& queue = session.state.exchanges();
+    const OwnerId owner = session.state.owner;
+    const auto room = [&] {
+        const bool has_some = make_room(queue, owner, delivery);
+        note_lost(session);
+        return has_some;
+    };
+    return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
+}
+
+/// Calls `make_room()` as often as need be. False if that finds none.
+template <class MakeRoom>
+bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                           MakeRoom make_room) {
+    const std::size_t cost = delivery.cost();
+    if (!is_full(queue, cost) && !is_short(owner, queue)) return true;
+    const bool has_shrunk = drop_expired(queue, owner, now);
+    bool is_room = true;
+    while (is_room && is_full(queue, cost)) is_room = make_room();
+    if (is_room && !has_shrunk && is_short(owner, queue)) is_room = make_room();
+    return is_room;
+}
+
+/// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
+/// matter most, but nobody may make others' go. False if there is no room but by dropping the new
+/// one.
+bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
+    const Outbox* const outbox = queue.outbox();
+    if (outbox && !outbox->knows_shares()) work_ += outbox->queued() / 16;  // as in `RoomLogs`
+    ++work_;
+    const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
+    if (taken) drop(owner, *taken);
+    ++counters_.dropped_queue_full;
+    return taken.has_value();
+}
+
+void QueueBounds::merge(Session& session, Queue messages, Millis now) {
+    thread_.assert_here();
+    session.state.exchanges().merge(totals_, std::move(messages));
+    drop_surplus(session, now);
+    leave_to_store();
+}
+
+/// The last message may be of any size.
+void QueueBounds::drop_surplus(Session& session, Millis now) {
+    Exchanges& exchanges = session.state.exchanges();
+    drop_expired(session, now);
+    const Outbox* const outbox = exchanges.outbox();
+    if (!outbox || outbox->queued() == 0) return;
+    work_ += outbox->queued();
+    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    const auto most_bytes =
+        std::max<std::size_t>(settings_.max_queued_bytes, outbox->queue().back().cost);
+    Queue dropped;
+    if (outbox->queued_bytes() > most_bytes)
+        dropped = take_surplus(exchanges, most_bytes, Measure::bytes);
+    if (outbox->queued() > most)
+        dropped.splice(dropped.end(), take_surplus(exchanges, most, Measure::messages));
+    for (const QueuedMessage& each : dropped) {
+        drop(session.state.owner, each);
+        note_lost(session);
+    }
+    counters_.dropped_queue_full += dropped.size();
+}
+
+std::size_t QueueBounds::drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most) {
+    const auto is_of_sender = [&](const QueuedMessage& each) {
+        return each.sender == sender && most > 0 && most-- > 0;
+    };
+    Exchanges& queue = inbox.state.exchanges();
+    if (const Outbox* outbox = queue.outbox()) work_ += outbox->queued();
+    const Queue dropped = queue.take_queued_if(is_of_sender);
+    for (const QueuedMessage& each : dropped) drop(inbox.state.owner, each);
+    counters_.dropped_no_inbox += dropped.size();
+    return dropped.size();
+}
+
+void QueueBounds::drop_first(Exchanges& queue, OwnerId owner, std::size_t count) {
+    const auto is_first = [&](const QueuedMessage&) { return count > 0 && count-- > 0; };
+    for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
+}
+
+bool QueueBounds::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
+    const Queue expired = queue.take_expired(now);
+    for (const QueuedMessage& each : expired) {
+        expired_bytes_ += each.cost;
+        drop(owner, each);
+    }
+    work_ += expired.size();
+    counters_.dropped_expired += expired.size();
+    return !expired.empty();
+}
+
+std::size_t QueueBounds::halve(Exchanges& queue, OwnerId owner, Millis now) {
+    const std::size_t most = queue.outbox()->queued_bytes() / 2;
+    drop_expired(queue, owner, now);
+    if (!queue.outbox()) return 0;
+    work_ += queue.outbox()->queued();
+    const Queue dropped = take_surplus(queue, most, Measure::bytes);
+    for (const QueuedMessage& each : dropped) drop(owner, each);
+    counters_.dropped_queue_full += dropped.size();
+    return dropped.size();
+}
+
+void QueueBounds::drop(OwnerId queue_owner, const QueuedMessage& message) {
+    const OwnerId owner = message.owner_in(queue_owner);
+    if (owner != 0) journal_.done(owner, message.stamp);
+}
+
+void QueueBounds::note_lost(Session& session) {
+    if (session.state.exchanges().count_lost() == 1)
+        log_limited(spdlog::level::warn,
+                    "client {} of user {}: queue full, dropping the oldest messages of those who "
+                    "have most in it",
+                    in_quotes(session.client), in_quotes(session.user.name));
+}
+
+void QueueBounds::report_lost(Session& session) {
+    const auto lost = session.state.exchanges().take_lost();
+    if (lost == 0) return;
+    log_limited(spdlog::level::warn,
+                "client {} of user {}: {} messages were dropped from its full queue",
+                in_quotes(session.client), in_quotes(session.user.name), lost);
+}
+
+void QueueBounds::leave_to_store() {
+    const std::size_t most = host_.memory() == MemoryState::plenty ? memory_ : 0;
+    while (totals_.bytes_in_memory() > most) {
+        const QueuedBody* oldest = totals_.bodies.oldest();
+        if (!oldest || !journal_.is_committed(oldest->unit) ||
+            receipts_.is_collected(oldest->message->stamp))
+            return;
+        totals_.bodies.leave_oldest_to_store();
+    }
+}
+
+}  // namespace pulsegate

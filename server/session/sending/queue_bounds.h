@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/counters.h"
+#include "server/base/owner_thread.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/durable/journal.h"
+#include "server/session/durable/receipts.h"
+#include "server/session/state/outbox.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+
+namespace pulsegate {
+
+/// The bounds of the queues of a shard, those of sessions and others: how many messages and bytes
+/// may wait, what goes when it is more, and what of it stays in memory. It owns the totals of all
+/// queues; it belongs to the shard's thread.
+class QueueBounds {
+public:
+    QueueBounds(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
+                Journal& journal, const Receipts& receipts, Counters& counters)
+        : settings_(settings),
+          memory_(settings.queue_memory / place.count),
+          host_(host),
+          journal_(journal),
+          receipts_(receipts),
+          counters_(counters) {
+        totals_.journal = &journal;
+    }
+
+    const Outbox::Totals& totals() const { return totals_; }
+    Outbox::Totals& totals() { return totals_; }
+
+    /// Makes room for a delivery, if there is too little: first what has expired goes, then the
+    /// oldest messages of those who have most in the queue. Not `queued`: there is none, or the
+    /// delivery itself has expired, and it is counted as dropped. `owner`: of the queue, in the
+    /// store.
+    Fate find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now);
+    Fate find_room(Session& session, const Delivery& delivery, Millis now);
+
+    /// Puts messages into the session's queue in the order of stamps, with its bounds.
+    void merge(Session& session, Queue messages, Millis now);
+
+    /// Drops the oldest messages of one user in an inbox, up to `most`; returns how many.
+    std::size_t drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most);
+    /// The first so many of a queue that is no session's are needed no more.
+    void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
+    /// Drops what has expired in the queue of `owner`; returns whether anything has. To be
+    /// called before anything else is dropped from it, or its messages are counted.
+    bool drop_expired(Exchanges& queue, OwnerId owner, Millis now);
+    bool drop_expired(Session& session, Millis now) {
+        return drop_expired(session.state.exchanges(), session.state.owner, now);
+    }
+    /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
+    /// those who have most in it. Returns the number.
+    std::size_t halve(Exchanges& queue, OwnerId owner, Millis now);
+
+    /// A message has left the queue of `queue_owner`, which will not get it.
+    void drop(OwnerId queue_owner, const QueuedMessage& message);
+
+    /// Logs how many messages the session has lost since the last time, if any.
+    static void report_lost(Session& session);
+
+    /// When too much is in memory, the oldest messages in the queues are left to the store.
+    void leave_to_store();
+
+    /// Entries of full queues examined since the start: the measure of a turn's work.
+    std::uint64_t work() const { return work_; }
+
+    /// Of messages that have expired in queues, since the start.
+    std::uint64_t expired_bytes() const { return expired_bytes_; }
+
+private:
+    bool has_expired(const Delivery& delivery, Millis now);
+    bool is_full(const Exchanges& queue, std::size_t bytes) const;
+    bool is_short(OwnerId owner, const Exchanges& queue) const;
+    template <class MakeRoom>
+    bool has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                  MakeRoom make_room);
+    bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
+    void drop_surplus(Session& session, Millis now);
+    static void note_lost(Session& session);
+
+    const BrokerSettings& settings_;
+    const std::size_t memory_;
+    BrokerHost& host_;
+    Journal& journal_;
+    const Receipts& receipts_;
+    Counters& counters_;
+    Outbox::Totals totals_;
+    std::uint64_t work_ = 0;
+    std::uint64_t expired_bytes_ = 0;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

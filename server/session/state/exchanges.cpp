@@ -1,0 +1,141 @@
+#include "server/session/state/exchanges.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pulsegate {
+
+Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
+    if (!flow_) flow_ = std::make_unique<Flow>(totals);
+    return *flow_;
+}
+
+const Outbox& Exchanges::begin_inbox(Outbox::Totals& totals) {
+    flow_ = std::make_unique<Flow>(totals, true);
+    return flow_->outbox;
+}
+
+void Exchanges::forget_if_idle() {
+    const bool is_idle = flow_ && flow_->outbox.idle() && !flow_->received && flow_->held.empty();
+    if (is_idle && !flow_->outbox.is_inbox()) flow_.reset();
+}
+
+// -- messages to the client --
+
+Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
+    // The identifier is used up even if nothing is sent: the outbox counts the free ones from here
+    // on.
+    auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
+    last_packet_id_ = sent.packet_id;
+    return sent;
+}
+
+void Exchanges::restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id,
+                        bool released) {
+    flowing(totals).outbox.restore(std::move(delivery), packet_id, released);
+}
+
+void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent) {
+    flowing(totals).outbox.enqueue(delivery, perhaps_sent);
+}
+
+void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {
+    if (!messages.empty()) flowing(totals).outbox.enqueue(std::move(messages));
+}
+
+void Exchanges::merge(Outbox::Totals& totals, Queue messages) {
+    if (!messages.empty()) flowing(totals).outbox.merge(std::move(messages));
+}
+
+Outbox::InFlight* Exchanges::send_next(std::uint16_t window, OwnerId owner) {
+    if (!flow_) return nullptr;
+    auto* next = flow_->outbox.send_next(window, last_packet_id_, owner);
+    if (next && !next->again) last_packet_id_ = next->packet_id;
+    return next;
+}
+
+void Exchanges::discard(std::uint16_t packet_id) {
+    flow_->outbox.discard(packet_id);
+    forget_if_idle();
+}
+
+Outbox::Effect Exchanges::settled_if(Outbox::Effect effect) {
+    if (effect == Outbox::Effect::settled) forget_if_idle();
+    return effect;
+}
+
+Outbox::Effect Exchanges::on_puback(std::uint16_t packet_id) {
+    return flow_ ? settled_if(flow_->outbox.on_puback(packet_id)) : Outbox::Effect::unknown;
+}
+
+Outbox::Effect Exchanges::on_pubrec(std::uint16_t packet_id, bool refused) {
+    return flow_ ? settled_if(flow_->outbox.on_pubrec(packet_id, refused))
+                 : Outbox::Effect::unknown;
+}
+
+Outbox::Effect Exchanges::on_pubcomp(std::uint16_t packet_id) {
+    return flow_ ? settled_if(flow_->outbox.on_pubcomp(packet_id)) : Outbox::Effect::unknown;
+}
+
+void Exchanges::interrupt() {
+    if (flow_) flow_->outbox.interrupt();
+}
+
+Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
+    if (!flow_) return {};
+    auto lost = flow_->outbox.put_bodies(asked, found);
+    forget_if_idle();
+    return lost;
+}
+
+Queue Exchanges::take_queue() {
+    if (!flow_) return {};
+    auto taken = flow_->outbox.take_queue();
+    forget_if_idle();
+    return taken;
+}
+
+Queue Exchanges::take_lent() {
+    if (!flow_) return {};
+    auto taken = flow_->outbox.take_lent();
+    forget_if_idle();
+    return taken;
+}
+
+std::size_t Exchanges::take_lost() {
+    if (!flow_) return 0;
+    const auto lost = flow_->outbox.take_lost();
+    forget_if_idle();
+    return lost;
+}
+
+// -- QoS 2 messages from the client --
+
+void Exchanges::received(Outbox::Totals& totals, std::uint16_t packet_id) {
+    auto& received = flowing(totals).received;
+    if (!received) received = std::make_unique<Received>();
+    received->unreleased.insert(packet_id);
+}
+
+bool Exchanges::release(std::uint16_t packet_id) {
+    if (!flow_ || !flow_->received) return false;
+    Received& received = *flow_->received;
+    const bool again = std::ranges::find(received.released, packet_id) != received.released.end();
+    const bool known = received.unreleased.erase(packet_id) > 0;
+    if (known && !again) remember_released(received, packet_id);
+    return known || again;
+}
+
+void Exchanges::remember_released(Received& received, std::uint16_t packet_id) {
+    auto& [unreleased, released, oldest] = received;
+    if (released.size() < released_kept) return released.push_back(packet_id);
+    released[oldest] = packet_id;
+    oldest = (oldest + 1) % released_kept;
+}
+
+void Exchanges::clear() {
+    flow_.reset();
+    last_packet_id_ = 0;
+}
+
+}  // namespace pulsegate

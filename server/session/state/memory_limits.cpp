@@ -1,0 +1,54 @@
+#include "server/session/state/memory_limits.h"
+
+#include <algorithm>
+
+#include "protocol/topic.h"
+
+namespace pulsegate {
+
+std::optional<Refusal> MemoryLimits::objection(const Session& session, std::size_t more) const {
+    if (session.kept() + more > settings_.max_client_memory)
+        return Refusal{Reason::quota_exceeded,
+                       "its subscriptions, will and topic aliases take max-client-memory",
+                       Limit::max_client_memory};
+    if (session.user.kept + more > settings_.max_user_memory)
+        return Refusal{Reason::quota_exceeded,
+                       "what its user's clients make the gateway keep takes max-user-memory",
+                       Limit::max_user_memory};
+    return std::nullopt;
+}
+
+std::optional<Refusal> MemoryLimits::objection_if_scarce(const Session& session,
+                                                         std::size_t more) const {
+    if (host_.memory() != MemoryState::plenty)
+        return Refusal{Reason::quota_exceeded, "memory-budget is nearly used up",
+                       Limit::memory_budget};
+    return objection(session, more);
+}
+
+std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const Session* known,
+                                                       bool resumes, std::size_t more) const {
+    if (more > small_message && host_.memory() != MemoryState::plenty)
+        return Refusal{Reason::quota_exceeded,
+                       "memory-budget is nearly used up, and its will takes more than 1 KiB",
+                       Limit::memory_budget};
+    const std::size_t stays = known && resumes ? known->kept_by_state() : 0;
+    if (stays + more > settings_.max_client_memory)
+        return Refusal{Reason::quota_exceeded,
+                       "its will, with the subscriptions that it has, exceeds max-client-memory",
+                       Limit::max_client_memory};
+    const std::size_t of_others = user.kept - (known ? known->kept() : 0);
+    if (of_others + stays + more > settings_.max_user_memory)
+        return Refusal{Reason::quota_exceeded, "with its will, its user exceeds max-user-memory",
+                       Limit::max_user_memory};
+    return std::nullopt;
+}
+
+std::size_t cost_of_subscription(std::string_view filter) {
+    constexpr std::size_t bookkeeping = 200;
+    constexpr std::size_t level = 512;
+    const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
+    return bookkeeping + filter.size() + (has_wildcard(filter) ? levels * level : 0);
+}
+
+}  // namespace pulsegate

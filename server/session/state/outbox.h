@@ -1,0 +1,318 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/base/recycled.h"
+#include "server/message.h"
+#include "server/session/durable/journal.h"
+#include "server/session/state/queue_expiries.h"
+#include "server/session/state/queue_shares.h"
+#include "server/session/state/queued_message.h"
+
+namespace pulsegate {
+
+class InboxSenders;
+
+/// A message in flight that is not in the store. Its publisher is answered when the client
+/// acknowledges it, which saves the disk; if that takes too long, it is stored.
+struct Unstored
+    : Recycled<Unstored>,
+      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    Unstored(Session& session, DebtRef debt, Millis due)
+        : session(session), debt(std::move(debt)), due(due) {}
+
+    Session& session;
+    DebtRef debt;
+    Millis due;
+};
+
+/// The QoS 1 and 2 messages to one client: those in flight, those that were in flight when the
+/// connection ended, and those that wait for room in the client's window or for its next connection
+/// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides what is sent next and returns it; the caller sends. A
+/// session without such messages has no outbox.
+///
+/// Its lists and the totals must agree, so whatever looks for messages, moves or drops them is a
+/// method here: hence so many.
+class Outbox {
+public:
+    using Hook = boost::intrusive::list_member_hook<
+        boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+    struct InFlight {
+        Delivery delivery;  ///< without its message after the PUBREC
+        std::uint16_t packet_id;
+        bool again : 1 = false;          ///< sent before, on an earlier connection: DUP
+        bool perhaps_again : 1 = false;  ///< the same, but before a crash: see QueuedHead
+        bool released : 1 = false;       ///< PUBREL was sent, PUBCOMP is awaited
+        bool is_noted : 1 = false;       ///< of QoS 1: its packet identifier is in the store
+        /// When, of QoS 1 to a stored session: the low bits of the ms; 0: unknown.
+        std::uint32_t sent_at = 0;
+        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
+        Hook to_note{};                        ///< see Totals
+    };
+
+    /// The queued messages in all outboxes of a shard, and where it is noted that one in the store
+    /// is done; null: nothing is stored.
+    struct Totals {
+        std::size_t messages = 0;
+        std::size_t expiring = 0;    ///< of these, those that have an expiry
+        std::size_t bytes = 0;       ///< with their bodies
+        std::size_t bytes_held = 0;  ///< of those whose bodies must be in memory
+        QueuedBodies bodies{};       ///< the others
+        std::uint64_t spared = 0;    ///< acknowledged before they had to be stored, since the start
+        /// What is in flight at QoS 1 and stored, but not its packet identifier.
+        boost::intrusive::list<InFlight,
+                               boost::intrusive::member_hook<InFlight, Hook, &InFlight::to_note>,
+                               boost::intrusive::constant_time_size<false>>
+            to_note{};
+        Journal* journal = nullptr;
+        InboxSenders* inbox_senders = nullptr;  ///< is told of what inboxes have
+
+        std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
+        /// Of the queues without any body.
+        std::size_t bytes_of_entries() const {
+            return messages * sizeof(QueuedMessage) + expiring * QueueExpiries::entry_bytes;
+        }
+    };
+
+    /// The effect of an acknowledgement.
+    enum class Effect : std::uint8_t {
+        unknown,    ///< nothing is in flight with that packet identifier
+        misplaced,  ///< for the other QoS, or too early: a protocol error
+        release,    ///< send PUBREL
+        settled,    ///< the exchange is complete
+    };
+
+    /// `is_inbox`: of a user without a session.
+    explicit Outbox(Totals& totals, bool is_inbox = false) : totals_(totals), is_inbox_(is_inbox) {}
+    ~Outbox();
+    Outbox(const Outbox&) = delete;
+    Outbox& operator=(const Outbox&) = delete;
+
+    /// Must a new message wait, because the window is full or other messages are to be sent first?
+    bool must_wait(std::uint16_t window) const { return unsent() || in_flight() >= window; }
+
+    /// Puts a new message in flight, with the next free packet identifier after `last`.
+    InFlight& send(Delivery delivery, std::uint16_t last);
+
+    /// Queues a new message, or one of before a restart that may have been sent.
+    void enqueue(const Delivery& delivery, bool perhaps_sent = false);
+    /// Queues what was in a queue before: in another one, or before a restart.
+    void enqueue(Queue messages);
+    /// The same, but in the order of stamps, which both are in.
+    void merge(Queue messages);
+
+    /// The message to send next: first those to be sent again, then the queue, which is that of
+    /// `owner`, oldest first; but see `next_queued`. Null if there is none, the window is full, or
+    /// its body is to be read first.
+    InFlight* send_next(std::uint16_t window, std::uint16_t last, OwnerId owner);
+
+    /// The next one to send if it is in the queue, or null. After a crash the store does not tell
+    /// of all that were sent at QoS 1: they are in the queue, and may be older than those that are
+    /// sent again. Then both are in the order of stamps.
+    const QueuedMessage* next_queued() const {
+        if (queue_.empty()) return nullptr;
+        const QueuedMessage& first = queue_.front();
+        if (interrupted_.empty()) return &first;
+        const bool is_older =
+            first.perhaps_sent && first.stamp < interrupted_.front().delivery.message->stamp;
+        return is_older ? &first : nullptr;
+    }
+    /// Is the next one to be read from the store?
+    bool awaits_body() const {
+        const QueuedMessage* const next = next_queued();
+        return next && !next->has_body();
+    }
+    /// The stamps of the first messages in the queue that are to be read: so many, and of so many
+    /// bytes, but at least one.
+    std::vector<Stamp> bodies_to_read(std::size_t most, std::size_t most_bytes) const;
+    /// Those `asked` for were read. Returns those that the store does not have any more: they are
+    /// removed.
+    Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found);
+
+    /// Puts in flight what was so before a restart, in the order of sending.
+    void restore(Delivery delivery, std::uint16_t packet_id, bool released);
+
+    /// Calls `store(InFlight&)` for the messages in flight that are not stored, the oldest first.
+    template <class Store>
+    void for_each_unstored(Store store) {
+        for (List* list : {&interrupted_, &sent_})
+            for (InFlight& entry : *list)
+                if (entry.unstored) store(entry);
+    }
+
+    /// Calls `visit(InFlight&)` for the messages in flight whose identifiers are to be stored.
+    template <class Visit>
+    void for_each_to_note(Visit visit) {
+        for (List* list : {&interrupted_, &sent_})
+            for (InFlight& entry : *list)
+                if (entry.to_note.is_linked()) visit(entry);
+    }
+    /// Stores its identifier.
+    static void note(InFlight& entry, Journal& journal);
+
+    /// Removes the message with this identifier, which was not sent after all.
+    void discard(std::uint16_t packet_id);
+
+    Effect on_puback(std::uint16_t packet_id);
+    /// Of a message in flight: see InFlight.
+    std::uint32_t sent_at(std::uint16_t packet_id) const;
+    Effect on_pubrec(std::uint16_t packet_id, bool refused);
+    Effect on_pubcomp(std::uint16_t packet_id);
+
+    /// The connection has ended: messages in flight will be sent again.
+    void interrupt();
+
+    /// Removes the queued messages that have expired. It looks at no other.
+    Queue take_expired(Millis now);
+
+    /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
+    /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
+    std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
+    /// Or must it look at each message first?
+    bool knows_shares() const { return shares_ != nullptr; }
+
+    /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
+    /// order of sending; `sent` is false for queued messages, of the queue of `owner`. It does not
+    /// ask for those whose bodies are only in the store.
+    template <class Wanted>
+    std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
+
+    /// Removes all that is queued.
+    Queue take_queue();
+    /// Removes what was lent, sent or not, in the order of sending.
+    Queue take_lent();
+    bool has_lent() const;
+    /// Of all messages, sent or not, ascending: one for each copy.
+    std::vector<Stamp> stamps() const;
+
+    const Queue& queue() const { return queue_; }
+    /// Moves the last in the queue to its place in the order of stamps, if all others are in it.
+    void order_last();
+    /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
+    template <class Wanted>
+    Queue take_queued_if(Wanted wanted) {
+        shares_.reset();  // to find each of many in it would take long
+        Queue taken;
+        for (auto entry = queue_.begin(); entry != queue_.end();) {
+            const auto next = std::next(entry);
+            if (wanted(*entry)) taken.push_back(dequeue(entry));
+            entry = next;
+        }
+        return taken;
+    }
+
+    /// Is any message queued whose stamp is `wanted`?
+    template <class Wanted>
+    bool has_queued(Wanted wanted) const {
+        return std::ranges::any_of(queue_, wanted, &QueuedMessage::stamp);
+    }
+
+    /// Calls `visit(packet_id)` for each message that awaits PUBCOMP, the oldest first.
+    template <class Visit>
+    void for_each_released(Visit visit) const {
+        for (const InFlight& entry : sent_)
+            if (entry.released) visit(entry.packet_id);
+    }
+
+    /// Counts one message that was dropped from the full queue; returns the number since
+    /// `take_lost`.
+    std::size_t count_lost() { return ++lost_; }
+    std::size_t take_lost();
+
+    /// Are there messages to send before a new one?
+    bool unsent() const { return !interrupted_.empty() || !queue_.empty(); }
+    bool has_only_queue() const { return sent_.empty() && interrupted_.empty() && lost_ == 0; }
+    bool idle() const { return has_only_queue() && queue_.empty(); }
+    bool is_inbox() const { return is_inbox_; }
+    bool has_shared() const { return shared_; }
+    std::size_t in_flight() const { return sent_.size(); }
+    std::size_t interrupted() const { return interrupted_.size(); }
+    std::size_t queued() const { return queue_.size(); }
+    std::size_t queued_bytes() const { return queued_bytes_; }
+    /// Of all messages, those in flight included, but the bodies that can be left to the store:
+    /// these are bounded for all outboxes together.
+    std::size_t bytes_in_memory() const {
+        return queue_.size() * sizeof(QueuedMessage) + expiring() * QueueExpiries::entry_bytes +
+               bytes_held_;
+    }
+
+private:
+    template <class Wanted>
+    std::vector<Delivery> take_sent_if(Wanted wanted);
+
+    // Not deques: an empty one takes 600 bytes, and most lists hold one message.
+    using List = std::list<InFlight>;
+
+    List::iterator find(std::uint16_t packet_id);
+    void erase_sent(List::iterator entry);
+    void forget_identifier(const InFlight& entry);
+    void note_done(const Delivery& delivery);
+    void count_out(const Delivery& delivery);
+    std::uint16_t next_packet_id(std::uint16_t last);
+    std::size_t expiring() const { return expiries_ ? expiries_->size() : 0; }
+    void count_queued(Queue::iterator entry);
+    void count_body(QueuedMessage& entry);
+    void forget_expiry(Queue::iterator entry);
+    QueuedMessage dequeue(Queue::iterator entry);
+
+    Totals& totals_;
+    List sent_;         ///< in flight on this connection, the oldest first
+    List interrupted_;  ///< sent on an earlier connection, to be sent again first
+    Queue queue_;
+    std::size_t queued_bytes_ = 0;
+    /// Of queued bodies as in Totals, and of all messages in flight.
+    std::size_t bytes_held_ = 0;
+    std::unique_ptr<QueueExpiries> expiries_;  ///< null: no queued message has one
+
+    /// Of a queue that was full; null: to be counted when it is full again.
+    std::unique_ptr<QueueShares> shares_;
+
+    std::uint32_t lost_ = 0;
+    std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
+    bool shared_ = false;           ///< some messages are of a shared subscription
+    const bool is_inbox_;
+};
+
+template <class Wanted>
+std::vector<Delivery> Outbox::take_sent_if(Wanted wanted) {
+    std::vector<Delivery> taken;
+    for (List* list : {&interrupted_, &sent_})
+        for (auto entry = list->begin(); entry != list->end();) {
+            const bool take = wanted(entry->delivery);
+            if (take) count_out(entry->delivery);
+            if (take && entry->is_noted) forget_identifier(*entry);
+            if (take) taken.push_back(std::move(entry->delivery));
+            entry = take ? list->erase(entry) : std::next(entry);
+        }
+    return taken;
+}
+
+template <class Wanted>
+std::vector<Delivery> Outbox::take_if(OwnerId owner, Wanted wanted) {
+    shares_.reset();
+    auto taken = take_sent_if([&](const Delivery& each) { return wanted(each, true); });
+    for (auto entry = queue_.begin(); entry != queue_.end();) {
+        const auto next = std::next(entry);
+        if (entry->has_body()) {
+            Delivery delivery = entry->delivery(owner);
+            if (wanted(delivery, false)) {
+                dequeue(entry);
+                taken.push_back(std::move(delivery));
+            }
+        }
+        entry = next;
+    }
+    return taken;
+}
+
+}  // namespace pulsegate

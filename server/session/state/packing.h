@@ -1,0 +1,19 @@
+#pragma once
+
+#include "server/session/state/outbox.h"
+#include "server/session/state/session.h"
+#include "server/session/users/dormant_record.h"
+
+namespace pulsegate {
+
+/// Has the disconnected session of its user's only device nothing but what a record holds? Its
+/// messages may have bodies in memory.
+bool fits_record(const Session& session);
+
+/// Its state as a record.
+DormantRecord* pack(const Session& session);
+
+/// Gives a new session what the record holds of it, without its subscription.
+void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals);
+
+}  // namespace pulsegate

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/message.h"
+#include "server/session/terms/queued_head.h"
+#include "server/store/ledger.h"
+
+namespace pulsegate {
+
+class QueuedBodies;
+struct QueuedMessage;
+using Queue = std::list<QueuedMessage>;
+
+/// The body of a queued message in memory. Receivers that got a message one after another,
+/// such as the members of a room, share one.
+struct QueuedBody : boost::intrusive::list_base_hook<> {
+    QueuedBody(MessageRef message, Millis expires, bool has_details = false)
+        : message(std::move(message)), expires(expires), has_details(has_details) {}
+    ~QueuedBody();
+
+    MessageRef message;                 ///< null if only the store has it
+    const Millis expires;               ///< when the message does; 0: never
+    QueuedBodies* bodies = nullptr;     ///< that know it
+    QueuedMessage* in_queue = nullptr;  ///< the only one whose body it is; null: of several
+    std::uint64_t unit = 0;             ///< of the journal, with which it is stored at the latest
+    std::uint32_t references = 0;
+    const bool has_details;  ///< it is a QueuedDelivery
+};
+
+/// The body, or what else the store does not tell, of a message for one receiver.
+struct QueuedDelivery : QueuedBody {
+    QueuedDelivery(MessageRef message, Millis expires, OwnerId owner)
+        : QueuedBody(std::move(message), expires, true), owner(owner) {}
+
+    OwnerId owner;                             ///< that has it in the store, or 0
+    bool lent = false;                         ///< see Delivery
+    std::vector<std::uint32_t> identifiers{};  ///< see Delivery
+    std::shared_ptr<const std::string> share{};
+};
+
+static_assert(sizeof(QueuedBody) <= 72);       // one size less of the allocator's than 88
+static_assert(sizeof(QueuedDelivery) <= 120);  // and than 136
+
+using QueuedBodyRef = boost::intrusive_ptr<QueuedBody>;
+inline void intrusive_ptr_add_ref(QueuedBody* body) { ++body->references; }
+void intrusive_ptr_release(QueuedBody* body);
+
+/// The body of a queued message, or its expiry in the same eight bytes. So the expiry of a message
+/// is known when its body is only in the store.
+class QueuedBodySlot {
+public:
+    /// Without a body. 0: it never expires.
+    explicit QueuedBodySlot(Millis expires = 0)
+        : word_(expires == 0 ? 0 : static_cast<std::uintptr_t>(expires) << 1 | is_expiry) {}
+    QueuedBodySlot(QueuedBodyRef body) : word_(reinterpret_cast<std::uintptr_t>(body.detach())) {}
+    QueuedBodySlot(const QueuedBodySlot& other) : QueuedBodySlot(other.copy()) {}
+    QueuedBodySlot(QueuedBodySlot&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
+    QueuedBodySlot& operator=(QueuedBodySlot other) noexcept {
+        std::swap(word_, other.word_);
+        return *this;
+    }
+    ~QueuedBodySlot() {
+        if (*this) intrusive_ptr_release(get());
+    }
+
+    explicit operator bool() const { return word_ != 0 && (word_ & is_expiry) == 0; }
+    QueuedBody* get() const {
+        return reinterpret_cast<QueuedBody*>(word_);  // NOLINT(performance-no-int-to-ptr)
+    }
+    QueuedBody* operator->() const { return get(); }
+    QueuedBody& operator*() const { return *get(); }
+
+    Millis expires() const { return *this ? get()->expires : static_cast<Millis>(word_ >> 1); }
+
+private:
+    static constexpr std::uintptr_t is_expiry = 1;  // a body's address is even
+
+    QueuedBodySlot copy() const {
+        return *this ? QueuedBodySlot(QueuedBodyRef(get())) : QueuedBodySlot(expires());
+    }
+
+    std::uintptr_t word_;
+};
+
+/// The bodies in the queues of a shard that can be left to the store. They belong to the queues.
+class QueuedBodies {
+public:
+    /// A body for the next message that is put into a queue.
+    QueuedBodyRef share(const MessageRef& message, bool is_stored);
+
+    /// The queued message's body is stored with `unit` at the latest.
+    void add(QueuedMessage& queued, std::uint64_t unit);
+    /// The message leaves its queue.
+    void remove(QueuedMessage& queued);
+
+    /// The one that was added first, or null.
+    const QueuedBody* oldest() const {
+        return oldest_first_.empty() ? nullptr : &oldest_first_.front();
+    }
+    void leave_oldest_to_store();
+
+    std::size_t bytes() const { return bytes_; }
+
+private:
+    friend struct QueuedBody;
+    void forget(QueuedBody& body);
+
+    boost::intrusive::list<QueuedBody, boost::intrusive::constant_time_size<false>> oldest_first_;
+    std::size_t bytes_ = 0;
+    QueuedBody* last_shared_[2] = {};  ///< in queues that are not stored, and in those that are
+};
+
+/// Of before a restart.
+QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver);
+
+/// A message in a queue. When a queue is long, the bodies of stored messages are left to the store,
+/// and read when they are to be sent: what stays takes 48 bytes.
+struct QueuedMessage : QueuedHead {
+    QueuedMessage(const QueuedHead& head, Millis expires) : QueuedHead(head), body(expires) {}
+    QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
+    /// Of before a restart.
+    QueuedMessage(const WaitingMessage& stored, const Receiver& receiver, Millis expires);
+    /// The same message for another receiver; it shares the body.
+    QueuedMessage(const QueuedMessage& other, const Receiver& receiver);
+    QueuedMessage(const QueuedMessage&) = delete;
+    QueuedMessage(QueuedMessage&&) = default;
+    QueuedMessage& operator=(const QueuedMessage&) = delete;
+    QueuedMessage& operator=(QueuedMessage&&) = default;
+
+    /// When its Message Expiry Interval ends; 0: never.
+    Millis expires() const { return body.expires(); }
+    bool has_body() const { return body && body->message; }
+    bool is_lent() const { return has_details() && details().lent; }
+    /// That of a shared subscription stays in memory: another shard has stored it, and it may go
+    /// back there.
+    bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
+    /// The owner that has it in the store, if its queue is that of `owner`.
+    OwnerId owner_in(OwnerId owner) const;
+    /// Of a message that has its body, in the queue of `owner`.
+    Delivery delivery(OwnerId owner) const;
+
+    void put_body(MessageRef message);
+    void drop_body();
+    /// It is the inbox's, and `lent` to a device.
+    void lend(bool lent, OwnerId inbox);
+
+    QueuedBodySlot body{};  ///< none: all else is in the store
+
+    /// Does it know more than its head and its body?
+    bool has_details() const { return body && body->has_details; }
+
+private:
+    const QueuedDelivery& details() const { return static_cast<const QueuedDelivery&>(*body); }
+    QueuedDelivery& make_details(OwnerId owner);
+};
+
+static_assert(sizeof(QueuedMessage) == 24);
+
+}  // namespace pulsegate

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/session/users/presence.h"
+
+namespace pulsegate {
+
+/// A session's progress in receiving retained messages; see Replay. Sessions without requests have
+/// none.
+struct ReplayState {
+    struct Request {
+        std::string filter{};  ///< empty: all presence that the session subscribes to
+        SubscribeOptions options{};
+        std::uint32_t identifier = 0;
+        PresencePosition since{};  ///< only users that changed after this
+        bool is_owed = false;      ///< after a crash, too: the store is told when it is done
+    };
+
+    std::vector<Request> requests;  ///< the first is being answered
+    bool retained_done = false;     ///< the first request's messages of clients are sent
+    std::string after{};            ///< the topic of the last message that was examined
+    std::uint64_t query = 0;        ///< id of the query in progress; pages of others are ignored
+    std::size_t asked = 0;          ///< of `requests`, those about one user that the query asks for
+    unsigned shard = 0;             ///< the shard that is queried for presence
+    PresencePosition position{};    ///< of the last user there that was examined
+    bool waiting = false;           ///< until the client's backlog is empty
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "server/routing/router.h"
+#include "server/session/state/exchanges.h"
+#include "server/session/state/stored_will.h"
+#include "server/session/terms/ack_time.h"
+#include "server/store/unit.h"
+
+namespace pulsegate {
+
+/// What a session keeps whether or not its client is connected (MQTT 5.0, 4.1): subscriptions,
+/// exchanges in progress, will and session expiry. All changes go through this class, so that a
+/// durable store can record them here. It belongs to the shard's thread.
+class SessionState {
+public:
+    // Subscriptions; they are entered into the router, too.
+
+    /// True if the subscription is new.
+    bool subscribe(Router& router, Subscriber& self, std::string_view filter,
+                   SubscribeOptions options, std::uint32_t identifier);
+    /// False if there was no such subscription.
+    bool unsubscribe(Router& router, std::string_view filter);
+    void unsubscribe_all(Router& router);
+
+    bool subscribed(const Router& router, std::string_view filter) {
+        return router.subscribed(subscriptions_, filter);
+    }
+    const SubscriptionList& subscriptions() const { return subscriptions_; }
+    std::uint32_t subscription_count() const { return subscription_count_; }
+    static constexpr std::uint32_t most_subscriptions = (1u << 23) - 1;
+    /// Has it had any shared subscription?
+    bool was_member() const { return was_member_; }
+    void note_membership() { was_member_ = true; }
+    /// Number of shared subscriptions.
+    std::uint16_t shared_count() const { return shared_count_; }
+    static constexpr std::uint16_t most_shared = 65'535;
+
+    Exchanges& exchanges() { return exchanges_; }
+    const Exchanges& exchanges() const { return exchanges_; }
+
+    void set_will(std::unique_ptr<StoredWill> will) { will_ = std::move(will); }
+    std::unique_ptr<StoredWill> take_will() { return std::move(will_); }
+    /// Null if there is no will.
+    const StoredWill* will() const { return will_.get(); }
+
+    /// Seconds that the session is kept after a connection.
+    void set_expiry(std::uint32_t seconds) { expiry_ = seconds; }
+    std::uint32_t expiry() const { return expiry_; }
+
+private:
+    SubscriptionList subscriptions_;
+    [[no_unique_address]] Exchanges exchanges_;  // what follows lies in its padding
+    std::uint16_t shared_count_ = 0;
+    std::uint32_t expiry_ = 0;
+    std::unique_ptr<StoredWill> will_;
+    std::uint32_t subscription_count_ : 23 = 0;
+    std::uint32_t was_member_ : 1 = false;
+
+public:
+    AckTime ack_time;   ///< of its client
+    OwnerId owner = 0;  ///< in the store; 0: the session is not stored
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
+#include "server/session/state/session.h"
+#include "server/session/terms/settings.h"
+#include "server/session/terms/shard_place.h"
+#include "server/session/users/dormant_record.h"
+#include "server/session/users/gateway_totals.h"
+#include "wheel/stacked_wheel.h"
+
+namespace pulsegate {
+
+/// The sessions of one shard by user and client id, and the expiry of those whose client is
+/// disconnected. It owns the sessions; it belongs to the shard's thread and has no clock.
+class SessionTable {
+public:
+    SessionTable(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals);
+    ~SessionTable();
+    SessionTable(const SessionTable&) = delete;
+    SessionTable& operator=(const SessionTable&) = delete;
+
+    void reserve(std::size_t sessions) { sessions_.reserve(sessions); }
+    /// Once a second.
+    void shrink() { shrink_if_sparse(sessions_); }
+    /// Null if there is no such session.
+    Session* find(const User& user, std::string_view client) const;
+    Session& find_or_create(User& user, std::string client, WallMillis wall);
+    void destroy(Session& session);
+
+    /// The client has disconnected: the session is due after its session expiry, or earlier when
+    /// its will is due.
+    void start_expiry(Session& session, Millis now);
+    /// The client has reconnected, or its session ends; no effect if it was connected.
+    void stop_expiry(Session& session);
+
+    // The records of sessions that are packed belong to Presence.
+
+    /// The record takes the place of the session, which is destroyed.
+    void replace(Session& session, DormantRecord& record);
+    /// The expiry of the session, which is new, continues that of the record.
+    void replace(DormantRecord& record, Session& session);
+    /// The record's client has been disconnected for a shorter time than all others.
+    void add(DormantRecord& record);
+
+    /// The session to end because `latest` has exceeded persistent-session-quota; or null.
+    Absence* over_quota(Session& latest);
+
+    /// Do the sessions of disconnected clients and all queues, which take `queued_bytes`, exceed
+    /// persistent-session-bytes?
+    bool over_budget(std::size_t queued_bytes) const;
+
+    /// Calls `due(Session&, bool ends)` for at most `most` disconnected sessions that are due to
+    /// end or to publish their will. True if there are more.
+    template <class Due>
+    [[nodiscard]] bool advance(Tick now, int most, Due due);
+    Tick now() const { return expiry_wheel_.now(); }
+
+    /// Connected clients that have not been sent all messages yet; visits every session.
+    std::size_t behind() const;
+
+    /// Those that are not packed. The visitor must not make or end any.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (const auto& session : sessions_) visit(*session);
+    }
+
+    std::size_t connected() const { return sessions_.size() + dormant_ - disconnected_; }
+    std::size_t disconnected() const { return disconnected_; }
+    std::size_t disconnected_bytes() const { return disconnected_bytes_; }
+    std::size_t dormant() const { return dormant_; }
+
+private:
+    void count(std::ptrdiff_t sessions, std::ptrdiff_t bytes);
+
+    struct Key {
+        const User& user;
+        std::string_view client;
+    };
+    using Pointer = std::unique_ptr<Session>;
+    struct Hash {
+        using is_transparent = void;
+        using is_avalanching = void;
+        std::size_t operator()(const Key& key) const;
+        std::size_t operator()(const Pointer& session) const {
+            return (*this)(Key{session->user, session->client});
+        }
+    };
+    struct Equal {
+        using is_transparent = void;
+        bool operator()(const Pointer& a, const Pointer& b) const { return a == b; }
+        bool operator()(const Key& key, const Pointer& session) const {
+            return &session->user == &key.user && session->client == key.client;
+        }
+        bool operator()(const Pointer& session, const Key& key) const {
+            return (*this)(key, session);
+        }
+    };
+
+    const BrokerSettings& settings_;
+    const ShardPlace place_;
+    GatewayTotals& totals_;
+    boost::unordered_flat_set<Pointer, Hash, Equal> sessions_;
+    SessionId next_id_;
+
+    StackedWheel expiry_wheel_;  ///< SessionExpiry by the next due time
+    boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
+        longest_disconnected_;  ///< the longest first
+    std::size_t disconnected_ = 0;
+    std::size_t dormant_ = 0;             ///< of these, the packed ones
+    std::size_t disconnected_bytes_ = 0;  ///< see Absence
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+template <class Due>
+bool SessionTable::advance(Tick now, int most, Due due) {
+    thread_.assert_here();
+    return expiry_wheel_.advance(
+        now,
+        [&](StackedWheel::Node& node) {
+            auto& expiry = static_cast<SessionExpiry&>(node);
+            const bool ends = expiry_wheel_.now() >= expiry.ends;
+            if (!ends) expiry_wheel_.schedule(expiry, expiry.ends);
+            due(expiry.session, ends);
+        },
+        most);
+}
+
+}  // namespace pulsegate

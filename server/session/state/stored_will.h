@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "server/auth/access.h"
+#include "server/message.h"
+#include "server/session/terms/settings.h"
+
+namespace pulsegate {
+
+/// A will (MQTT 5.0, 3.1.2.5).
+struct StoredWill {
+    Message message;  ///< its Message Expiry Interval begins when it is published
+    std::optional<std::uint32_t> message_expiry = {};  ///< that interval, in seconds
+    std::uint32_t delay = 0;                           ///< Will Delay Interval, in seconds
+    std::shared_ptr<const AccessRules> rules{};        ///< that came with the login, if any did
+    std::optional<std::int64_t> authorized_until{};    ///< seconds since 1970
+    std::optional<std::int64_t> token_issued{};        ///< of the login, if it was by a token
+    bool is_stored = false;                            ///< with its session
+};
+
+struct Authorization;
+
+/// The will of a CONNECT of the user; null if it has none. `authorization` is what came with the
+/// login, or null.
+std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
+                                        std::string_view user, const Authorization* authorization);
+
+/// What the store keeps of the will's message besides its bytes, and back.
+std::uint32_t will_flags(const Message& will);
+void set_will_flags(Message& will, std::uint32_t flags);
+
+/// The will as a message that is published `now`.
+Message take_message(StoredWill& will, Millis now);
+
+}  // namespace pulsegate

@@ -1,0 +1,35 @@
+#include "server/session/state/topic_aliases.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Others choose these topics, and the client that they are sent to has the aliases kept: only
+/// small ones.
+constexpr std::size_t longest_outgoing = 1024;
+
+}  // namespace
+
+void TopicAliases::set(std::uint16_t alias, std::string_view topic) {
+    if (alias > incoming_.size()) incoming_.resize(alias);
+    incoming_[alias - 1] = topic;
+}
+
+std::string_view TopicAliases::topic_of(std::uint16_t alias) const {
+    if (alias == 0 || alias > incoming_.size()) return {};
+    return incoming_[alias - 1];
+}
+
+TopicAliases::Outgoing TopicAliases::outgoing(const std::string& topic) const {
+    if (outgoing_maximum_ == 0 || topic.size() > longest_outgoing) return {};
+    if (const auto found = outgoing_.find(topic); found != outgoing_.end())
+        return {found->second, true};
+    if (outgoing_.size() >= outgoing_maximum_) return {};
+    return {static_cast<std::uint16_t>(outgoing_.size() + 1), false};
+}
+
+void TopicAliases::introduced(const std::string& topic, std::uint16_t alias) {
+    outgoing_.emplace(topic, alias);
+}
+
+}  // namespace pulsegate

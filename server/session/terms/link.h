@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "protocol/packet.h"
+#include "server/base/clock.h"
+#include "server/session/terms/cause.h"
+
+namespace pulsegate {
+
+class Session;
+
+/// Why a connection ends: the cause for presence, the reason code for an MQTT 5.0 DISCONNECT, and
+/// text for the log, "" if it has been logged. `Reason::success` sends no DISCONNECT.
+struct Ending {
+    Ending() = default;
+    Ending(Cause cause, Reason reason, const char* why, bool is_ours = false)
+        : cause(cause), reason(reason), is_ours(is_ours), why(why) {}
+
+    Cause cause{};
+    Reason reason{};
+    bool is_ours = false;  ///< the gateway is in trouble: the client has done nothing
+    const char* why = "";
+};
+
+/// A connection as its session sees it. No function calls back into the session: bytes are sent and
+/// endings take effect at the end of the turn.
+class Link {
+public:
+    /// Sends whole packets. Exceeding the output budget ends the connection.
+    virtual void send(std::string_view packets) = 0;
+
+    /// Ends the connection after the bytes sent before have been written, as far as the peer
+    /// accepts them.
+    virtual void end(const Ending& ending) = 0;
+
+    /// Bytes that wait for the socket.
+    virtual std::size_t backlog() const = 0;
+
+    /// Asks for one call of `Broker::drained` when the backlog has become empty.
+    virtual void notify_when_drained() = 0;
+
+    /// The CONNACK that it was held for is among the bytes that were sent.
+    virtual void connack_sent() = 0;
+
+    /// Has the connection failed, and is about to end?
+    virtual bool broken() const = 0;
+
+    /// Was it told to end, and is about to?
+    virtual bool leaving() const = 0;
+
+    virtual Millis last_packet() const = 0;
+
+    /// Address and port of the client, for the log.
+    virtual std::string peer() const = 0;
+
+    /// Sets the silence, in milliseconds, after which the connection times out.
+    virtual void set_limit(Millis limit) = 0;
+
+    /// Sets the client's Maximum Packet Size, in bytes; 0: no limit.
+    virtual void set_largest_packet(std::uint32_t size) = 0;
+
+    Session* session = nullptr;  ///< null before login and after the end
+
+protected:
+    ~Link() = default;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "server/routing/retained_seats.h"
+#include "server/session/users/inbox_accounts.h"
+
+namespace pulsegate {
+
+/// What the limits of the whole gateway are judged by: all shards count here. Any thread may use
+/// it.
+struct GatewayTotals {
+    InboxAccounts inboxes{};
+    const std::shared_ptr<RetainedSeats> retained = std::make_shared<RetainedSeats>();
+    std::atomic<std::size_t> room_members{0};  ///< and watchers
+    std::atomic<std::size_t> disconnected{0};  ///< sessions
+    std::atomic<std::size_t> disconnected_bytes{0};
+};
+
+}  // namespace pulsegate

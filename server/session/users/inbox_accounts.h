@@ -1,0 +1,66 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+
+#include "server/base/limit.h"
+#include "server/session/terms/sender_shares.h"
+
+namespace pulsegate {
+
+/// How many inboxes there are on all shards, and what each user has in them: an inbox counts for
+/// everybody who has a message in it. The gateway's own messages are in nobody's account. Any
+/// thread may use it.
+class InboxAccounts {
+public:
+    using Sender = SenderShares::Sender;
+    static constexpr Sender gateway = 0;
+
+    struct Share {
+        std::size_t inboxes = 0;
+        std::size_t bytes = 0;
+    };
+
+    /// What is added to a share before the message that it is for is in the inbox; it is taken back
+    /// when the claim ends, for the message counts itself.
+    class Claim {
+    public:
+        Claim(InboxAccounts& accounts, Sender sender, const Share& share)
+            : accounts_(&accounts), sender_(sender), share_(share) {}
+        ~Claim() {
+            if (accounts_) accounts_->subtract(sender_, share_);
+        }
+        Claim(Claim&& other) noexcept
+            : accounts_(other.accounts_), sender_(other.sender_), share_(other.share_) {
+            other.accounts_ = nullptr;
+        }
+        Claim(const Claim&) = delete;
+        Claim& operator=(const Claim&) = delete;
+        Claim& operator=(Claim&&) = delete;
+
+    private:
+        InboxAccounts* accounts_;
+        const Sender sender_;
+        const Share share_;
+    };
+
+    /// The limit that forbids it, or nothing: then it is claimed.
+    std::optional<Limit> claim(Sender sender, const Share& more, const Share& most);
+
+    void add(Sender sender, const Share& more);
+    void subtract(Sender sender, const Share& less);
+
+    /// One more inbox, if there are fewer than `most`.
+    [[nodiscard]] bool open(std::size_t most);
+    void open_anyway();
+    void close();
+
+private:
+    std::mutex mutex_;
+    std::size_t inboxes_ = 0;
+    boost::unordered_flat_map<Sender, Share> shares_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,333 @@
+#include "server/session/users/presence.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/session/terms/recorded_name.h"
+#include "server/session/users/dormant_record.h"
+#include "server/topics.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+/// A user that a whole fleet shares has thousands of devices: messages list the first ones only.
+constexpr std::size_t devices_listed = 20;
+constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
+
+/// Above this sum of their names, too, those who never stayed are forgotten after a minute.
+constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
+constexpr Millis a_minute = 60'000;
+
+/// A clock before 1970 has made greater versions, which few readers of JSON take for numbers.
+constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
+
+/// Finds users by a position.
+struct ByPosition {
+    bool operator()(PresencePosition position, const PresenceEntry& user) const {
+        if (position.version != user.version) return position.version < user.version;
+        return position < user.position();
+    }
+    bool operator()(const PresenceEntry& user, PresencePosition position) const {
+        if (position.version != user.version) return user.version < position.version;
+        return user.position() < position;
+    }
+};
+
+void dispose(PresenceEntry* entry) {
+    if (entry->is_dormant)
+        DormantRecord::destroy(static_cast<DormantRecord*>(entry));
+    else
+        delete static_cast<User*>(entry);
+}
+
+/// Those who are dormant are shown as a copy without devices.
+template <class Result>
+Result show_to(const std::function<Result(User&)>& visitor, PresenceEntry& entry) {
+    if (!entry.is_dormant) return visitor(static_cast<User&>(entry));
+    User copy(entry.user_name());
+    copy.copy_presence(entry);
+    return visitor(copy);
+}
+
+const char* state_name(bool online) { return online ? "online" : "offline"; }
+
+}  // namespace
+
+std::string_view PresenceEntry::user_name() const {
+    if (is_dormant) return static_cast<const DormantRecord&>(*this).user();
+    return static_cast<const User&>(*this).name;
+}
+
+PresencePosition PresenceEntry::position() const { return {version, keyed_hash(user_name())}; }
+
+bool PresenceEntry::operator<(const PresenceEntry& other) const {
+    if (version != other.version) return version < other.version;
+    const auto hash = position().user;
+    const auto others = other.position().user;
+    return hash < others || (hash == others && user_name() < other.user_name());
+}
+
+void PresenceEntry::copy_presence(const PresenceEntry& other) {
+    version = other.version;
+    since = other.since;
+    seen_after = other.seen_after;
+    cause = other.cause;
+    is_untold = other.is_untold;
+    stayed = other.stayed;
+}
+
+bool User::has_device() const {
+    return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
+}
+
+void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
+    constexpr WallMillis most = INT32_MAX;
+    since = now;
+    seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
+}
+
+Presence::~Presence() { by_change_.clear_and_dispose(dispose); }
+
+void Presence::replace(PresenceEntry& old, PresenceEntry& replacement) {
+    thread_.assert_here();
+    replacement.copy_presence(old);
+    // It has the same name, and so the same place.
+    const_cast<PresenceEntry*&>(*by_name_.find(&old)) = &replacement;
+    by_change_.replace_node(by_change_.iterator_to(old), replacement);
+}
+
+User* Presence::find(std::string_view name) const {
+    thread_.assert_here();
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &awake(**found);
+}
+
+User& Presence::find_or_create(std::string_view name) {
+    thread_.assert_here();
+    if (User* known = find(name)) return *known;
+    auto created = std::make_unique<User>(name);
+    by_name_.insert(created.get());
+    name_bytes_ += name.size();
+    by_change_.insert(by_change_.end(), *created);
+    return *created.release();
+}
+
+bool Presence::restore(const PutUser& stored, WallMillis now) {
+    const auto known = by_name_.find(stored.name);
+    PresenceEntry& user = known == by_name_.end() ? restore(stored.name) : **known;
+    const auto cause = static_cast<Cause>(stored.cause);
+    const bool was_online = cause == Cause::login || cause == Cause::taken_over;
+    user.stayed = true;
+    user.set_since(was_online ? now : stored.since, stored.last_seen);
+    const auto version = stored.version <= greatest_version ? stored.version : 0;
+    user.version = std::max({user.version, version, version_floor_});
+    if (was_online) user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
+    user.cause = was_online ? Cause::shutdown : cause;
+    return was_online;
+}
+
+User& Presence::restore(std::string_view name) {
+    if (User* known = find(name)) return *known;
+    auto* const restored = new User(name);
+    restore(*restored);
+    return *restored;
+}
+
+void Presence::restore(PresenceEntry& entry) {
+    by_name_.insert(&entry);
+    name_bytes_ += entry.user_name().size();
+    by_change_.push_back(entry);
+}
+
+/// To sort them once takes a fifth of the time of moving each of a million to its place. What they
+/// are sorted by is copied, for they lie all over the memory, and after a crash most have the same
+/// version.
+void Presence::finish_restoring() {
+    std::vector<std::pair<PresencePosition, PresenceEntry*>> users;
+    users.reserve(by_change_.size());
+    for (PresenceEntry& user : by_change_) users.emplace_back(user.position(), &user);
+    by_change_.clear();
+    std::ranges::sort(users, [](const auto& a, const auto& b) {
+        if (a.first < b.first) return true;
+        return !(b.first < a.first) && *a.second < *b.second;
+    });
+    for (const auto& [position, user] : users) by_change_.push_back(*user);
+}
+
+bool Presence::arrive(User& user, Device& device, WallMillis now) {
+    thread_.assert_here();
+    const bool was_online = user.online();
+    device.here = true;
+    ++user.here;
+    to_front(user, device);
+    if (was_online) return false;
+    ++online_;
+    user.set_since(now, now);
+    change(user, Cause::login, now);
+    return true;
+}
+
+void Presence::taken_over(User& user, Device& device, WallMillis now) {
+    thread_.assert_here();
+    to_front(user, device);
+    change(user, Cause::taken_over, now);
+}
+
+bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
+                      WallMillis last_seen) {
+    thread_.assert_here();
+    device.unlink();
+    user.devices.push_back(device);
+    if (!std::exchange(device.here, false)) return false;  // it never was, or is no more
+    --user.here;
+    const auto seen = std::max(user.last_seen(), last_seen);
+    if (user.online()) {
+        user.set_since(user.since, seen);
+        return false;
+    }
+    --online_;
+    user.stayed |= now - user.since >= a_minute;
+    user.set_since(now, seen);
+    change(user, cause, now);
+    return true;
+}
+
+void Presence::to_front(User& user, Device& device) {
+    device.unlink();
+    user.devices.push_front(device);
+}
+
+void Presence::change(User& user, Cause cause, WallMillis now) {
+    by_change_.erase(by_change_.iterator_to(user));
+    // Others may be ahead of the clock: who goes through the users must meet this one again.
+    user.version = std::max(
+        {user.version + 1, version_floor_ + 1, latest().version, static_cast<std::uint64_t>(now)});
+    by_change_.insert(by_change_.end(), user);
+    user.cause = cause;
+}
+
+std::optional<PresencePosition> Presence::visit_entries(
+    PresencePosition after, std::size_t most,
+    const std::function<bool(PresenceEntry&)>& visitor) const {
+    thread_.assert_here();
+    auto next = by_change_.upper_bound(after, ByPosition{});
+    while (next != by_change_.end() && most > 0) {
+        auto& entry = const_cast<PresenceEntry&>(*next++);  // its place is what must not change
+        if (--most == 0) after = entry.position();          // before it is forgotten
+        if (visitor(entry)) continue;
+        after = entry.position();
+        break;
+    }
+    if (next == by_change_.end()) return std::nullopt;
+    return after;
+}
+
+std::optional<PresencePosition> Presence::visit(PresencePosition after, std::size_t most,
+                                                const std::function<bool(User&)>& visitor) const {
+    return visit_entries(after, most,
+                         [&](PresenceEntry& entry) { return show_to(visitor, entry); });
+}
+
+void Presence::show(std::string_view name, const std::function<void(User&)>& visitor) const {
+    thread_.assert_here();
+    const auto found = by_name_.find(name);
+    if (found != by_name_.end()) show_to(visitor, **found);
+}
+
+void Presence::forget_some(WallMillis now, Millis kept,
+                           const std::function<void(const User&)>& forgotten) {
+    thread_.assert_here();
+    const bool crowded = users() > most_known_ || name_bytes() > most_name_bytes;
+    const auto due = [&](const PresenceEntry& user) {
+        const Millis limit = crowded && !user.stayed ? std::min(kept, a_minute) : kept;
+        return user.sessions == 0 && user.since < now - limit;
+    };
+    const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
+        if (!due(entry)) return true;
+        User& user = static_cast<User&>(entry);  // who is dormant has a session
+        if (user.online()) return true;
+        if (forgotten) forgotten(user);
+        forget(user);
+        return true;
+    });
+    sweep_ = rest.value_or(PresencePosition{});
+}
+
+void Presence::forget(User& user) {
+    version_floor_ = std::max(version_floor_, user.version);
+    by_name_.erase(&user);
+    name_bytes_ -= user.name.size();
+    by_change_.erase_and_dispose(by_change_.iterator_to(user), dispose);
+}
+
+std::string to_json(const PresenceChange& change) {
+    return json::serialize(json::object{
+        {"time", rfc3339(change.time)},
+        {"user", recorded_name(change.user)},
+        {"state", state_name(change.online)},
+        {"cause", name(change.cause)},
+        {"version", change.version},
+        {"client", recorded_name(change.client)},
+        {"silent_ms", change.silent},
+    });
+}
+
+PutUser stored_presence(const User& user) {
+    return {.name = user.name,
+            .version = user.version,
+            .since = user.since,
+            .last_seen = user.last_seen(),
+            .cause = static_cast<std::uint8_t>(user.cause)};
+}
+
+std::string to_json(const User& user, Millis now, WallMillis wall) {
+    json::array devices;
+    std::size_t room = names_listed;
+    std::size_t waiting = 0;  // connected devices come first, but for logins that wait
+    WallMillis last_seen = user.last_seen();
+    for (const Device& device : user.devices) {
+        if (!device.here && ++waiting > devices_listed) break;
+        if (!device.here) continue;
+        const WallMillis seen = wall - (now - device.last_packet());
+        last_seen = std::max(last_seen, seen);
+        if (devices.size() == devices_listed || device.client.size() > room) break;
+        room -= device.client.size();
+        devices.push_back(json::object{
+            {"client", device.client},
+            {"since", rfc3339(device.since)},
+            {"last_seen", rfc3339(seen)},
+        });
+    }
+    return json::serialize(json::object{
+        {"user", user.name},
+        {"state", state_name(user.online())},
+        {"since", rfc3339(user.since)},
+        {"last_seen", rfc3339(last_seen)},
+        {"version", user.version},
+        {"cause", name(user.cause)},
+        {"devices", std::move(devices)},
+    });
+}
+
+MessageRef presence_message(const User& user, Millis now, WallMillis wall) {
+    if (!user.is_known() || user.is_untold) return nullptr;
+    auto topic = presence_topic(user.name);
+    constexpr std::size_t longest_topic = 65'535;
+    if (topic.size() > longest_topic) return nullptr;
+    return std::make_shared<Message>(Message{.topic = std::move(topic),
+                                             .payload = to_json(user, now, wall),
+                                             .properties = {},
+                                             .qos = QoS::at_least_once,
+                                             .retain = true,
+                                             .presence_version = user.version});
+}
+
+}  // namespace pulsegate

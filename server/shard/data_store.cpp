@@ -1,0 +1,107 @@
+#include "server/shard/data_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "server/store/sqlite_ledger.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Of the disk, for what is stored.
+std::size_t usual_share(const std::string& folder, std::size_t stored) {
+    if (folder.empty()) return std::numeric_limits<std::size_t>::max();
+    return (std::filesystem::space(folder).available + stored) / 5 * 4;
+}
+
+/// Events must not take the room of the messages that wait: when that is used up, sessions end.
+std::size_t event_log_share(std::size_t stated, std::size_t all) {
+    constexpr std::size_t usual = std::size_t{256} * 1024 * 1024;
+    if (stated == 0) return std::min(usual, all / 4);
+    if (stated > all / 2)
+        spdlog::warn(
+            "event-log-bytes: more than half of the {} bytes that there are for all that "
+            "is stored; it is held to that",
+            all);
+    return std::min(stated, all / 2);
+}
+
+std::size_t page_cache(std::size_t memory_budget) {
+    constexpr std::size_t usual = std::size_t{64} * 1024 * 1024;
+    return std::min(usual, memory_budget / 10);
+}
+
+}  // namespace
+
+UnitDone unit_done(Outcome outcome, std::vector<Operation>& given_back) {
+    UnitDone done{.refused = outcome == Outcome::refused,
+                  .operations = {},
+                  .incomplete = outcome == Outcome::incomplete};
+    for (const Operation& operation : given_back)
+        if (const auto* cancel = std::get_if<CancelDelayed>(&operation))
+            done.cancelled.push_back(cancel->found);
+    if (done.refused) done.operations = std::move(given_back);
+    return done;
+}
+
+MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp> asked,
+                           const std::vector<StoredMessage>& stored, Millis now) {
+    MessagesRead read{session, outcome == Outcome::refused, std::move(asked)};
+    for (const StoredMessage& each : stored) read.found.push_back(message_of(each, now));
+    return read;
+}
+
+DataStore::DataStore(const Settings& settings)
+    : is_kept_(!settings.folder.empty()),
+      ledger_(std::make_unique<SqliteLedger>(
+          SqliteLedger::Options{.folder = settings.folder,
+                                .fsync = settings.fsync,
+                                .cache_bytes = page_cache(settings.memory_budget),
+                                .events = {.webhook_kinds = settings.webhook_kinds},
+                                .failed = settings.failed})),
+      max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
+                                         : usual_share(settings.folder, ledger_->bytes())) {
+    ledger_->set_room(max_bytes_, event_log_share(settings.event_log_bytes, max_bytes_));
+}
+
+DataStore::~DataStore() = default;
+
+KeptOut DataStore::restore(const std::vector<Broker*>& brokers) {
+    auto [start, kept_out] = pulsegate::restore(*ledger_, brokers, monotonic_now());
+    set_stamp_floor(start.floor);
+    set_fingerprint_key(start.key);
+    next_owner_ = start.next_owner;
+    next_delayed_ = start.next_delayed;
+    return std::move(kept_out);
+}
+
+std::size_t DataStore::bytes() const { return ledger_->bytes(); }
+
+std::uint64_t DataStore::left_out() const { return ledger_->left_out(); }
+
+std::uint64_t DataStore::damaged() const { return ledger_->damaged(); }
+const std::optional<StoreDamage>& DataStore::damage() const { return ledger_->damage(); }
+
+Ledger& DataStore::ledger() { return *ledger_; }
+
+void DataStore::back_up(BackupOrder order, BackupAnswer answer) {
+    ledger_->back_up(std::move(order), std::move(answer));
+}
+
+bool DataStore::refuses() const { return ledger_->refusing(); }
+
+std::string DataStore::trouble() const { return ledger_->trouble(); }
+
+bool DataStore::close() {
+    const bool in_order = ledger_->close();
+    ledger_.reset();
+    return in_order;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,274 @@
+#include "server/shard/shard.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/shard/data_store.h"
+#include "server/shard/item_weight.h"
+#include "server/transport/connection.h"
+#include "server/transport/turn_work.h"
+
+namespace pulsegate {
+
+namespace {
+
+struct ItemWeight {
+    std::size_t operator()(const MessageRef& message) const { return weight_of(message); }
+    std::size_t operator()(const ShardMessage& message) const { return weight_of(message); }
+    template <class Other>
+    std::size_t operator()(const Other&) const {
+        return bookkeeping_weight;
+    }
+};
+
+std::string described(const Session* session) {
+    return session ? fmt::format("client {}", in_quotes(session->client)) : "without login";
+}
+
+/// What a login takes, in messages to one client.
+constexpr std::uint64_t login_work = 128;
+
+/// How long clients have to read the DISCONNECT of a server that stops.
+constexpr Millis disconnect_patience = 300;
+
+/// In ns, of what may come so often a second; 0 if it may come any time.
+double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
+
+/// Of memory-budget, for unfinished packets.
+constexpr std::size_t least_for_unfinished = 16 * 1024 * 1024;
+
+/// What one shard may use of a sum that is for all.
+TransportSettings transport_settings(const Config& config, const Admission& admission) {
+    return {.max_packet_size = config.max_packet_size,
+            .output_budget = config.output_budget,
+            .total_output_budget = config.total_output_budget / config.shards,
+            .unfinished_budget =
+                std::max(admission.memory_budget() / 16, least_for_unfinished) / config.shards,
+            .login_timeout = config.login_timeout,
+            .message_time = time_of_one(config.max_message_rate),
+            .byte_time = time_of_one(static_cast<double>(config.max_byte_rate)),
+            .websocket_ping = config.websocket_ping};
+}
+
+LoginSettings login_settings(const Config& config) {
+    return {.queue = {config.login_queue.rate / config.shards, config.login_queue.wait},
+            .max_loop_lag = config.max_loop_lag,
+            .client_limits = config.client_limits,
+            .user_from = config.user_from};
+}
+
+}  // namespace
+
+Shard::Shard(const Config& config, unsigned index, Admission& admission,
+             AddressLimits& address_limits, GatewayTotals& totals, Authenticator& authenticator,
+             LineWriter* events, DataStore& store)
+    : index_(index),
+      admission_(admission),
+      peers_(index, admission, totals, events, store),
+      broker_(config, index, config.shards, interest_, counters_, peers_),
+      transport_(rounds_, transport_settings(config, admission), {admission, address_limits},
+                 counters_, *this),
+      logins_(index, login_settings(config), rounds_, admission, address_limits, authenticator,
+              counters_, broker_, transport_, *this),
+      listeners_(rounds_, admission, counters_, transport_) {}
+
+Shard::~Shard() = default;
+
+void Shard::run() {
+    wait_for_tick();
+    loop_.run();
+}
+
+void Shard::judge(std::function<void()> judged) {
+    if (!broker_.judge_some(monotonic_now())) return judged();
+    rounds_.later([this, judged = std::move(judged)] { judge(judged); });
+}
+
+Evicted Shard::evict(const Address& address) {
+    return transport_.end_some(
+        address, {Cause::kicked, Reason::administrative_action, "its address was banned"});
+}
+
+void Shard::announce_shutdown() {
+    listeners_.stop();
+    // Or somebody would come online after all are told that everybody is offline.
+    logins_.announce_shutdown();
+    broker_.announce_shutdown(monotonic_now());
+    transport_.end_turn();
+}
+
+void Shard::stop() {
+    stopping_ = true;
+    transport_.end_all(
+        {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
+    leave_by(monotonic_now() + disconnect_patience);
+}
+
+void Shard::leave_by(Millis end) {
+    if (transport_.connections() == 0 || monotonic_now() >= end) return loop_.stop();
+    rounds_.after(timer_, std::chrono::milliseconds(5), [this, end] { leave_by(end); });
+}
+
+ShardStatus Shard::status() const {
+    const Wheel& wheel = transport_.wheel();
+    ShardStatus status{.counters = counters_,
+                       .connections = transport_.connections(),
+                       .connected = broker_.sessions().connected(),
+                       .disconnected = broker_.sessions().disconnected(),
+                       .waiting = broker_.waiting(),
+                       .subscriptions = broker_.subscriptions(),
+                       .users = broker_.presence().users(),
+                       .online = broker_.presence().online(),
+                       .retained = broker_.retained().messages(),
+                       .retained_bytes = broker_.retained().bytes(),
+                       .stored = broker_.journal().messages(),
+                       .spared = broker_.spared(),
+                       .delayed = index_ == 0 ? peers_.delayed_total(std::nullopt) : DelayedTotal{},
+                       .store_refuses = broker_.journal().would_be_refused(),
+                       .left_out = index_ == 0 ? peers_.store().left_out() : 0,
+                       .damaged = index_ == 0 ? peers_.store().damaged() : 0,
+                       .damage_found = index_ == 0 && peers_.store().damage()
+                                           ? peers_.store().damage()->found / 1000
+                                           : 0,
+                       .data_bytes = index_ == 0 ? peers_.store().bytes() : 0,
+                       .max_data_bytes = index_ == 0 ? peers_.store().max_bytes() : 0,
+                       .logins_waiting = logins_.waiting(),
+                       .backlog = transport_.backlog(),
+                       .tick = wheel.now(),
+                       .slots = {}};
+    for (Tick slot = 0; slot < Wheel::slots; ++slot) status.slots[slot] = wheel.count(slot);
+    return status;
+}
+
+// -- what connections report --
+
+void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis now) {
+    admission_.weigh_if_due(now, bytes_of_messages());  // it may have a large will
+    logins_.begin(connection, std::move(connect), now);
+}
+
+void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) {
+    admission_.weigh_if_due(now, bytes_of_messages());
+    if (connection.session) broker_.handle(*connection.session, packet, now);
+}
+
+void Shard::on_drained(Connection& connection) {
+    if (connection.session) broker_.drained(*connection.session, monotonic_now());
+}
+
+void Shard::on_slowed(Connection& connection) {
+    log_limited(spdlog::level::warn,
+                "{} {} slowed: it sends more than max-message-rate or max-byte-rate",
+                connection.peer(), described(connection.session));
+}
+
+void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
+    const bool provoked = ending.cause == Cause::kicked;
+    const bool expired = ending.cause == Cause::timeout;
+    const auto level = *ending.why == '\0' ? spdlog::level::debug
+                       : provoked          ? spdlog::level::warn
+                       : expired           ? spdlog::level::info
+                                           : spdlog::level::debug;
+    Session* session = connection.session;
+    if (spdlog::should_log(level))
+        log_limited(level, "{} {}: {}: {}, {} ms after its last packet", connection.peer(),
+                    described(session), name(ending.cause), ending.why,
+                    now - connection.last_packet());
+    logins_.ended(connection);
+    if (!session) return;
+    if (expired && is_accepted(connection)) ++counters_.expiries;
+    logins_.count_end(*session, ending, now);
+    broker_.end(*session, ending, now);
+}
+
+bool Shard::is_accepted(const Connection& connection) const {
+    return connection.session && !connection.session->awaits_connack;
+}
+
+bool Shard::awaits_answers(const Connection& connection) const {
+    return connection.session && broker_.awaits_answers(*connection.session);
+}
+
+// -- what logins ask for --
+
+void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
+void Shard::begin_check(CheckTurn turn) { send(turn); }
+void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
+
+// -- mailbox --
+
+std::size_t Shard::send(Item item) {
+    const std::size_t weight = std::visit(ItemWeight{}, item);
+    return mailbox_.send(std::move(item), weight);
+}
+
+void Shard::drain_mailbox() {
+    const auto began_at = work();
+    std::uint64_t handled = 0;
+    while (const auto cost = receive_next()) {
+        handled += cost;
+        if (work() - began_at + handled <= work_a_turn) continue;
+        rounds_.go_on();  // the rest in another one
+        break;
+    }
+    transport_.end_turn();
+}
+
+/// Does what is to be done next; returns what it cost beside `work`, or 0 if there is nothing. A
+/// message is work even if it interests nobody, or senders could keep us here for ever.
+std::uint64_t Shard::receive_next() {
+    if (broker_.unfinished()) {
+        broker_.go_on(monotonic_now());
+        return 1;
+    }
+    auto item = mailbox_.next();
+    if (!item) return 0;
+    std::visit([this](auto& content) { receive(content); }, *item);
+    return std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
+}
+
+// -- time --
+
+void Shard::call_store_overdue(Millis when) {
+    rounds_.after(store_timer_, std::chrono::milliseconds(when - monotonic_now()), [this] {
+        broker_.store_overdue(monotonic_now());
+        transport_.end_turn();
+    });
+}
+
+void Shard::wait_for_tick() {
+    const Millis now = monotonic_now();
+    const auto next = std::chrono::milliseconds((now / tick_length + 1) * tick_length - now);
+    rounds_.after(timer_, next, [this] {
+        if (stopping_) return;
+        tick();
+        wait_for_tick();
+    });
+}
+
+void Shard::tick() {
+    const Millis due = timer_.expiry().time_since_epoch() / std::chrono::milliseconds(1);
+    const Millis now =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+    counters_.count_lag(now - due);
+    logins_.report_lag(now - due);
+    advance();
+}
+
+void Shard::advance() {
+    if (index_ == 0) admission_.weigh();
+    transport_.expire_due();
+    logins_.client_limits().tick(monotonic_now());
+    tick_broker();
+    listeners_.tick();
+}
+
+void Shard::tick_broker() {
+    const bool more = broker_.tick(monotonic_now());
+    transport_.end_turn();
+    if (more) rounds_.later([this] { tick_broker(); });
+}
+
+}  // namespace pulsegate

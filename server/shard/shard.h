@@ -1,0 +1,144 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/base/counters.h"
+#include "server/base/line_writer.h"
+#include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
+#include "server/login/authenticator.h"
+#include "server/login/login_flow.h"
+#include "server/loop/mailbox.h"
+#include "server/loop/rounds.h"
+#include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/session/broker.h"
+#include "server/settings/config.h"
+#include "server/shard/shard_peers.h"
+#include "server/shard/shard_status.h"
+#include "server/transport/listeners.h"
+#include "server/transport/transport.h"
+
+namespace pulsegate {
+
+/// One thread, one event loop, one wheel, and all about the users who are at home here. It owns and
+/// joins the parts: listeners, transport, logins, broker. Other threads reach it through its
+/// mailbox only; what is not said to be for any thread is for its own.
+class Shard final : ConnectionOwner, LoginHost {
+public:
+    using Task = std::function<void(Shard&)>;
+    /// What arrives from other threads, or in a turn of its own.
+    using Item = std::variant<MessageRef, ShardMessage, WaitingLogin, CheckTurn, LoginAnswer, Task>;
+
+    /// `config` must outlive it.
+    Shard(const Config& config, unsigned index, Admission& admission, AddressLimits& address_limits,
+          GatewayTotals& totals, Authenticator& authenticator, LineWriter* events,
+          DataStore& store);
+    ~Shard();
+
+    // Before `run`, from the thread that made it:
+
+    /// All shards, this one included, by index.
+    void meet(std::vector<Shard*> shards) { peers_.meet(std::move(shards)); }
+    /// Returns where it really listens, should the port have been 0.
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
+                              const ListenerOptions& options) {
+        return listeners_.listen(endpoint, ipv4, options);
+    }
+
+    /// Serves until `stop`.
+    void run();
+
+    // From any thread:
+
+    /// Returns how much waits in the mailbox now, in bytes, about.
+    std::size_t send(Item item);
+    std::size_t mailbox_weight() const { return mailbox_.weight(); }
+    Interest& interest() { return interest_; }
+
+    // In a task, or before `run`:
+
+    /// The certificates for new connections from now on.
+    void use(std::shared_ptr<const Tls> tls) { listeners_.use(std::move(tls)); }
+    /// The rules for clients that bring none; null: everything is allowed.
+    void use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
+    /// Judges all who are connected by the rules, some in each turn, and then calls `judged`.
+    void judge(std::function<void()> judged);
+    /// The lines of the password file; whoever another one let in is disconnected.
+    void use(std::shared_ptr<const PasswordLines> lines) { broker_.use(std::move(lines)); }
+
+    ShardStatus status() const;
+    Broker& broker() { return broker_; }
+    ClientLimits& client_limits() { return logins_.client_limits(); }
+    Revocations& revocations() { return logins_.revocations(); }
+    /// Disconnects some clients at the address.
+    Evicted evict(const Address& address);
+    /// Calls `Broker::store_overdue` then.
+    void call_store_overdue(Millis when);
+    /// Does what is due by now, as at every tick.
+    void advance();
+    /// Sends what the task has brought about so far, rather than at the end of the turn.
+    void end_turn() { transport_.end_turn(); }
+    /// Accepts no more connections and logins; all users go offline, and subscribers to their
+    /// presence are told.
+    void announce_shutdown();
+    /// Disconnects all clients; the loop ends when they have had time to read it.
+    void stop();
+
+private:
+    void on_connect(Connection& connection, ReceivedConnect connect, Millis now) override;
+    void on_packet(Connection& connection, const Packet& packet, Millis now) override;
+    void on_connack(Connection& connection) override { logins_.connack_sent(connection); }
+    void on_drained(Connection& connection) override;
+    void on_slowed(Connection& connection) override;
+    void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    bool is_accepted(const Connection& connection) const override;
+    bool awaits_answers(const Connection& connection) const override;
+    std::uint64_t work() const override { return broker_.work(); }
+    bool congested() override {
+        return broker_.unfinished() || peers_.congested() || broker_.store_lags();
+    }
+
+    void move_login(unsigned shard, WaitingLogin login) override;
+    void begin_check(CheckTurn turn) override;
+    void answer_login(LoginAnswer answer) override;
+
+    void drain_mailbox();
+    std::uint64_t receive_next();
+    void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
+    void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
+    void receive(WaitingLogin& login) { logins_.receive(login); }
+    void receive(const CheckTurn& turn) { logins_.receive(turn); }
+    void receive(LoginAnswer& answer) { logins_.receive(answer); }
+    void receive(const Task& task) { task(*this); }
+
+    void wait_for_tick();
+    void tick();
+    void tick_broker();
+    void leave_by(Millis end);
+
+    const unsigned index_;
+    Admission& admission_;
+    boost::asio::io_context loop_{1};  ///< the first member: what others leave to it goes last
+    Rounds rounds_{loop_, [this] { drain_mailbox(); }};
+    boost::asio::steady_timer timer_{loop_};
+    boost::asio::steady_timer store_timer_{loop_};
+    Mailbox<Item> mailbox_{rounds_};
+    Counters counters_;
+    Interest interest_;
+    ShardPeers peers_;
+    Broker broker_;
+    Transport transport_;
+    LoginFlow logins_;
+    Listeners listeners_;
+    bool stopping_ = false;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/base/line_writer.h"
+#include "server/base/owner_thread.h"
+#include "server/limits/admission.h"
+#include "server/message.h"
+#include "server/routing/interest.h"
+#include "server/session/broker.h"
+#include "server/session/durable/shard_messages.h"
+
+namespace pulsegate {
+
+class Shard;
+class DataStore;
+
+/// The other shards, and the event log, as the broker of one shard sees them. It owns nothing but
+/// the knowledge whether any of them lags behind, and lives on its shard's thread.
+class ShardPeers final : public BrokerHost {
+public:
+    ShardPeers(unsigned index, const Admission& admission, GatewayTotals& totals,
+               LineWriter* events, DataStore& store)
+        : index_(index), admission_(admission), totals_(totals), events_(events), store_(store) {}
+
+    /// All shards, its own included, by index; before they run.
+    void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
+
+    const DataStore& store() const { return store_; }
+    Shard& operator[](unsigned shard) { return *shards_[shard]; }
+
+    /// Does too much wait for a shard that messages were sent to?
+    bool congested();
+
+    void forward(const MessageRef& message, const Interest::Topic& topic,
+                 std::optional<unsigned> inbox, PendingReceipt* receipt) override;
+    Interest& interest(unsigned shard) override;
+    void send(unsigned shard, ShardMessage message) override;
+    void record(PresenceChange change) override;
+    MemoryState memory() const override;
+    GatewayTotals& totals() override { return totals_; }
+    bool stores() const override;
+    OwnerId next_owner() override;
+    bool is_store_full() const override;
+    void submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) override;
+    void read_messages(SessionId session, std::vector<Stamp> stamps) override;
+    void call_store_overdue(Millis when) override;
+    std::uint32_t next_delayed_number() override;
+    bool store_refuses() const override;
+    std::int64_t next_delayed() const override;
+    DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
+                                  const DelayedSums::Fits& fits) override;
+    void take_delayed(std::int64_t before, std::size_t most) override;
+
+    DelayedTotal delayed_total(const std::optional<std::string>& user) const;
+
+private:
+    const unsigned index_;
+    const Admission& admission_;
+    GatewayTotals& totals_;
+    LineWriter* const events_;  ///< null: none
+    DataStore& store_;
+    std::vector<Shard*> shards_;
+    bool congested_ = false;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
