@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -30,8 +31,14 @@ SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Below the ports that the system gives to outgoing connections: those of other tests don't take it meanwhile."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        try:
+            with socket.create_server(("", port)):
+                return port
+        except OSError:
+            continue
 
 
 def wait_until(condition, timeout=10, what="the condition"):
