@@ -35,7 +35,7 @@ TEST_CASE("kill: after DISCONNECT no will comes") {
     CHECK(said_goodbye().promise(gone + 1h) == Promise::must_not_come);
 }
 
-TEST_CASE("kill: the wills of those whom the end of the broker cut off come") {
+TEST_CASE("kill: the wills of clients that the broker cut off when it ended come") {
     auto loss = vanished(0s);
     loss.broker_ended(gone, false);
     CHECK_FALSE(loss.is_over(gone + 1h));

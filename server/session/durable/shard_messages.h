@@ -30,7 +30,7 @@ struct PresenceQuery {
         std::string user;
         PresencePosition after;
     };
-    std::vector<Named> users;  ///< whose home is the shard; empty: all of its users
+    std::vector<Named> users;  ///< of the shard; empty: all of its users
 };
 
 struct PresencePage {
