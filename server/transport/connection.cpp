@@ -82,7 +82,7 @@ bool Connection::take(Handoff& handoff) {
 void Connection::on_ready(Readiness ready) {
     const boost::intrusive_ptr alive(this);
     if (ready.more_behind) drains_ = true;
-    if (ready.writable && std::exchange(writing_, false)) go_on_writing();
+    if (ready.writable && writing_) go_on_writing();
     if (!ready.readable) return;
     unread_ = true;
     if (!may_read()) return;
@@ -384,7 +384,9 @@ bool Connection::pay(double time, Limit limit, Millis now) {
     paid_until_ = std::max(paid_until_, moment) + static_cast<std::int64_t>(time);
     if (paid_until_ - moment <= burst * 1'000'000) return false;
     context_.counters.count(limit);
-    if (!std::exchange(slowed_, true)) context_.owner.on_slowed(*this);
+    if (slowed_) return true;
+    slowed_ = true;
+    context_.owner.on_slowed(*this);
     return true;
 }
 

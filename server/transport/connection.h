@@ -175,21 +175,22 @@ private:
     State state_ = State::login;
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
-    bool dirty_ = false;
-    bool unread_ = false;     ///< the socket may have more than it has read
-    bool drains_ = false;     ///< a short read does not mean that there is no more
-    bool listening_ = false;  ///< waits for the turn to read on
-    bool writing_ = false;    ///< waits for the socket to take more
-    bool notify_drained_ = false;
-    bool parked_ = false;      ///< reads on when its rate, its debt and the turn's work allow
-    bool unanswered_ = false;  ///< parked, until its messages are answered
-    bool slowed_ = false;      ///< by its rate, some time
-    bool queued_ = false;      ///< waits for something else than its socket's input
+    // Ten bits, not bytes: they decide which size of the allocator's the connection takes.
+    bool dirty_ : 1 = false;
+    bool unread_ : 1 = false;     ///< the socket may have more than it has read
+    bool drains_ : 1 = false;     ///< a short read does not mean that there is no more
+    bool listening_ : 1 = false;  ///< waits for the turn to read on
+    bool writing_ : 1 = false;    ///< waits for the socket to take more
+    bool notify_drained_ : 1 = false;
+    bool parked_ : 1 = false;      ///< reads on when its rate, its debt and the turn's work allow
+    bool unanswered_ : 1 = false;  ///< parked, until its messages are answered
+    bool slowed_ : 1 = false;      ///< by its rate, some time
+    bool queued_ : 1 = false;      ///< waits for something else than its socket's input
     // What follows is seldom looked at: each line of the cache counts with many clients.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on
 };
 
-static_assert(sizeof(Connection) <= 176);
+static_assert(sizeof(Connection) <= 168);
 
 }  // namespace pulsegate

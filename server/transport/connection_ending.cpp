@@ -83,8 +83,9 @@ void Connection::settle() {
     if (!writing_) flush();
     count_backlog();
     if (state_ == State::ending) return finish();
-    if (backlog() == 0 && state_ == State::open && std::exchange(notify_drained_, false))
-        context_.owner.on_drained(*this);
+    if (backlog() != 0 || state_ != State::open || !notify_drained_) return;
+    notify_drained_ = false;
+    context_.owner.on_drained(*this);
 }
 
 void Connection::finish() {

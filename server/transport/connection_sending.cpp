@@ -92,12 +92,14 @@ void Connection::wait_writable() {
         out_->erase(0, sent_);
         sent_ = 0;
     }
-    if (std::exchange(writing_, true)) return;
+    if (writing_) return;
+    writing_ = true;
     context_.rounds.poller().want_to_write(socket_.get(), *this);
 }
 
 /// The socket takes more.
 void Connection::go_on_writing() {
+    writing_ = false;
     const bool begins = handshaking() && reads();
     if (begins) {
         queued_ = false;
