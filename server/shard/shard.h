@@ -126,7 +126,9 @@ private:
 
     const unsigned index_;
     Admission& admission_;
-    boost::asio::io_context loop_{1};  ///< the first member: what others leave to it goes last
+    /// The first member: what others leave to it goes last. Other threads may post to it; only the
+    /// shard's own touches its timers, acceptors and descriptors.
+    boost::asio::io_context loop_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
     Rounds rounds_{loop_, [this] { drain_mailbox(); }};
     boost::asio::steady_timer timer_{loop_};
     boost::asio::steady_timer store_timer_{loop_};
