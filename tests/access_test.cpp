@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/topic.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "server/message.h"
+#include "server/message/message.h"
 
 using namespace pulsegate;
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "server/message/topics.h"
 #include "server/session/users/inbox_senders.h"
-#include "server/topics.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/versions.h"
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,7 +79,30 @@ void check_never(const std::string& folder, const std::vector<std::string>& forb
     }
 }
 
+std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }
+
 }  // namespace
+
+TEST_CASE("the folders of the server include each other in one direction only") {
+    std::map<std::string, std::set<std::string>> included;
+    for (const Include& include : includes_of("server")) {
+        auto& of_folder = included[folder_of(include.by)];
+        const std::string folder = folder_of(include.what);
+        if (include.quoted && folder.starts_with("server") && folder != folder_of(include.by))
+            of_folder.insert(folder);
+    }
+    // Folders that include none of those that are left are not part of a circle.
+    const auto is_ground = [&](const auto& entry) {
+        return std::none_of(entry.second.begin(), entry.second.end(),
+                            [&](const std::string& folder) { return included.contains(folder); });
+    };
+    while (std::erase_if(included, is_ground) > 0) {
+    }
+    for (const auto& entry : included) {
+        CAPTURE(entry.first);
+        FAIL_CHECK("the folder is on a circle, or above one");
+    }
+}
 
 TEST_CASE("protocol and wheel need the standard library and themselves, nothing else") {
     check_only("protocol", {"protocol/"});
@@ -89,9 +114,11 @@ TEST_CASE("what everything stands on includes nothing of what stands on it") {
     check_of_ours("server/loop", {"server/base/", "server/loop/"});
     check_of_ours("server/backend", {"server/base/", "server/backend/"});
     check_of_ours("server/limits", {"protocol/", "wheel/", "server/base/", "server/limits/"});
-    check_of_ours("server/auth", {"protocol/", "server/base/", "server/topics.h", "server/auth/"});
-    check_of_ours("server/routing", {"protocol/", "server/base/", "server/topics.h",
-                                     "server/message.h", "server/routing/"});
+    check_of_ours("server/message", {"protocol/", "server/base/", "server/message/"});
+    check_of_ours("server/auth",
+                  {"protocol/", "server/base/", "server/message/topics.h", "server/auth/"});
+    check_of_ours("server/routing",
+                  {"protocol/", "server/base/", "server/message/", "server/routing/"});
 }
 
 TEST_CASE("only who reads packets and topics includes how they are read") {
@@ -149,8 +176,8 @@ TEST_CASE("who may come in and what they may do is decided without sessions and 
 }
 
 TEST_CASE("the store knows messages, but nothing of who has them stored") {
-    check_of_ours("server/store",
-                  {"protocol/packet.h", "server/base/", "server/message.h", "server/store/"});
+    check_of_ours("server/store", {"protocol/packet.h", "server/base/", "server/message/message.h",
+                                   "server/store/"});
     check_never("server/store", {"boost/asio", "boost/beast"});
 }
 

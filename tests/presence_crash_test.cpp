@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/topics.h"
+#include "server/message/topics.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/durable_steps.h"
 

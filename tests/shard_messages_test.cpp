@@ -12,7 +12,7 @@
 
 #include "protocol/decode.h"
 #include "server/base/hash.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 #include "tests/support/broker_cluster.h"
 #include "tests/support/wire.h"
 

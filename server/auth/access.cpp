@@ -10,7 +10,7 @@
 #include "protocol/utf8.h"
 #include "server/auth/secret_file.h"
 #include "server/base/lines.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

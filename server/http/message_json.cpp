@@ -11,8 +11,8 @@
 #include "server/auth/base64.h"
 #include "server/base/strict_json.h"
 #include "server/http/bad_request.h"
+#include "server/message/topics.h"
 #include "server/session/terms/settings.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

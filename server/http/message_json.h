@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/message.h"
+#include "server/message/message.h"
 
 namespace pulsegate {
 

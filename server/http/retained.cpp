@@ -14,7 +14,7 @@
 #include "server/http/message_json.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -21,7 +21,7 @@
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"
 #include "server/http/stored.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -14,7 +14,7 @@
 #include "protocol/topic.h"
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/routing/retained_seats.h"
 
 namespace pulsegate {

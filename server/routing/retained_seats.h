@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "server/message.h"
+#include "server/message/message.h"
 
 namespace pulsegate {
 

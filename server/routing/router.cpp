@@ -7,7 +7,7 @@
 
 #include "protocol/topic.h"
 #include "server/base/hash.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

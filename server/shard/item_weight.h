@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/durable/shard_messages.h"
 
 namespace pulsegate {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "protocol/topic.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

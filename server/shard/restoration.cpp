@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/shard_place.h"
 #include "server/shard/plain_sessions.h"
 

@@ -17,7 +17,7 @@
 #include "server/login/login_flow.h"
 #include "server/loop/mailbox.h"
 #include "server/loop/rounds.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
 #include "server/settings/config.h"

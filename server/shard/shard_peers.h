@@ -10,7 +10,7 @@
 #include "server/base/line_writer.h"
 #include "server/base/owner_thread.h"
 #include "server/limits/admission.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
 #include "server/session/durable/shard_messages.h"

@@ -10,7 +10,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/clock.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/store/delayed_sums.h"
 #include "server/store/event_log.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/topics.h"
+#include "server/message/topics.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {

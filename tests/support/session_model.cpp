@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "server/base/hash.h"
-#include "server/message.h"
-#include "server/topics.h"
+#include "server/message/message.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -2,7 +2,7 @@
 #include <list>
 
 #include "protocol/encode.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {

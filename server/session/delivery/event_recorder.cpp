@@ -6,9 +6,9 @@
 
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
+#include "server/message/topics.h"
 #include "server/session/terms/recorded_name.h"
 #include "server/session/terms/sender.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

@@ -11,7 +11,7 @@
 #include "server/base/log.h"
 #include "server/events/event_kind.h"
 #include "server/limits/recent_counts.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/durable/journal.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/link.h"

@@ -7,7 +7,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/log.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/base/log.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "protocol/topic.h"
+#include "server/message/topics.h"
 #include "server/session/terms/option_bits.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

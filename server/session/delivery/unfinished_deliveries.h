@@ -11,7 +11,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/owner_thread.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/state/session.h"
 
 namespace pulsegate {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/routing/interest.h"
 #include "server/session/durable/shard_messages.h"
 #include "server/session/terms/session_id.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/packet.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/routing/interest.h"
 #include "server/session/terms/reach.h"
 #include "server/session/terms/session_id.h"

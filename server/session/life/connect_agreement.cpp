@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "protocol/utf8.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

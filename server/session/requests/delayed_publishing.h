@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/base/counters.h"
+#include "server/message/topics.h"
 #include "server/session/delivery/fan_out.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
@@ -20,7 +21,6 @@
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

@@ -5,8 +5,8 @@
 
 #include "protocol/utf8.h"
 #include "server/base/log.h"
+#include "server/message/topics.h"
 #include "server/session/terms/sender.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

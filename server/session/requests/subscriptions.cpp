@@ -7,8 +7,8 @@
 #include "protocol/topic.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
+#include "server/message/topics.h"
 #include "server/session/terms/option_bits.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

@@ -6,7 +6,7 @@
 
 #include "protocol/topic.h"
 #include "server/auth/access.h"
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

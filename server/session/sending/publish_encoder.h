@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "protocol/packet.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/settings.h"
 
 namespace pulsegate {

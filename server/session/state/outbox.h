@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/base/recycled.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/durable/journal.h"
 #include "server/session/state/queue_expiries.h"
 #include "server/session/state/queue_shares.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/queued_head.h"
 #include "server/store/ledger.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "server/auth/access.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/settings.h"
 
 namespace pulsegate {

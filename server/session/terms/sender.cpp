@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "protocol/properties.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/message.h"
+#include "server/message/message.h"
 
 namespace pulsegate {
 

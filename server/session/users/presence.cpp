@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/message/topics.h"
 #include "server/session/terms/recorded_name.h"
 #include "server/session/users/dormant_record.h"
-#include "server/topics.h"
 
 namespace pulsegate {
 

@@ -13,7 +13,7 @@
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
 #include "server/base/sparse.h"
-#include "server/message.h"
+#include "server/message/message.h"
 #include "server/session/terms/cause.h"
 #include "server/store/unit.h"
 

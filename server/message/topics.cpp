@@ -1,4 +1,4 @@
-#include "server/topics.h"
+#include "server/message/topics.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "server/message.h"
+#include "server/message/message.h"
 
 #include <algorithm>
 #include <atomic>
