@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "server/base/clock.h"
-#include "server/base/line_writer.h"
+#include "server/base/files/line_writer.h"
 #include "server/base/log.h"
 #include "server/commands/backup_command.h"
 #include "server/commands/passwd_command.h"

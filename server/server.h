@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/line_writer.h"
+#include "server/base/files/line_writer.h"
 #include "server/http/admin.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 #include "server/transport/connection_extras.h"
 
 using namespace pulsegate;

@@ -141,7 +141,7 @@ TEST_CASE("only who reads packets and topics includes how they are read") {
                                            "protocol/packet.h"};
     for (const char* file :
          {"protocol/utf8", "protocol/decode_error", "protocol/reader", "protocol/proxy",
-          "protocol/websocket", "server/base/url", "server/auth/passwords", "server/auth/jwt",
+          "protocol/websocket", "server/base/text/url", "server/auth/passwords", "server/auth/jwt",
           "server/auth/json_claims", "server/auth/secret_file", "server/settings", "server/http"})
         check_never(file, reading);
 }
@@ -156,6 +156,8 @@ TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the se
 }
 
 TEST_CASE("each folder in a folder includes only those that stand before it") {
+    check_order("server/base", {".", "text", "files"});
+    check_never("server/base/files", {"server/base/text/"});
     check_order("server/session", {"terms", "users", "durable", "state", "sending", "rooms",
                                    "delivery", "requests", "life", "."});
 }

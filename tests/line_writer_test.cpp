@@ -1,4 +1,4 @@
-#include "server/base/line_writer.h"
+#include "server/base/files/line_writer.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "server/base/strict_json.h"
+#include "server/base/text/strict_json.h"
 
 #include <doctest/doctest.h>
 

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "server/base/clock.h"
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 #include "server/transport/ticket_keys.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include "protocol/topic.h"
 #include "protocol/utf8.h"
 #include "server/auth/secret_file.h"
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 #include "server/message/topics.h"
 
 namespace pulsegate {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "protocol/utf8.h"
-#include "server/base/strict_json.h"
+#include "server/base/text/strict_json.h"
 
 namespace pulsegate {
 

@@ -20,7 +20,7 @@
 #include "server/auth/base64.h"
 #include "server/auth/json_claims.h"
 #include "server/auth/secret_file.h"
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

@@ -17,8 +17,8 @@
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/auth/secret_file.h"
-#include "server/base/lines.h"
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

@@ -16,9 +16,9 @@
 #include <system_error>
 #include <utility>
 
-#include "server/base/lines.h"
-#include "server/base/unique_fd.h"
-#include "server/base/whole_file.h"
+#include "server/base/files/unique_fd.h"
+#include "server/base/files/whole_file.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

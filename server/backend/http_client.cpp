@@ -22,8 +22,8 @@
 #include <stdexcept>
 
 #include "server/base/clock.h"
-#include "server/base/lines.h"
-#include "server/base/whole_file.h"
+#include "server/base/files/whole_file.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 
 namespace boost::asio::ssl {
 class context;

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "server/auth/passwords.h"
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

@@ -8,7 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/histogram.h"
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 #include "server/events/event_kind.h"
 
 namespace pulsegate {

@@ -2,7 +2,7 @@
 
 #include <openssl/crypto.h>
 
-#include "server/base/web_origin.h"
+#include "server/base/text/web_origin.h"
 #include "server/http/bad_request.h"
 #include "server/http/routes.h"
 

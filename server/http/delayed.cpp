@@ -17,7 +17,7 @@
 #include "protocol/utf8.h"
 #include "server/backend/await_result.h"
 #include "server/base/log.h"
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 #include "server/http/bad_request.h"
 #include "server/http/message_json.h"
 #include "server/http/shard_questions.h"

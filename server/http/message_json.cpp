@@ -9,7 +9,7 @@
 #include "protocol/properties.h"
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
-#include "server/base/strict_json.h"
+#include "server/base/text/strict_json.h"
 #include "server/http/bad_request.h"
 #include "server/message/topics.h"
 #include "server/session/terms/settings.h"

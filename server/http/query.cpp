@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 #include "server/http/bad_request.h"
 
 namespace pulsegate {

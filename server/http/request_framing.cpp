@@ -3,7 +3,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/field.hpp>
 
-#include "server/base/web_origin.h"
+#include "server/base/text/web_origin.h"
 
 namespace pulsegate {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "server/auth/json_claims.h"
-#include "server/base/date.h"
 #include "server/base/log.h"
+#include "server/base/text/date.h"
 #include "server/http/bad_request.h"
 #include "server/http/commit.h"
 #include "server/http/delayed.h"

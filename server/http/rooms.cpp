@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "protocol/utf8.h"
-#include "server/base/strict_json.h"
+#include "server/base/text/strict_json.h"
 #include "server/http/bad_request.h"
 #include "server/http/query.h"
 #include "server/http/shard_questions.h"

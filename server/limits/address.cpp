@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 
 namespace pulsegate {
 

@@ -13,7 +13,7 @@
 #include "server/backend/http_client.h"
 #include "server/base/clock.h"
 #include "server/base/histogram.h"
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 #include "server/limits/address.h"
 
 namespace pulsegate {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "server/base/files/unique_fd.h"
 #include "server/base/owner_thread.h"
-#include "server/base/unique_fd.h"
 
 namespace pulsegate {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 #include "server/settings/config.h"
 
 namespace pulsegate {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "protocol/utf8.h"
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 
 namespace pulsegate {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/base/counters.h"
-#include "server/base/line_writer.h"
+#include "server/base/files/line_writer.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"

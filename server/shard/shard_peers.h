@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/line_writer.h"
+#include "server/base/files/line_writer.h"
 #include "server/base/owner_thread.h"
 #include "server/limits/admission.h"
 #include "server/message/message.h"

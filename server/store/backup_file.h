@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 
 namespace pulsegate {
 

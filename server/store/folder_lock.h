@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 
 namespace pulsegate {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 #include "server/store/wal_file.h"
 
 namespace pulsegate {

@@ -14,8 +14,8 @@
 #include <system_error>
 #include <vector>
 
-#include "server/base/date.h"
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
+#include "server/base/text/date.h"
 
 namespace pulsegate {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 
 namespace pulsegate {
 

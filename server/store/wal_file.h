@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 
 namespace pulsegate {
 

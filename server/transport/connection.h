@@ -12,8 +12,8 @@
 
 #include "protocol/bytes.h"
 #include "protocol/packet.h"
+#include "server/base/files/unique_fd.h"
 #include "server/base/limit.h"
-#include "server/base/unique_fd.h"
 #include "server/loop/poller.h"
 #include "server/session/terms/link.h"
 #include "server/transport/connection_context.h"

@@ -9,7 +9,7 @@
 
 #include "protocol/decode.h"
 #include "server/base/log.h"
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 #include "server/transport/connection.h"
 
 namespace pulsegate {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "protocol/packet.h"
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "protocol/proxy.h"
-#include "server/base/web_origin.h"
+#include "server/base/text/web_origin.h"
 #include "server/transport/connection_extras.h"
 
 namespace pulsegate {

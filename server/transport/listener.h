@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 #include "server/limits/admission.h"
 #include "server/loop/rounds.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 
 namespace pulsegate {
 

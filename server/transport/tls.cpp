@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "server/base/whole_file.h"
+#include "server/base/files/whole_file.h"
 #include "server/transport/pem.h"
 
 namespace pulsegate {

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "server/base/counters.h"
+#include "server/base/files/unique_fd.h"
 #include "server/base/owner_thread.h"
-#include "server/base/unique_fd.h"
 #include "server/loop/rounds.h"
 #include "server/session/terms/eviction.h"
 #include "server/session/terms/link.h"

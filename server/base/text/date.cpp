@@ -1,4 +1,4 @@
-#include "server/base/date.h"
+#include "server/base/text/date.h"
 
 #include <chrono>
 

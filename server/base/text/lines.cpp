@@ -1,4 +1,4 @@
-#include "server/base/lines.h"
+#include "server/base/text/lines.h"
 
 #include <algorithm>
 

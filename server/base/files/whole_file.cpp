@@ -1,4 +1,4 @@
-#include "server/base/whole_file.h"
+#include "server/base/files/whole_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "server/base/unique_fd.h"
+#include "server/base/files/unique_fd.h"
 
 namespace pulsegate {
 

@@ -1,4 +1,4 @@
-#include "server/base/strict_json.h"
+#include "server/base/text/strict_json.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>

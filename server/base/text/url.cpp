@@ -1,4 +1,4 @@
-#include "server/base/url.h"
+#include "server/base/text/url.h"
 
 #include "protocol/utf8.h"
 
