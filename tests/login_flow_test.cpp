@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/auth/passwords.h"
+#include "server/auth/passwords/passwords.h"
 #include "server/settings/config.h"
 #include "tests/support/gateway.h"
 #include "tests/support/temporary_folder.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/auth/passwords.h"
+#include "server/auth/passwords/passwords.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "server/auth/passwords.h"
+#include "server/auth/passwords/passwords.h"
 #include "server/base/text/lines.h"
 
 namespace pulsegate {

@@ -1,4 +1,4 @@
-#include "server/auth/passwords.h"
+#include "server/auth/passwords/passwords.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

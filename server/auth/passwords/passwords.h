@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/auth/argon2id.h"
 #include "server/auth/password_lines.h"
+#include "server/auth/passwords/argon2id.h"
 #include "server/base/hash.h"
 
 namespace pulsegate {

@@ -1,4 +1,4 @@
-#include "server/auth/right_passwords.h"
+#include "server/auth/passwords/right_passwords.h"
 
 #include <openssl/crypto.h>
 

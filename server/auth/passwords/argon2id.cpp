@@ -1,4 +1,4 @@
-#include "server/auth/argon2id.h"
+#include "server/auth/passwords/argon2id.h"
 
 #include <argon2.h>
 #include <fmt/format.h>
