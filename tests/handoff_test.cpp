@@ -1,4 +1,4 @@
-#include "server/transport/handoff.h"
+#include "server/transport/connections/handoff.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "server/base/files/unique_fd.h"
-#include "server/transport/connection_extras.h"
+#include "server/transport/handshakes/connection_extras.h"
 
 using namespace pulsegate;
 

@@ -159,6 +159,7 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
     check_order("server/base", {".", "text", "files"});
     check_never("server/base/files", {"server/base/text/"});
     check_order("server/auth", {".", "passwords"});
+    check_order("server/transport", {"tls", "handshakes", "connections", "."});
     check_order("server/session", {"terms", "users", "durable", "state", "sending", "rooms",
                                    "delivery", "requests", "life", "."});
 }

@@ -1,4 +1,4 @@
-#include "server/transport/spare_buffers.h"
+#include "server/transport/connections/spare_buffers.h"
 
 #include <doctest/doctest.h>
 

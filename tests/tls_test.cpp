@@ -1,4 +1,4 @@
-#include "server/transport/tls.h"
+#include "server/transport/tls/tls.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/files/unique_fd.h"
-#include "server/transport/ticket_keys.h"
+#include "server/transport/tls/ticket_keys.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;

@@ -21,9 +21,9 @@
 #include "server/login/login_pacer.h"
 #include "server/loop/rounds.h"
 #include "server/session/broker.h"
-#include "server/transport/connection.h"
-#include "server/transport/connection_owner.h"
-#include "server/transport/handoff.h"
+#include "server/transport/connections/connection.h"
+#include "server/transport/connections/connection_owner.h"
+#include "server/transport/connections/handoff.h"
 #include "server/transport/transport.h"
 
 namespace pulsegate {

@@ -17,7 +17,7 @@
 #include "server/login/login_queue.h"
 #include "server/session/terms/settings.h"
 #include "server/store/fsync.h"
-#include "server/transport/tls.h"
+#include "server/transport/tls/tls.h"
 
 namespace pulsegate {
 

@@ -7,8 +7,8 @@
 #include "server/base/log.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
-#include "server/transport/connection.h"
-#include "server/transport/turn_work.h"
+#include "server/transport/connections/connection.h"
+#include "server/transport/connections/turn_work.h"
 
 namespace pulsegate {
 

@@ -7,9 +7,9 @@
 #include "server/base/counters.h"
 #include "server/limits/admission.h"
 #include "server/loop/rounds.h"
-#include "server/transport/handshake.h"
+#include "server/transport/handshakes/handshake.h"
 #include "server/transport/listener.h"
-#include "server/transport/tls.h"
+#include "server/transport/tls/tls.h"
 #include "server/transport/transport.h"
 
 namespace pulsegate {

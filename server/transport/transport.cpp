@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

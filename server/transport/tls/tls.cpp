@@ -1,4 +1,4 @@
-#include "server/transport/tls.h"
+#include "server/transport/tls/tls.h"
 
 #include <fmt/format.h>
 #include <openssl/err.h>
@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "server/base/files/whole_file.h"
-#include "server/transport/pem.h"
+#include "server/transport/tls/pem.h"
 
 namespace pulsegate {
 

@@ -1,8 +1,8 @@
-#include "server/transport/handoff.h"
+#include "server/transport/connections/handoff.h"
 
 #include <utility>
 
-#include "server/transport/connection_extras.h"
+#include "server/transport/handshakes/connection_extras.h"
 
 namespace pulsegate {
 

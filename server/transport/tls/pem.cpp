@@ -1,4 +1,4 @@
-#include "server/transport/pem.h"
+#include "server/transport/tls/pem.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

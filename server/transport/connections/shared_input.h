@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "protocol/bytes.h"
-#include "server/transport/connection_owner.h"
-#include "server/transport/turn_work.h"
+#include "server/transport/connections/connection_owner.h"
+#include "server/transport/connections/turn_work.h"
 
 namespace pulsegate {
 

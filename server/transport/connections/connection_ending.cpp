@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "protocol/encode.h"
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

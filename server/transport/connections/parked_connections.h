@@ -8,9 +8,9 @@
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
 #include "server/loop/rounds.h"
-#include "server/transport/connection_owner.h"
-#include "server/transport/flush_list.h"
-#include "server/transport/turn_work.h"
+#include "server/transport/connections/connection_owner.h"
+#include "server/transport/connections/flush_list.h"
+#include "server/transport/connections/turn_work.h"
 
 namespace pulsegate {
 

@@ -1,9 +1,9 @@
-#include "server/transport/flush_list.h"
+#include "server/transport/connections/flush_list.h"
 
 #include <utility>
 
 #include "server/base/prefetch.h"
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

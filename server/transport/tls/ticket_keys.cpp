@@ -1,4 +1,4 @@
-#include "server/transport/ticket_keys.h"
+#include "server/transport/tls/ticket_keys.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>

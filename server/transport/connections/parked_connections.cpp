@@ -1,10 +1,10 @@
-#include "server/transport/parked_connections.h"
+#include "server/transport/connections/parked_connections.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

@@ -10,7 +10,7 @@
 #include "protocol/decode.h"
 #include "server/base/log.h"
 #include "server/base/text/url.h"
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

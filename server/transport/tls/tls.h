@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/transport/ticket_keys.h"
-#include "server/transport/tls_session.h"
+#include "server/transport/tls/ticket_keys.h"
+#include "server/transport/tls/tls_session.h"
 
 namespace pulsegate {
 

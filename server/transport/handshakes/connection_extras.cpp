@@ -1,4 +1,4 @@
-#include "server/transport/connection_extras.h"
+#include "server/transport/handshakes/connection_extras.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

@@ -1,8 +1,8 @@
-#include "server/transport/turn_queue.h"
+#include "server/transport/connections/turn_queue.h"
 
 #include <utility>
 
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 namespace pulsegate {
 

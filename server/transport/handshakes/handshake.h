@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/bytes.h"
-#include "server/transport/tls.h"
+#include "server/transport/tls/tls.h"
 
 namespace pulsegate {
 

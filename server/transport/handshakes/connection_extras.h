@@ -10,8 +10,8 @@
 
 #include "protocol/websocket.h"
 #include "server/limits/unauthenticated_memory.h"
-#include "server/transport/handshake.h"
-#include "server/transport/tls_session.h"
+#include "server/transport/handshakes/handshake.h"
+#include "server/transport/tls/tls_session.h"
 
 namespace pulsegate {
 

@@ -1,4 +1,4 @@
-#include "server/transport/connection.h"
+#include "server/transport/connections/connection.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -16,9 +16,9 @@
 #include "server/base/limit.h"
 #include "server/loop/poller.h"
 #include "server/session/terms/link.h"
-#include "server/transport/connection_context.h"
-#include "server/transport/connection_extras.h"
-#include "server/transport/handoff.h"
+#include "server/transport/connections/connection_context.h"
+#include "server/transport/connections/handoff.h"
+#include "server/transport/handshakes/connection_extras.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {

@@ -1,4 +1,4 @@
-#include "server/transport/handshake.h"
+#include "server/transport/handshakes/handshake.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -18,7 +18,7 @@
 
 #include "protocol/proxy.h"
 #include "server/base/text/web_origin.h"
-#include "server/transport/connection_extras.h"
+#include "server/transport/handshakes/connection_extras.h"
 
 namespace pulsegate {
 

@@ -1,4 +1,4 @@
-#include "server/transport/tls_session.h"
+#include "server/transport/tls/tls_session.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
