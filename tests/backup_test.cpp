@@ -1,4 +1,4 @@
-#include "server/store/backup.h"
+#include "server/store/backup/backup.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/page_checksum.h"
+#include "server/store/pages/page_checksum.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/ledger_model.h"
 #include "tests/support/quiet_log.h"

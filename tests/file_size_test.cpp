@@ -1,10 +1,10 @@
-#include "server/store/file_size.h"
+#include "server/store/database/file_size.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "server/store/opening.h"
+#include "server/store/start/opening.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;

@@ -162,6 +162,8 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
     check_order("server/transport", {"tls", "handshakes", "connections", "."});
     check_order("server/session", {"terms", "users", "durable", "state", "sending", "rooms",
                                    "delivery", "requests", "life", "."});
+    check_order("server/store",
+                {"ledger", "files", "pages", "database", "backup", "start", "rows", "tables", "."});
 }
 
 TEST_CASE("limits know nothing of connections and sessions") {
@@ -197,7 +199,7 @@ TEST_CASE("the store knows messages, but nothing of who has them stored") {
 TEST_CASE("who tells backends knows the log of events, but nothing of who writes it") {
     check_of_ours("server/events", {"server/base/", "server/backend/", "server/auth/secret_file.h",
                                     "server/store/", "server/events/"});
-    check_never("server/events", {"sqlite3.h", "server/store/database.h", "boost/beast"});
+    check_never("server/events", {"sqlite3.h", "server/store/database/", "boost/beast"});
     check_only("server/events/event_kind", {});
 }
 
@@ -206,8 +208,7 @@ TEST_CASE("only the store knows SQLite") {
         CAPTURE(include.by);
         if (!include.by.starts_with("server/store/")) CHECK(include.what != "sqlite3.h");
     }
-    check_never("server/store/ledger", {"sqlite3.h", "server/store/database.h"});
-    check_never("server/store/unit", {"sqlite3.h", "server/store/database.h"});
+    check_never("server/store/ledger", {"sqlite3.h", "server/store/database/"});
 }
 
 TEST_CASE("only the server and its shards join everything") {

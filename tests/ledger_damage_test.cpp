@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/database.h"
-#include "server/store/store_files.h"
+#include "server/store/database/database.h"
+#include "server/store/files/store_files.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
 

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "server/store/delayed_turns.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
+#include "server/store/tables/delayed_turns.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/database.h"
-#include "server/store/page_checksum.h"
-#include "server/store/schema.h"
+#include "server/store/database/database.h"
+#include "server/store/database/schema.h"
+#include "server/store/pages/page_checksum.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"

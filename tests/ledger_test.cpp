@@ -1,4 +1,4 @@
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 #include <doctest/doctest.h>
 

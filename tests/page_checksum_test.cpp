@@ -1,4 +1,4 @@
-#include "server/store/page_checksum.h"
+#include "server/store/pages/page_checksum.h"
 
 #include <doctest/doctest.h>
 

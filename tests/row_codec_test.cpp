@@ -1,4 +1,4 @@
-#include "server/store/row_codec.h"
+#include "server/store/rows/row_codec.h"
 
 #include <doctest/doctest.h>
 

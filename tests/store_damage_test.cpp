@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/opening.h"
-#include "server/store/schema.h"
+#include "server/store/database/schema.h"
+#include "server/store/pages/wal_file.h"
 #include "server/store/sqlite_ledger.h"
-#include "server/store/wal_file.h"
+#include "server/store/start/opening.h"
 #include "tests/support/killed_process.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/sanitized.h"

@@ -1,4 +1,4 @@
-#include "server/store/waiting_index.h"
+#include "server/store/tables/waiting_index.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "server/store/wal_file.h"
+#include "server/store/pages/wal_file.h"
 
 #include <doctest/doctest.h>
 

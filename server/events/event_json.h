@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "server/store/event_log.h"
+#include "server/store/ledger/event_log.h"
 
 namespace pulsegate {
 

@@ -29,7 +29,7 @@
 #include "server/events/event_json.h"
 #include "server/events/event_news.h"
 #include "server/events/signature.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/http/api_context.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -16,7 +16,7 @@
 #include "server/login/authenticator.h"
 #include "server/login/login_queue.h"
 #include "server/session/terms/settings.h"
-#include "server/store/fsync.h"
+#include "server/store/ledger/fsync.h"
 #include "server/transport/tls/tls.h"
 
 namespace pulsegate {

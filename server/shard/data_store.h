@@ -10,10 +10,10 @@
 
 #include "server/session/broker.h"
 #include "server/shard/restoration.h"
-#include "server/store/backup_order.h"
-#include "server/store/fsync.h"
-#include "server/store/ledger.h"
-#include "server/store/store_folder.h"
+#include "server/store/backup/backup_order.h"
+#include "server/store/files/store_folder.h"
+#include "server/store/ledger/fsync.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/session/life/restore.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -4,7 +4,7 @@
 
 #include "server/base/clock.h"
 #include "server/session/broker.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "server/base/counters.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {

@@ -11,7 +11,7 @@
 
 #include "server/base/log.h"
 #include "server/base/overloaded.h"
-#include "server/store/opening.h"
+#include "server/store/start/opening.h"
 
 namespace pulsegate {
 

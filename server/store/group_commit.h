@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "server/store/database.h"
-#include "server/store/file_size.h"
+#include "server/store/database/database.h"
+#include "server/store/database/file_size.h"
 #include "server/store/request.h"
-#include "server/store/store_reader.h"
-#include "server/store/unit_writer.h"
-#include "server/store/waiting_index.h"
+#include "server/store/tables/store_reader.h"
+#include "server/store/tables/unit_writer.h"
+#include "server/store/tables/waiting_index.h"
 
 namespace pulsegate {
 

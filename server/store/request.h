@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/base/overloaded.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "server/store/store_reader.h"
+#include "server/store/tables/store_reader.h"
 
 namespace pulsegate {
 

@@ -15,16 +15,16 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/backup.h"
-#include "server/store/delayed_table.h"
-#include "server/store/event_table.h"
-#include "server/store/folder_lock.h"
+#include "server/store/backup/backup.h"
+#include "server/store/files/folder_lock.h"
+#include "server/store/files/store_files.h"
 #include "server/store/group_commit.h"
-#include "server/store/ledger.h"
-#include "server/store/opening.h"
+#include "server/store/ledger/ledger.h"
 #include "server/store/request_queue.h"
-#include "server/store/store_files.h"
-#include "server/store/waiting_index.h"
+#include "server/store/start/opening.h"
+#include "server/store/tables/delayed_table.h"
+#include "server/store/tables/event_table.h"
+#include "server/store/tables/waiting_index.h"
 
 namespace pulsegate {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/session/broker.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

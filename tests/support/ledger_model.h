@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

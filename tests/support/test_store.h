@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/database.h"
+#include "server/store/database/database.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"

@@ -12,7 +12,7 @@
 #include "server/session/terms/session_id.h"
 #include "server/session/users/gateway_totals.h"
 #include "server/session/users/presence.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

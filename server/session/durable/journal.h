@@ -10,8 +10,8 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/receipts.h"
 #include "server/session/terms/shard_place.h"
-#include "server/store/ledger.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/ledger.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -13,7 +13,7 @@
 #include "server/session/terms/reach.h"
 #include "server/session/terms/session_id.h"
 #include "server/session/users/presence.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -8,7 +8,7 @@
 #include "server/base/clock.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

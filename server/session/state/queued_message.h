@@ -12,7 +12,7 @@
 
 #include "server/message/message.h"
 #include "server/session/terms/queued_head.h"
-#include "server/store/ledger.h"
+#include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
 

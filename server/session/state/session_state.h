@@ -9,7 +9,7 @@
 #include "server/session/state/exchanges.h"
 #include "server/session/state/stored_will.h"
 #include "server/session/terms/ack_time.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "server/session/terms/sender_shares.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -13,7 +13,7 @@
 #include "server/session/terms/ack_time.h"
 #include "server/session/terms/queued_head.h"
 #include "server/session/users/presence.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -15,7 +15,7 @@
 #include "server/base/sparse.h"
 #include "server/message/message.h"
 #include "server/session/terms/cause.h"
-#include "server/store/unit.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "server/store/database/database.h"
+
+namespace pulsegate {
+
+/// How much of the database is in use. What is deleted leaves pages that are used again; when they
+/// are most of the file, it gets smaller. It belongs to the ledger's thread.
+class FileSize {
+public:
+    explicit FileSize(Database& database);
+
+    /// In a transaction: cuts off some pages, if most of the file is unused.
+    void shrink();
+    bool is_to_shrink() const { return free_ >= worth_shrinking && free_ > pages_ / 2; }
+    /// Has it got smaller only in the WAL so far, and as much as it is to?
+    bool awaits_checkpoint() const { return is_cut_ && !is_to_shrink(); }
+    void checkpointed() { is_cut_ = false; }
+
+    /// After a commit.
+    void measure();
+
+    /// Bytes in use, as of the last commit. From any thread.
+    std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+
+private:
+    static constexpr std::size_t worth_shrinking = 1024;  ///< pages
+
+    Statement page_count_;
+    Statement free_count_;
+    Statement cut_;
+    std::size_t pages_ = 0;
+    std::size_t free_ = 0;
+    bool is_cut_ = false;
+    std::atomic<std::size_t> used_{0};
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,63 @@
+#include "server/store/files/store_mark.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+namespace pulsegate {
+
+StoreMark::StoreMark(const std::string& path, std::uint64_t store, std::uint64_t wal)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640)),
+      store_(store),
+      at_{wal, 0} {
+    if (!file_ && !path.empty())
+        spdlog::warn("can't write {}: {}; a start may not notice that files were lost", path,
+                     std::strerror(errno));
+    write();
+}
+
+void StoreMark::committed(std::size_t frames) {
+    at_ = {next_wal(), frames};
+    is_begun_ = true;
+    write();
+}
+
+void StoreMark::expect_nothing() {
+    at_.frames = 0;
+    write();
+}
+
+void StoreMark::restarted() {
+    is_begun_ = false;
+    expect_nothing();
+}
+
+/// In one piece, and in place: that needs no room on the disk.
+void StoreMark::write() const {
+    if (!file_) return;
+    std::array<char, 64> line{};
+    const auto end = fmt::format_to_n(line.data(), line.size(), "{:016x} {:020} {:020}\n", store_,
+                                      at_.wal, at_.frames);
+    if (::pwrite(file_.get(), line.data(), end.size, 0) != static_cast<ssize_t>(end.size))
+        spdlog::debug("can't write the store's mark: {}", std::strerror(errno));
+}
+
+std::optional<MarkedPoint> read_store_mark(const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    std::array<char, 64> line{};
+    if (!file || ::pread(file.get(), line.data(), line.size() - 1, 0) <= 0) return std::nullopt;
+    MarkedPoint found;
+    if (std::sscanf(line.data(), "%" SCNx64 " %" SCNu64 " %" SCNu64, &found.store, &found.at.wal,
+                    &found.at.frames) != 3)
+        return std::nullopt;
+    return found;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,160 @@
+#include "server/store/rows/row_codec.h"
+
+#include <algorithm>
+#include <boost/crc.hpp>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+constexpr unsigned qos_bits = 0x03;
+constexpr unsigned retain_bit = 0x04;
+constexpr unsigned identifiers_bit = 0x08;
+constexpr unsigned share_bit = 0x10;
+
+void append_number(std::string& out, std::uint64_t number) {
+    for (; number >= 0x80; number >>= 7) out += static_cast<char>(number | 0x80);
+    out += static_cast<char>(number);
+}
+
+/// Reads what `append_number` has written; zeros when there is nothing left.
+class NumberReader {
+public:
+    explicit NumberReader(std::string_view bytes) : left_(bytes) {}
+
+    bool done() const { return left_.empty(); }
+
+    std::uint8_t byte() {
+        if (left_.empty()) return 0;
+        const auto first = static_cast<std::uint8_t>(left_.front());
+        left_.remove_prefix(1);
+        return first;
+    }
+
+    std::uint64_t number() {
+        std::uint64_t sum = 0;
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+            const std::uint64_t next = byte();
+            sum |= (next & 0x7f) << shift;
+            if (next < 0x80) break;
+        }
+        return sum;
+    }
+
+    std::uint32_t number32() { return static_cast<std::uint32_t>(number()); }
+
+    std::string_view text() {
+        const auto size = std::min<std::uint64_t>(number(), left_.size());
+        const std::string_view text = left_.substr(0, size);
+        left_.remove_prefix(size);
+        return text;
+    }
+
+private:
+    std::string_view left_;
+};
+
+bool by_owner(const Receiver& a, const Receiver& b) { return a.owner < b.owner; }
+
+void append_receiver(std::string& out, const Receiver& receiver, OwnerId previous) {
+    append_number(out, receiver.owner - previous);
+    const bool identified = !receiver.identifiers.empty();
+    out +=
+        static_cast<char>(static_cast<unsigned>(receiver.qos) | (receiver.retain ? retain_bit : 0) |
+                          (identified ? identifiers_bit : 0) | (receiver.share ? share_bit : 0));
+    if (identified) {
+        append_number(out, receiver.identifiers.size());
+        for (const auto identifier : receiver.identifiers) append_number(out, identifier);
+    }
+    if (receiver.share) {
+        append_number(out, receiver.share->size());
+        out += *receiver.share;
+    }
+}
+
+Receiver read_receiver(NumberReader& in, OwnerId previous) {
+    Receiver receiver;
+    receiver.owner = previous + in.number32();
+    const unsigned bits = in.byte();
+    receiver.qos = static_cast<QoS>(bits & qos_bits);
+    receiver.retain = (bits & retain_bit) != 0;
+    if ((bits & identifiers_bit) != 0)
+        for (auto count = in.number(); count > 0 && !in.done(); --count)
+            receiver.identifiers.push_back(in.number32());
+    if ((bits & share_bit) != 0) receiver.share = std::make_shared<const std::string>(in.text());
+    return receiver;
+}
+
+std::string sealed(Stamp stamp, std::string_view list) {
+    std::string stamp_bytes;
+    append_number(stamp_bytes, stamp);
+    const std::uint32_t sum = checksum({stamp_bytes, list});
+    std::string seal;
+    for (unsigned shift = 0; shift < 32; shift += 8) seal += static_cast<char>(sum >> shift);
+    return seal;
+}
+
+constexpr std::size_t seal_size = 4;
+
+}  // namespace
+
+std::uint32_t checksum(std::initializer_list<std::string_view> texts) {
+    boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> sum;  // Castagnoli's
+    for (const std::string_view text : texts) sum.process_bytes(text.data(), text.size());
+    return sum.checksum();
+}
+
+std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers) {
+    std::sort(receivers.begin(), receivers.end(), by_owner);
+    std::string list;
+    OwnerId previous = 0;
+    for (const Receiver& receiver : receivers) {
+        append_receiver(list, receiver, previous);
+        previous = receiver.owner;
+    }
+    return sealed(stamp, list) + list;
+}
+
+std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_view bytes) {
+    if (bytes.size() < seal_size) return std::nullopt;
+    const std::string_view list = bytes.substr(seal_size);
+    if (bytes.substr(0, seal_size) != sealed(stamp, list)) return std::nullopt;
+    std::vector<Receiver> receivers;
+    NumberReader in(list);
+    for (OwnerId previous = 0; !in.done(); previous = receivers.back().owner)
+        receivers.push_back(read_receiver(in, previous));
+    return receivers;
+}
+
+std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<Receiver> added) {
+    std::sort(added.begin(), added.end(), by_owner);
+    for (Receiver& each : added) {
+        const auto [same, end] = std::equal_range(stored.begin(), stored.end(), each, by_owner);
+        if (same != end && !each.share) each.share = same->share;
+    }
+    std::vector<Receiver> merged;
+    // Of two equal ones set_union takes that of the first range.
+    std::set_union(std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()),
+                   std::make_move_iterator(stored.begin()), std::make_move_iterator(stored.end()),
+                   std::back_inserter(merged), by_owner);
+    return merged;
+}
+
+std::string encode_stamps(const std::vector<Stamp>& stamps) {
+    std::string out;
+    Stamp previous = 0;
+    for (const Stamp stamp : stamps) append_number(out, stamp - std::exchange(previous, stamp));
+    return out;
+}
+
+std::vector<Stamp> decode_stamps(std::string_view bytes) {
+    std::vector<Stamp> stamps;
+    NumberReader in(bytes);
+    for (Stamp previous = 0; !in.done();) stamps.push_back(previous += in.number());
+    return stamps;
+}
+
+}  // namespace pulsegate

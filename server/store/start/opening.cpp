@@ -1,0 +1,220 @@
+#include "server/store/start/opening.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "server/store/database/schema.h"
+#include "server/store/files/store_folder.h"
+#include "server/store/start/recovery.h"
+#include "server/store/start/schema_copy.h"
+
+namespace pulsegate {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, std::string_view why) {
+    throw std::runtime_error(fmt::format(
+        "can't use {}: {}; --data names the folder, --data none keeps nothing", path, why));
+}
+
+void throw_if_failed(const Database& database, const std::string& path) {
+    const bool is_full = (database.error() & 0xff) == SQLITE_FULL;
+    if (is_full) refuse(path, "the disk is full: make room there and start again; nothing is lost");
+    if (!database.ok()) refuse(path, database.error_text());
+}
+
+std::int64_t number(Database& database, const char* query) {
+    std::int64_t found = 0;
+    Statement(database, query).each([&](const Row& row) { found = row.number(0); });
+    return found;
+}
+
+constexpr const char* in_memory_path = ":memory:";
+
+const char* synchronous(Fsync fsync) {
+    switch (fsync) {
+        case Fsync::always: return "PRAGMA synchronous = FULL";
+        case Fsync::each_second: return "PRAGMA synchronous = NORMAL";
+        case Fsync::never: break;
+    }
+    return "PRAGMA synchronous = OFF";
+}
+
+void configure(Database& database, bool in_memory) {
+    // Exclusive locking comes first: so there is no shared memory, and no second connection.
+    database.run("PRAGMA locking_mode = EXCLUSIVE");
+    // What is in memory gives back at once what it does not need any more.
+    // Nothing is written to a file that is there before it was looked at.
+    if (number(database, "PRAGMA page_count") == 0)
+        database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
+                               : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
+    database.run("PRAGMA journal_mode = WAL");
+    database.run("PRAGMA cache_spill = 0; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
+}
+
+/// The version of the tables, 0 in an empty database.
+int schema_version(Database& database, const std::string& path) {
+    const auto application = number(database, "PRAGMA application_id");
+    const auto version = static_cast<int>(number(database, "PRAGMA user_version"));
+    const auto objects = number(database, "SELECT count(*) FROM sqlite_schema");
+    if (!database.ok()) return 0;
+    if (application == 0 && version == 0 && objects == 0) return 0;
+    if (application != application_id) refuse(path, "it is not a database of Pulsegate");
+    if (version > newest_schema())
+        refuse(path, fmt::format("it has format {}, and this Pulsegate knows formats up to {}; "
+                                 "start the newer one",
+                                 version, newest_schema()));
+    return version;
+}
+
+std::string damage_mark(const std::string& path) { return path + "-damaged"; }
+
+/// Reads all pages unless the last process has closed the database in order.
+void check(Database& database, const std::string& path) {
+    if (std::ifstream mark(damage_mark(path)); mark) {
+        std::string why;
+        std::getline(mark, why);
+        return database.fail(SQLITE_CORRUPT, "the last process found the data damaged: " + why);
+    }
+    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
+    std::string found;
+    Statement(database, "PRAGMA quick_check(1)").each([&](const Row& row) { found = row.text(0); });
+    if (database.ok() && found != "ok") database.fail(SQLITE_CORRUPT, std::move(found));
+}
+
+/// Copies a database without page checksums to a file with room for them in each page. The new one
+/// takes the place of the old one at once, or not at all.
+void add_checksums(std::unique_ptr<Database>& database, const StoreFolder& folder) {
+    database->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);  // the WAL would be taken for the new one's
+    database->reserve_checksums();
+    Statement(*database, "VACUUM INTO ?").run(folder.unfinished());
+    if (!database->ok()) return;
+    database.reset();
+    folder.give_name(folder.database());
+    database = std::make_unique<Database>(folder.database());
+    configure(*database, false);
+}
+
+/// The database with its tables; its error may be that it is damaged. `folder` is null if it is in
+/// memory or on another VFS.
+std::unique_ptr<Database> open_database(const std::string& path, const char* vfs,
+                                        const StoreFolder* folder) {
+    auto database = std::make_unique<Database>(path, vfs);
+    const bool in_memory = path == in_memory_path;
+    configure(*database, in_memory);
+    const int version = schema_version(*database, path);
+    if (database->ok() && version > 0) check(*database, path);
+    const bool lacks_checksums = !in_memory && version > 0 && !database->has_checksums();
+    if (lacks_checksums && version >= first_with_checksums)
+        database->fail(SQLITE_CORRUPT, "its pages should have checksums");
+    const bool is_old = version > 0 && version < newest_schema();
+    if (database->ok() && is_old && folder) keep_old_version(*database, version, *folder);
+    if (database->ok() && lacks_checksums && folder) add_checksums(database, *folder);
+    migrate(*database, version);
+    return database;
+}
+
+/// Whatever is wrong with its files is told, and mended as far as possible.
+std::unique_ptr<Database> open_files(const StoreFolder& folder) {
+    Recovery recovery(folder);
+    recovery.run();
+    auto database = open_database(folder.database(), nullptr, &folder);
+    if (!database->damaged()) return database;
+    const std::string why = database->error_text();
+    database.reset();
+    recovery.salvage(why);
+    std::error_code none;
+    std::filesystem::remove(damage_mark(folder.database()), none);
+    return open_database(folder.database(), nullptr, &folder);
+}
+
+/// Draws it if there is none.
+HashKey stored_key(Database& database) {
+    const HashKey drawn = random_key();
+    Statement(database, "INSERT OR IGNORE INTO meta VALUES('key_low', ?), ('key_high', ?)")
+        .run(drawn.low, drawn.high);
+    const auto half = [&](const char* query) {
+        return static_cast<std::uint64_t>(number(database, query));
+    };
+    return {half("SELECT value FROM meta WHERE key = 'key_low'"),
+            half("SELECT value FROM meta WHERE key = 'key_high'")};
+}
+
+/// The id that all files of this store share.
+std::uint64_t stored_id(Database& database) {
+    Statement(database, "INSERT OR IGNORE INTO meta VALUES('store', ?)").run(random_key().low >> 1);
+    return static_cast<std::uint64_t>(
+        number(database, "SELECT value FROM meta WHERE key = 'store'"));
+}
+
+/// Rows of users are stored lazily: before a crash, others may have been told of later versions.
+/// They were not above the floor, or not above the clock if that was not kept, as in a copy.
+std::uint64_t version_floor(Database& database, Stamp floor) {
+    const auto last = static_cast<std::uint64_t>(
+        number(database, "SELECT value FROM meta WHERE key = 'version_floor'"));
+    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return last;
+    return std::max({last, time_of(floor), static_cast<std::uint64_t>(wall_now())});
+}
+
+/// The clock has been ahead, once: the floor does not go back.
+void say_if_ahead(Stamp floor) {
+    constexpr WallMillis a_day = 86'400'000;
+    const auto highest = static_cast<WallMillis>(time_of(floor));
+    if (highest > wall_now() + a_day)
+        spdlog::warn(
+            "the store has seen a clock that said {}: new messages and presence changes are "
+            "numbered on from there, and stay in order",
+            rfc3339(highest));
+}
+
+}  // namespace
+
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
+    const bool in_memory = folder.empty();
+    const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
+    std::optional<StoreFolder> files;
+    if (!in_memory && !vfs) files.emplace(folder);
+    OpenStore store{.database = files ? open_files(*files) : open_database(path, vfs, nullptr)};
+    Database& database = *store.database;
+    store.floor =
+        static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
+    say_if_ahead(store.floor);
+    store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
+    store.version_floor = version_floor(database, store.floor);
+    Statement(database,
+              "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?), ('version_floor', ?)")
+        .run(store.new_floor, store.version_floor);
+    store.key = stored_key(database);
+    const std::uint64_t id = stored_id(database);
+    const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");
+    throw_if_failed(database, path);
+    store.mark = StoreMark(files ? files->mark() : "", id, static_cast<std::uint64_t>(wal));
+    // A process that was killed may have left frames of the WAL in the page cache only. Now they
+    // are in the file and synced, before anybody is told of what is in them.
+    database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+    database.run(synchronous(fsync));
+    throw_if_failed(database, path);
+    if (files) files->sync();
+    if (files) store.damage = files->damage();
+    return store;
+}
+
+void mark_damaged(const std::string& folder, const std::string& why) {
+    if (folder.empty()) return;
+    std::ofstream(damage_mark(folder + "/pulsegate.db")) << why << std::endl;
+}
+
+void enlarge_cache(Database& database, std::size_t bytes) {
+    database.run(("PRAGMA cache_size = -" + std::to_string(bytes / 1024)).c_str());
+}
+
+}  // namespace pulsegate

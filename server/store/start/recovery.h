@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "server/store/files/store_folder.h"
+#include "server/store/files/store_mark.h"
+#include "server/store/pages/wal_file.h"
+
+namespace pulsegate {
+
+/// What a start does with files that are damaged, missing or another store's, before SQLite opens
+/// them: SQLite would take what is wrong for the end, and mix what does not belong together.
+class Recovery {
+public:
+    explicit Recovery(const StoreFolder& folder);
+
+    void run();
+
+    /// Makes a new database of what can be read of one that SQLite has found damaged.
+    void salvage(std::string_view why);
+
+private:
+    /// What the database says of itself.
+    struct Identity {
+        std::optional<std::uint64_t> store;
+        std::uint64_t wal = 0;
+        std::optional<std::int64_t> clean;
+    };
+
+    Identity identity(const WalFile* wal) const;
+    std::uintmax_t database_size() const;
+    void begin_without_database();
+    void check_wal();
+    bool belongs(const Identity& without, const Identity& with) const;
+    void check_mark(const Identity& without, const Identity& with);
+    void mend_wal(bool was_copied);
+    void salvage(const WalFile& wal, bool is_mixed);
+
+    const StoreFolder& folder_;
+    WalFile wal_;
+    std::optional<MarkedPoint> mark_;
+};
+
+}  // namespace pulsegate

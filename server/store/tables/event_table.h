@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "server/store/database/database.h"
+#include "server/store/ledger/event_log.h"
+#include "server/store/ledger/unit.h"
+
+namespace pulsegate {
+
+/// The log of events, of which the newest few hundred MB are kept, and the events that the webhook
+/// does not take. Each row has the sum of all bytes up to it, so that the size of the log is known
+/// from its first and its last row; the last one is never deleted, so that no number is given
+/// twice. `begin`, `finish` and `committed` are called for each transaction, which may fail and be
+/// tried again. More than half of its members are prepared statements.
+class EventTable {
+public:
+    EventTable(Database& database, const EventLogSettings& settings);
+
+    /// Before the first transaction.
+    void set_max_bytes(std::size_t bytes) { room_ = max_bytes_ = bytes; }
+    /// The disk is short: half of the log goes before anything else has to. False: there is hardly
+    /// anything of it.
+    bool halve();
+
+    void begin() { next_ = state_; }
+    void put(const PutEvent& put);
+    void delivered(EventDelivered delivered);
+    void put(const PutDeadLetter& put);
+    void drop(DropDeadLetters& drop);
+    void replay(ReplayDeadLetters& replay);
+    /// Deletes the oldest events that have no room, some thousands at most.
+    void finish();
+    void committed();
+    /// Is there more without room than `finish` has deleted?
+    bool is_to_trim() const { return state_.bytes > room_ && state_.first < state_.last; }
+
+    EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
+    /// One that is damaged is left out; of those to replay it has no body, so that it can be
+    /// dropped.
+    std::vector<DeadLetter> dead_letters(EventNumber after, bool to_replay, std::size_t most);
+
+    // From any thread.
+
+    EventLogState state() const;
+    /// `told` is called on the ledger's thread after commits with new events, or when there is
+    /// something to replay, until the table ends.
+    void watch(std::function<void()> told);
+
+private:
+    void load();
+    void trim();
+    EventNumber end_of_excess();
+    std::uint64_t wanted(EventNumber after, EventNumber upto);
+    void count_dead();
+
+    Database& database_;
+    const std::uint32_t webhook_kinds_;
+    std::size_t max_bytes_;
+    std::size_t room_;  ///< less, while the log is made smaller
+    Statement put_;
+    Statement read_;
+    Statement totals_;
+    Statement count_wanted_;
+    Statement trim_;
+    Statement put_meta_;
+    Statement put_dead_;
+    Statement refuse_again_;
+    Statement drop_dead_;
+    Statement drop_oldest_dead_;
+    Statement replay_;
+    Statement count_dead_;
+    Statement list_dead_;
+
+    // Of the ledger's thread.
+    struct State : EventLogState {
+        std::uint64_t total = 0;         ///< bytes of all events ever
+        std::uint64_t total_before = 0;  ///< of those that are deleted
+    };
+    State state_;
+    State next_;  ///< after the transaction
+
+    mutable std::mutex mutex_;  ///< of what follows
+    EventLogState shown_;
+    std::vector<std::function<void()>> watchers_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/store/database/database.h"
+#include "server/store/ledger/unit.h"
+#include "server/store/tables/delayed_table.h"
+#include "server/store/tables/event_table.h"
+#include "server/store/tables/waiting_index.h"
+
+namespace pulsegate {
+
+/// Writes operations to the tables, within a transaction that the caller has opened. Of the index,
+/// which shows what is committed, it changes nothing: the cursors that the transaction changes are
+/// kept here until it is. It has a prepared statement for each change of a table: hence so many
+/// members.
+class UnitWriter {
+public:
+    UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
+               EventTable& events);
+
+    /// A transaction begins, also one that is tried again.
+    void begin();
+
+    /// Writes what is not `left_out`, in its order; ask the database for errors. Returns the place
+    /// of the last operation that was tried.
+    std::size_t write(Unit& unit, const std::vector<std::size_t>& left_out);
+
+    /// Writes the cursors and sums: the transaction ends.
+    void finish();
+    void committed() {
+        delayed_.committed();
+        events_.committed();
+    }
+
+    /// False: some of their receivers are left, for there may be very many. To be called again.
+    bool remove_messages(const std::vector<Stamp>& stamps);
+    /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
+    void forget_dropped_before(Stamp stamp) { forget_dropped_.run(stamp); }
+    void put_meta(const char* key, std::uint64_t value) { put_meta_.run(key, value); }
+
+    /// Bytes of bodies and receivers that were written since `begin`.
+    std::size_t bytes() const { return bytes_; }
+
+    /// The cursors after the transaction. Nothing: the owner has ended.
+    using Cursors = boost::unordered_flat_map<OwnerId, std::optional<Cursor>>;
+    Cursors& cursors() { return cursors_; }
+
+private:
+    void apply(const PutMessage& put);
+    void apply(const PutReceiver& put);
+    void apply(const Done& done);
+    void apply(const PutOwner& put);
+    void apply(const EndOwner& ended);
+    void apply(const RetireOwner& retire);
+    void apply(const PutSubscription& put);
+    void apply(const OweRetained& owe);
+    void apply(const DropSubscription& drop);
+    void apply(const PutAbsence& put);
+    void apply(const DropAbsence& drop);
+    void apply(const PutIncoming& put);
+    void apply(const DropIncoming& drop);
+    void apply(const PutExchange& put);
+    void apply(const ReleaseExchange& release);
+    void apply(const DropExchange& drop);
+    void apply(const PutWill& put);
+    void apply(const DropWill& drop);
+    void apply(const PutRetained& put);
+    void apply(const DropRetained& drop);
+    void apply(const PutDelayed& put) { delayed_.put(put); }
+    void apply(CancelDelayed& cancel) { delayed_.cancel(cancel); }
+    void apply(const DropDelayed& drop) { delayed_.drop(drop); }
+    void apply(const PutUser& put);
+    void apply(const DropUser& drop);
+    void apply(const PutBan& put);
+    void apply(const DropBan& drop);
+    void apply(const DropEndedBans& drop);
+    void apply(const PutRevocation& put);
+    void apply(const PutMember& put);
+    void apply(const DropMember& drop);
+    void apply(const PutAway& put);
+    void apply(const DropAway& drop);
+    void apply(const PutEvent& put);
+    void apply(EventDelivered delivered) { events_.delivered(delivered); }
+    void apply(const PutDeadLetter& put) { events_.put(put); }
+    void apply(DropDeadLetters& drop) { events_.drop(drop); }
+    void apply(ReplayDeadLetters& replay) { events_.replay(replay); }
+
+    bool is_owner(OwnerId owner);
+    void end_namesake(const PutOwner& put);
+    Cursor* cursor(OwnerId owner);
+    void await(OwnerId owner, Stamp stamp);
+    void end(OwnerId owner);
+    void put_receiver(Stamp stamp, const Receiver& receiver);
+    void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
+    void write_message(const PutMessage& put, const std::string& receivers);
+
+    Database& database_;
+    const WaitingIndex& index_;
+    DelayedTable& delayed_;
+    EventTable& events_;
+    Cursors cursors_;
+    std::size_t bytes_ = 0;
+    bool may_have_receivers_ = false;  ///< in rows of their own: they have been needed here
+
+    Statement receivers_between_;
+    Statement add_message_;
+    Statement put_receiver_;
+    Statement remove_message_;
+    Statement remove_receiver_;
+    Statement remove_receivers_;
+    Statement put_cursor_;
+    Statement find_namesake_;
+    Statement put_owner_;
+    Statement retire_owner_;
+    std::vector<std::unique_ptr<Statement>> end_owner_;
+    std::vector<std::unique_ptr<Statement>> end_session_;  ///< what it has besides messages
+    Statement put_subscription_;
+    Statement owe_retained_;
+    Statement drop_subscription_;
+    Statement put_absence_;
+    Statement drop_absence_;
+    Statement put_incoming_;
+    Statement drop_incoming_;
+    Statement put_exchange_;
+    Statement release_exchange_;
+    Statement drop_exchange_;
+    Statement put_will_;
+    Statement drop_will_;
+    Statement put_retained_;
+    Statement forget_dropped_;
+    Statement put_user_;
+    Statement drop_user_;
+    Statement put_ban_;
+    Statement drop_ban_;
+    Statement drop_ended_bans_;
+    Statement put_member_;
+    Statement drop_member_;
+    Statement put_away_;
+    Statement drop_away_;
+    Statement put_revocation_;
+    Statement put_meta_;
+};
+
+}  // namespace pulsegate
