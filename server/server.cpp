@@ -18,7 +18,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/events/webhook.h"
-#include "server/http/chat.h"
+#include "server/http/chat/chat.h"
 #include "server/session/durable/journal.h"
 #include "server/shard/data_store.h"
 #include "server/shard/shard.h"

@@ -1,4 +1,4 @@
-#include "server/http/http_connections.h"
+#include "server/http/serving/http_connections.h"
 
 #include <doctest/doctest.h>
 

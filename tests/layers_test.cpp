@@ -164,6 +164,8 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
                                    "delivery", "requests", "life", "."});
     check_order("server/store",
                 {"ledger", "files", "pages", "database", "backup", "start", "rows", "tables", "."});
+    check_order("server/http",
+                {"serving", "questions", "messages", "events", "operation", "chat", "users", "."});
 }
 
 TEST_CASE("limits know nothing of connections and sessions") {

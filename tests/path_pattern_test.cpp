@@ -1,4 +1,4 @@
-#include "server/http/path_pattern.h"
+#include "server/http/serving/path_pattern.h"
 
 #include <doctest/doctest.h>
 

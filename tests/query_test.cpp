@@ -1,11 +1,11 @@
-#include "server/http/query.h"
+#include "server/http/serving/query.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "server/http/bad_request.h"
+#include "server/http/serving/bad_request.h"
 
 using namespace pulsegate;
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "server/http/api.h"
-#include "server/http/chat.h"
-#include "server/http/http_server.h"
-#include "server/http/presence_feed.h"
-#include "server/http/shard_questions.h"
+#include "server/http/chat/chat.h"
+#include "server/http/events/presence_feed.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/http/serving/http_server.h"
 
 namespace pulsegate {
 

@@ -3,8 +3,8 @@
 #include <openssl/crypto.h>
 
 #include "server/base/text/web_origin.h"
-#include "server/http/bad_request.h"
 #include "server/http/routes.h"
+#include "server/http/serving/bad_request.h"
 
 namespace pulsegate {
 

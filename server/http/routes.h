@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/api_context.h"
+#include "server/http/questions/api_context.h"
 
 namespace pulsegate {
 

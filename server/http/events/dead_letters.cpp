@@ -1,0 +1,108 @@
+#include "server/http/events/dead_letters.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/backend/await_result.h"
+#include "server/events/event_json.h"
+#include "server/http/events/presence_feed.h"
+#include "server/http/serving/bad_request.h"
+#include "server/http/serving/query.h"
+#include "server/shard/data_store.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+namespace {
+
+constexpr std::size_t most_letters_listed = 100;
+
+/// The number in the id of an event of this log; nothing if there is no such parameter.
+std::optional<EventNumber> event_asked(const ApiContext& api, const Query& query,
+                                       std::string_view parameter) {
+    const auto text = query.text(parameter);
+    if (!text) return std::nullopt;
+    const auto id = PresenceFeed::read_cursor(*text);
+    if (!id || id->log != api.store.ledger().events().log || id->number == 0)
+        throw BadRequest(std::string(parameter) + ": there is no event of this id");
+    return id->number;
+}
+
+json::object letter_json(std::uint64_t log, const DeadLetter& letter) {
+    return {{"id", event_id(log, letter.event.number)},
+            {"failed", rfc3339(letter.failed)},
+            {"why", letter.why},
+            {"to_replay", letter.to_replay},
+            {"event", json::parse(event_json(log, letter.event))}};
+}
+
+/// The reply names how many there were; nothing: the disk is in trouble.
+template <class Change>
+awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::string_view named) {
+    const auto ask = [&api, change](auto answer) {
+        std::vector<Operation> operations;
+        operations.emplace_back(change);
+        api.store.ledger().submit(
+            {std::move(operations),
+             [answer](Outcome outcome, const std::vector<Operation>& done) mutable {
+                 std::optional<std::size_t> found;
+                 if (outcome == Outcome::committed) found = std::get<Change>(done.front()).found;
+                 answer(found);
+             }});
+    };
+    const auto found = co_await await_result<std::optional<std::size_t>>(api.io, ask);
+    if (!found)
+        co_return api_refusal(status::service_unavailable,
+                              "the disk is in trouble: nothing changed");
+    if (*found == 0 && change.number)
+        co_return api_refusal(status::not_found, "no dead letter has this id");
+    co_return api_reply({{named, *found}});
+}
+
+}  // namespace
+
+awaitable<ApiReply> list_dead_letters(const ApiContext& api, const ApiRequest& request) {
+    Ledger& ledger = api.store.ledger();
+    const Query& query = request.query;
+    const EventNumber after = event_asked(api, query, "after").value_or(0);
+    const auto ask = [&ledger, after](auto answer) {
+        ledger.list_dead_letters(
+            after, false, most_letters_listed,
+            [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
+                std::optional<std::vector<DeadLetter>> listed;
+                if (outcome == Outcome::committed) listed = std::move(letters);
+                answer(std::move(listed));
+            });
+    };
+    const auto found = co_await await_result<std::optional<std::vector<DeadLetter>>>(api.io, ask);
+    if (!found) co_return api_refusal(status::service_unavailable, "the disk is in trouble");
+    const EventLogState log = ledger.events();
+    json::array letters;
+    for (const DeadLetter& letter : *found) letters.push_back(letter_json(log.log, letter));
+    co_return api_reply({{"dead", std::move(letters)}, {"total", log.dead_letters}});
+}
+
+awaitable<ApiReply> drop_dead_letters(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    const auto number = event_asked(api, query, "id");
+    if (!number && query.text("all") != "true") throw BadRequest("say which: ?id=ID, or ?all=true");
+    const DropDeadLetters change{.number = number};
+    co_return co_await change_letters(api, change, "dropped");
+}
+
+awaitable<ApiReply> replay_dead_letters(const ApiContext& api, const ApiRequest& request) {
+    if (!api.webhook)
+        co_return api_refusal(status::conflict, "there is no webhook that they could be sent to");
+    const Query& query = request.query;
+    const ReplayDeadLetters change{.number = event_asked(api, query, "id")};
+    co_return co_await change_letters(api, change, "to_replay");
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,204 @@
+#include "server/http/events/presence_feed.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "server/backend/await_result.h"
+#include "server/events/event_json.h"
+#include "server/events/event_kind.h"
+#include "server/http/serving/bad_request.h"
+#include "server/http/serving/query.h"
+
+namespace pulsegate {
+
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// That are sent at a time.
+constexpr std::size_t changes_streamed = 100;
+constexpr unsigned longest_poll = 60;
+/// A stream says something so often, so that proxies keep it open and a client that has gone is
+/// noticed.
+constexpr auto stream_pulse = 15s;
+
+template <class Number>
+bool read_number(std::string_view text, Number& number, int base) {
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number, base);
+    return read.ec == std::errc() && read.ptr == end;
+}
+
+/// What a reader does who has missed something.
+std::string gone_text(const PresenceFeed& feed) {
+    return boost::json::serialize(boost::json::object{
+        {"error",
+         "the log does not go back so far: read GET /api/v1/users, all pages of it, then go on "
+         "from 'cursor'"},
+        {"cursor", feed.cursor(feed.last())},
+    });
+}
+
+ApiReply gone_reply(const PresenceFeed& feed) {
+    return {.status = status::gone, .body = gone_text(feed)};
+}
+
+ApiReply feed_off() {
+    return api_refusal(
+        status::conflict,
+        "no changes are kept: presence-feed is off, as it is with data = none unless it is said");
+}
+
+ApiReply feed_full() {
+    return api_refusal(status::service_unavailable, "too many readers wait already; come later");
+}
+
+ApiReply page_reply(const PresenceFeed& feed, const EventPage& page) {
+    std::string changes;
+    for (const StoredEvent& event : page.events) {
+        if (!changes.empty()) changes += ',';
+        changes += feed.json(event);
+    }
+    return {.body = fmt::format(R"({{"changes":[{}],"cursor":"{}","more":{}}})", changes,
+                                feed.cursor(page.upto), page.upto < feed.last())};
+}
+
+/// Server-sent events, each with the cursor behind it as its id.
+class PresenceStream {
+public:
+    PresenceStream(PresenceFeed& feed, EventNumber after)
+        : feed_(feed), place_(feed), after_(after) {}
+
+    /// What is to be written next; "": the stream has ended.
+    awaitable<std::string> next() {
+        if (has_ended_) co_return "";
+        if (!std::exchange(has_begun_, true)) co_return position();
+        const EventNumber before = after_;
+        const EventPage page = co_await feed_.read(after_, changes_streamed,
+                                                   std::chrono::steady_clock::now() + stream_pulse);
+        if (!feed_.has_all_after(before)) co_return end();
+        after_ = page.upto;
+        if (page.events.empty()) co_return position();
+        std::string text;
+        for (const StoredEvent& event : page.events)
+            text += fmt::format("id: {}\nevent: presence\ndata: {}\n\n", feed_.cursor(event.number),
+                                feed_.json(event));
+        co_return text;
+    }
+
+private:
+    /// An id without data is no event, but the client remembers it.
+    std::string position() const { return fmt::format("id: {}\n\n", feed_.cursor(after_)); }
+
+    std::string end() {
+        has_ended_ = true;
+        return fmt::format("event: gone\ndata: {}\n\n", gone_text(feed_));
+    }
+
+    PresenceFeed& feed_;
+    const PresenceFeed::Place place_;
+    EventNumber after_;
+    bool has_begun_ = false;
+    bool has_ended_ = false;
+};
+
+ApiReply stream_reply(PresenceFeed& feed, EventNumber after) {
+    if (!feed.has_room()) return feed_full();
+    return {.content_type = "text/event-stream",
+            .stream = [stream = std::make_shared<PresenceStream>(feed, after)] {
+                return stream->next();
+            }};
+}
+
+/// Where the reader wants to go on; nothing: with what happens from now on.
+std::optional<std::string> cursor_asked(const ApiRequest& request, bool is_stream) {
+    if (is_stream && !request.last_event_id.empty()) return std::string(request.last_event_id);
+    return request.query.text("after");
+}
+
+}  // namespace
+
+PresenceFeed::PresenceFeed(boost::asio::io_context& io, DataStore& store, bool is_on)
+    : io_(io), store_(store), is_on_(is_on), news_(io) {
+    if (is_on) store_.ledger().watch_events([this] { news_.tell(); });
+}
+
+std::string PresenceFeed::cursor(EventNumber number) const { return event_id(log().log, number); }
+
+std::string PresenceFeed::json(const StoredEvent& event) const {
+    return event_json(log().log, event);
+}
+
+std::optional<PresenceFeed::Cursor> PresenceFeed::read_cursor(std::string_view text) {
+    const auto dash = std::min(text.find('-'), text.size());
+    Cursor cursor{};
+    if (dash == text.size() || !read_number(text.substr(0, dash), cursor.log, 16) ||
+        !read_number(text.substr(dash + 1), cursor.number, 10))
+        return std::nullopt;
+    return cursor;
+}
+
+bool PresenceFeed::has_all_after(Cursor cursor) const {
+    const EventLogState state = log();
+    return cursor.log == state.log && cursor.number <= state.last && has_all_after(cursor.number);
+}
+
+awaitable<EventPage> PresenceFeed::read(EventNumber after, std::size_t most,
+                                        EventNews::Time deadline) {
+    EventPage page{.events = {}, .upto = after};
+    for (;;) {
+        if (log().last > page.upto) {
+            after = page.upto;
+            page = co_await read_once(after, most);
+            const bool disk_in_trouble = page.upto <= after;
+            page.upto = std::max(page.upto, after);
+            if (!page.events.empty() || disk_in_trouble) co_return page;
+        } else if (std::chrono::steady_clock::now() >= deadline) {
+            co_return page;
+        } else {
+            co_await news_.wait(deadline);
+        }
+    }
+}
+
+awaitable<EventPage> PresenceFeed::read_once(EventNumber after, std::size_t most) {
+    const auto ask = [this, after, most](auto answer) {
+        store_.ledger().read_events(
+            after, kinds_of(EventKind::presence), most,
+            [answer](Outcome, EventPage page) mutable { answer(std::move(page)); });
+    };
+    co_return co_await await_result<EventPage>(io_, ask);
+}
+
+awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiRequest& request) {
+    PresenceFeed& feed = api.feed;
+    if (!feed.is_on()) co_return feed_off();
+    const Query& query = request.query;
+    const std::size_t most = page_size(query);
+    const auto wait = query.number("wait", 0, longest_poll).value_or(0);
+    const bool is_stream = request.accept.find("text/event-stream") != std::string_view::npos;
+    EventNumber after = feed.last();
+    if (const auto asked = cursor_asked(request, is_stream)) {
+        const auto cursor = PresenceFeed::read_cursor(*asked);
+        if (!cursor) throw BadRequest("'after' is no cursor: send one that this has answered");
+        if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
+        after = cursor->number;
+    }
+    if (is_stream) co_return stream_reply(feed, after);
+    if (wait > 0 && !feed.has_room()) co_return feed_full();
+    std::optional<PresenceFeed::Place> place;
+    if (wait > 0) place.emplace(feed);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait);
+    const EventPage page = co_await feed.read(after, most, deadline);
+    if (!feed.has_all_after(after)) co_return gone_reply(feed);
+    co_return page_reply(feed, page);
+}
+
+}  // namespace pulsegate

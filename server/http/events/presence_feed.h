@@ -1,0 +1,78 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/events/event_news.h"
+#include "server/http/questions/api_context.h"
+#include "server/shard/data_store.h"
+
+namespace pulsegate {
+
+/// The changes of presence in the log of events, for readers who come back with a cursor. Its
+/// coroutines run on the API's thread.
+class PresenceFeed {
+public:
+    /// `io` is the API's. `store` ends before the API does.
+    PresenceFeed(boost::asio::io_context& io, DataStore& store, bool is_on);
+
+    bool is_on() const { return is_on_; }
+
+    /// The cursor behind the event of this number.
+    std::string cursor(EventNumber number) const;
+    std::string json(const StoredEvent& event) const;
+    /// Nothing if the text is no cursor.
+    struct Cursor {
+        std::uint64_t log;
+        EventNumber number;
+    };
+    static std::optional<Cursor> read_cursor(std::string_view text);
+
+    /// Has it everything that came after the event of this number?
+    bool has_all_after(Cursor cursor) const;
+    bool has_all_after(EventNumber number) const { return log().first <= number + 1; }
+    EventNumber last() const { return log().last; }
+
+    /// The next changes, `most` of them; none if there are none by the deadline. Ask
+    /// `has_all_after` again when they are there.
+    boost::asio::awaitable<EventPage> read(EventNumber after, std::size_t most,
+                                           EventNews::Time deadline);
+
+    /// Of a reader that waits: there are not many, for each has a connection to the API.
+    class Place {
+    public:
+        explicit Place(PresenceFeed& feed) : readers_(feed.readers_) { ++*readers_; }
+        ~Place() { --*readers_; }
+        Place(const Place&) = delete;
+        Place& operator=(const Place&) = delete;
+
+    private:
+        const std::shared_ptr<std::size_t> readers_;
+    };
+    bool has_room() const { return *readers_ < most_readers; }
+
+private:
+    static constexpr std::size_t most_readers = 48;
+
+    EventLogState log() const { return store_.ledger().events(); }
+    boost::asio::awaitable<EventPage> read_once(EventNumber after, std::size_t most);
+
+    boost::asio::io_context& io_;
+    DataStore& store_;
+    const bool is_on_;
+    EventNews news_;
+    /// Shared: readers that still wait at the end are destroyed by `io`, after this.
+    const std::shared_ptr<std::size_t> readers_ = std::make_shared<std::size_t>(0);
+};
+
+/// GET /api/v1/presence/changes
+boost::asio::awaitable<ApiReply> show_presence_changes(const ApiContext& api,
+                                                       const ApiRequest& request);
+
+}  // namespace pulsegate

@@ -1,0 +1,304 @@
+#include "server/http/messages/delayed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/utf8.h"
+#include "server/backend/await_result.h"
+#include "server/base/log.h"
+#include "server/base/text/url.h"
+#include "server/http/messages/message_json.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/http/questions/stored.h"
+#include "server/http/serving/bad_request.h"
+#include "server/limits/admission.h"
+#include "server/session/requests/delayed_terms.h"
+#include "server/session/state/stored_will.h"
+#include "server/shard/data_store.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+using boost::beast::http::verb;
+
+namespace {
+
+constexpr std::size_t most_cancelled_at_once = 1000;
+
+// -- from JSON --
+
+std::int64_t due_of(const MessageMembers& members) {
+    constexpr std::uint64_t latest = 0xffffffff;
+    const WallMillis time = calendar_time(monotonic_now());
+    const auto delay = members.count("in", latest);
+    const auto date = members.count("at", latest);
+    if (delay.has_value() == date.has_value())
+        throw BadRequest("it needs 'in', a number of seconds, or 'at', a Unix time");
+    const auto due = delay ? due_after(*delay, time) : due_at(*date, time);
+    if (!due) throw BadRequest("it is due after the year 2106");
+    return *due;
+}
+
+/// What a request is made into, as it grows.
+struct Batch {
+    std::vector<PutDelayed> puts{};
+    RequestRoom room{};
+};
+
+/// One for each topic, without its number.
+void add_messages(Batch& batch, const json::value& value, const BrokerSettings& settings) {
+    constexpr std::string_view known[] = {"topic",   "topics",         "in",    "at",
+                                          "payload", "payload_base64", "qos",   "retain",
+                                          "user",    "name",           "expiry"};
+    const MessageMembers members(value, known);
+    const auto topics = members.texts("topic", "topics");
+    if (topics.empty()) throw BadRequest("it has no 'topic', and no 'topics'");
+    const auto due = due_of(members);
+    Message message{.topic = {}, .payload = members.payload(), .properties = {}};
+    message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
+    message.retain = members.flag("retain");
+    check_retain(message, settings);
+    const auto flags = will_flags(message);
+    const auto expiry = members.count("expiry", 0xffffffff);
+    const auto user = members.text("user").value_or("");
+    const auto name = members.text("name");
+    if (!valid_utf8(user) || has_control_character(user) || !valid_utf8(name.value_or("")))
+        throw BadRequest("'user' has a control character, or 'name' a null character");
+    if (name && topics.size() > 1) throw BadRequest("a 'name' is for one topic");
+    if (name && !is_delay_name(*name))
+        throw BadRequest("'name' is empty, a number, longer than 256 bytes, or has + or #");
+    batch.room.take(topics.size(), message.cost() + user.size() + name.value_or("").size());
+    for (const auto& topic : topics) {
+        check_publishable(topic, message.payload, message.properties, settings);
+        PutDelayed put{.id = delayed_id(due, 0), .flags = flags};
+        if (expiry) put.message_expiry = static_cast<std::uint32_t>(*expiry);
+        put.user = user;
+        put.origin.is_backend = true;
+        put.name = name;
+        Message own = message;
+        own.topic = topic;
+        put.message = share(std::move(own));
+        batch.puts.push_back(std::move(put));
+    }
+}
+
+Batch messages_in(std::string_view body, const BrokerSettings& settings) {
+    Batch batch;
+    for_each_message(body, [&](const json::value& value) { add_messages(batch, value, settings); });
+    return batch;
+}
+
+// -- to JSON --
+
+json::object summary_of(const PutDelayed& put) {
+    // A string: JavaScript's numbers have 53 bits.
+    json::object one{{"id", std::to_string(put.id)},
+                     {"topic", put.message->topic},
+                     {"due", due_seconds(put.id)}};
+    if (!put.user.empty()) one["user"] = put.user;
+    if (put.name) one["name"] = *put.name;
+    return one;
+}
+
+json::object description_of(const PutDelayed& put) {
+    Message message = *put.message;
+    set_will_flags(message, put.flags);
+    json::object one = summary_of(put);
+    one["qos"] = static_cast<int>(message.qos);
+    one["retain"] = message.retain;
+    if (put.message_expiry) one["expiry"] = *put.message_expiry;
+    add_payload(one, message.payload);
+    return one;
+}
+
+// -- what is asked for --
+
+std::uint64_t id_of(const ApiRequest& request) {
+    const auto id = decimal_number(request.segment("id").value_or(""));
+    if (id.value_or(0) == 0) throw BadRequest("the path ends with the number of a delayed message");
+    return *id;
+}
+
+struct Listed {
+    Outcome outcome = Outcome::refused;
+    std::vector<PutDelayed> messages{};
+};
+
+/// What the store says to a unit.
+struct Submitted {
+    Outcome outcome = Outcome::refused;
+    std::size_t cancelled = 0;
+};
+
+awaitable<Listed> list(const ApiContext& api, std::optional<std::string> user, std::uint64_t after,
+                       std::size_t most) {
+    auto ask = [&](auto answer) {
+        api.store.ledger().list_delayed(std::move(user), after, most,
+                                        [answer](Outcome outcome, std::vector<PutDelayed> found) {
+                                            answer(Listed{outcome, std::move(found)});
+                                        });
+    };
+    co_return co_await await_result<Listed>(api.io, ask);
+}
+
+awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operations) {
+    auto ask = [&](auto answer) {
+        api.store.ledger().submit(
+            {std::move(operations), [answer](Outcome outcome, const std::vector<Operation>& done) {
+                 Submitted result{outcome};
+                 for (const Operation& each : done)
+                     if (const auto* cancel = std::get_if<CancelDelayed>(&each))
+                         result.cancelled += cancel->found;
+                 answer(result);
+             }});
+    };
+    co_return co_await await_result<Submitted>(api.io, ask);
+}
+
+/// For all of them, or none.
+std::optional<Refusal> claim_room(const ApiContext& api, std::vector<PutDelayed>& puts) {
+    DelayedTotal room{.messages = puts.size()};
+    for (const PutDelayed& put : puts) room.bytes += bytes_of(put);
+    std::optional<Refusal> refusal;
+    const auto fits = [&](const DelayedTotal& all, const DelayedTotal&) {
+        refusal = delayed_limit_reached(api.settings, all, std::nullopt);
+        return !refusal;
+    };
+    const auto claim = api.store.ledger().claim_delayed("", room, fits);
+    for (PutDelayed& put : puts) put.claim = claim;
+    return refusal;
+}
+
+ApiReply disk_trouble() {
+    return api_refusal(status::service_unavailable, "the disk is in trouble: nothing is stored");
+}
+
+ApiReply not_there() { return api_refusal(status::not_found, "no such delayed message"); }
+
+awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
+    std::vector<Operation> operations;
+    operations.emplace_back(std::move(which));
+    const Submitted done = co_await submit(api, std::move(operations));
+    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    if (done.cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", done.cancelled}});
+}
+
+/// How many; nothing if the disk is in trouble.
+template <class Wanted>
+awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
+                                                std::optional<std::string> user, Wanted wanted) {
+    std::size_t cancelled = 0;
+    for (std::uint64_t after = 0;;) {
+        const Listed found = co_await list(api, user, after, most_cancelled_at_once);
+        if (found.outcome == Outcome::refused) co_return std::nullopt;
+        if (found.messages.empty()) co_return cancelled;
+        after = found.messages.back().id;
+        std::vector<Operation> operations;
+        for (const PutDelayed& put : found.messages)
+            if (wanted(put)) operations.emplace_back(CancelDelayed{.id = put.id});
+        const Submitted done = co_await submit(api, std::move(operations));
+        if (done.outcome == Outcome::refused) co_return std::nullopt;
+        cancelled += done.cancelled;
+    }
+}
+
+awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
+    const auto all = [](const PutDelayed&) { return true; };
+    const auto cancelled = co_await cancel_if(api, std::move(user), all);
+    if (!cancelled) co_return disk_trouble();
+    if (*cancelled == 0) co_return not_there();
+    co_return api_reply({{"cancelled", *cancelled}});
+}
+
+}  // namespace
+
+awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
+    const bool takes_memory = !api.store.is_kept();
+    if (takes_memory && (api.admission.scarce() || api.admission.exceeded()))
+        co_return api_refusal(status::insufficient_storage, "memory-budget is nearly used up");
+    Batch batch = messages_in(request.body, api.settings);
+    auto& puts = batch.puts;
+    if (const auto refusal = claim_room(api, puts))
+        co_return api_refusal(status::insufficient_storage, refusal->why);
+    for (PutDelayed& put : puts)
+        put.id = delayed_id(due_seconds(put.id), api.store.next_delayed_number());
+    json::array accepted;
+    for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
+    std::vector<Operation> operations(std::move_iterator(puts.begin()),
+                                      std::move_iterator(puts.end()));
+    const Submitted done = co_await submit(api, std::move(operations));
+    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    co_return api_reply({{"delayed", std::move(accepted)}});
+}
+
+awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    const auto most = page_size(query);
+    const auto after =
+        query.number("after", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
+    const Listed found = co_await list(api, query.text("user"), after, most);
+    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    json::array page;
+    for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
+    json::object body{{"delayed", std::move(page)}};
+    if (!found.messages.empty()) body["next"] = std::to_string(found.messages.back().id);
+    co_return api_reply(body);
+}
+
+awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
+    const std::uint64_t id = id_of(request);
+    const Listed found = co_await list(api, std::nullopt, id - 1, 1);
+    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    if (found.messages.empty() || found.messages.front().id != id) co_return not_there();
+    co_return api_reply(description_of(found.messages.front()));
+}
+
+awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request) {
+    CancelDelayed which;  // named: see ShardQuestions
+    if (request.route.ends_with("{id}")) {
+        which.id = id_of(request);
+        co_return co_await cancel(api, std::move(which));
+    }
+    auto user = request.query.text("user");
+    auto name = request.query.text("name");
+    if (!user)
+        throw BadRequest(
+            "nothing named: add the number to the path, or ?user=alice&name=order-17, "
+            "or ?user=alice for all of hers");
+    if (!name) co_return co_await cancel_all(api, std::move(user));
+    which.user = std::move(user);
+    which.name = *std::move(name);
+    co_return co_await cancel(api, std::move(which));
+}
+
+/// What their shard has handed in comes first, and those that were taken by then come last.
+awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which) {
+    const bool is_stored = co_await is_stored_by(api, api.shards.home_of(which.user));
+    // Variables: GCC 12 destroys twice what is made within such an expression.
+    std::optional<std::string> user = which.user;
+    const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
+    const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
+    const auto drop = [which](Shard& shard) { return shard.broker().drop_taken(which); };
+    const auto taken = co_await api.shards.ask_one(0, drop);
+    if (!is_stored || !cancelled || !taken) co_return false;
+    if (*cancelled + *taken > 0)
+        spdlog::info("{} delayed messages of user {} cancelled", *cancelled + *taken,
+                     in_quotes(which.user));
+    co_return true;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+#include "server/session/requests/delayed_terms.h"
+
+namespace pulsegate {
+
+// `/api/v1/delayed`, messages that are published later. They need no shard: the store keeps them.
+
+/// `POST`: all of a request or none.
+boost::asio::awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// `GET`: those that wait, page by page.
+boost::asio::awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// `GET /api/v1/delayed/{id}`
+boost::asio::awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// `DELETE /api/v1/delayed/{id}`, or `?user=&name=`, or `?user=` for all of theirs.
+boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request);
+
+/// Cancels what clients have published that were thrown out just now. False: the disk is in
+/// trouble.
+boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which);
+
+}  // namespace pulsegate

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+/// `POST /api/v1/publish`: one message or a list, to topics or to inboxes. It answers when they are
+/// safe for all who are to get them, and says how many these are.
+boost::asio::awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

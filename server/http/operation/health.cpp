@@ -1,0 +1,51 @@
+#include "server/http/operation/health.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <string>
+#include <utility>
+
+#include "server/base/clock.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/shard/data_store.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
+    const auto answers = co_await api.shards.ask_all([](Shard&) { return true; });
+    json::array stalled;
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        if (!answers[i]) stalled.push_back(i);
+    const bool well = stalled.empty();
+    auto reply = api_reply({{"status", well ? "ok" : "stalled"},
+                            {"shards", api.shards.shards()},
+                            {"stalled", std::move(stalled)}});
+    if (!well) reply.status = status::service_unavailable;
+    co_return reply;
+}
+
+awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
+    const auto answers = co_await api.shards.ask_all(
+        [](Shard& shard) { return shard.broker().journal().is_refused(); });
+    std::string why = api.store.trouble();
+    if (!why.empty()) why += "; nothing is stored";
+    for (const auto& refuses : answers) {
+        if (!why.empty()) break;
+        if (!refuses) why = "an event loop is stalled";
+        if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
+    }
+    json::object state{{"status", why.empty() ? "ready" : "not ready"}};
+    if (!why.empty()) state["why"] = why;
+    // What is lost does not come back by sending clients elsewhere: it is still ready.
+    if (const auto& damage = api.store.damage())
+        state["damage"] = {{"found", rfc3339(damage->found)}, {"what", damage->what}};
+    auto reply = api_reply(state);
+    if (!why.empty()) reply.status = status::service_unavailable;
+    co_return reply;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+/// `GET /healthz`: does every event loop answer?
+boost::asio::awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest& request);
+
+/// `GET /readyz`: does the gateway do all that it should? It may serve what needs no disk, and not
+/// be ready.
+boost::asio::awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

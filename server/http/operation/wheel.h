@@ -1,0 +1,10 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+/// `GET /api/v1/wheel`: how many connections wait in each slot of the timing wheels.
+boost::asio::awaitable<ApiReply> show_wheel(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

@@ -1,0 +1,41 @@
+#include "server/http/questions/commit.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <utility>
+
+#include "server/shard/data_store.h"
+
+namespace pulsegate {
+
+struct Commit::Waiting {
+    explicit Waiting(boost::asio::io_context& io)
+        : timer(io, boost::asio::steady_timer::time_point::max()) {}
+    boost::asio::steady_timer timer;
+    std::optional<Outcome> outcome{};
+};
+
+Commit::Commit(const ApiContext& api, std::vector<Operation> operations)
+    : waiting_(std::make_shared<Waiting>(api.io)) {
+    auto done = [&io = api.io, waiting = waiting_](Outcome outcome, const std::vector<Operation>&) {
+        boost::asio::post(io, [waiting, outcome] {
+            waiting->outcome = outcome;
+            waiting->timer.cancel();
+        });
+    };
+    api.store.ledger().submit({std::move(operations), std::move(done)});
+}
+
+boost::asio::awaitable<bool> Commit::done() const {
+    const auto waiting = waiting_;
+    boost::system::error_code cancelled;
+    if (!waiting->outcome)
+        co_await waiting->timer.async_wait(
+            boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
+    co_return waiting->outcome == Outcome::committed;
+}
+
+}  // namespace pulsegate

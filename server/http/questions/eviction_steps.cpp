@@ -1,0 +1,61 @@
+#include "server/http/questions/eviction_steps.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstddef>
+
+#include "server/http/questions/shard_questions.h"
+
+namespace pulsegate {
+
+using boost::asio::awaitable;
+
+namespace {
+
+/// Those who were told to go have gone in one of their shard's next turns.
+awaitable<void> wait_for_turns(const ApiContext& api) {
+    boost::asio::steady_timer timer(api.io, std::chrono::milliseconds(5));
+    boost::system::error_code ignored;
+    co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+}
+
+/// Repeats the step until there is nobody left.
+template <class Step>
+awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t shard, Step step) {
+    Evicted all;
+    for (bool more = true; more;) {
+        const auto some = co_await api.shards.ask_one(shard, step);
+        if (!some) co_return std::nullopt;
+        all.disconnected += some->disconnected;
+        all.ended += some->ended;
+        more = some->clients() + some->leaving + some->wills > 0;
+        if (some->leaving > 0 && some->clients() == 0) co_await wait_for_turns(api);
+    }
+    co_return all;
+}
+
+}  // namespace
+
+awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction) {
+    const auto step = [eviction](Shard& shard) {
+        const auto some = shard.broker().evict(eviction, monotonic_now());
+        shard.end_turn();  // or the next step would find them connected
+        return some;
+    };
+    co_return co_await evict_on(api, api.shards.home_of(eviction.user), step);
+}
+
+awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address) {
+    const auto step = [address](Shard& shard) { return shard.evict(address); };
+    Evicted all;
+    for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
+        const auto some = co_await evict_on(api, shard, step);
+        if (!some) co_return std::nullopt;
+        all.disconnected += some->disconnected;
+    }
+    co_return all;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,26 @@
+#include "server/http/questions/shard_questions.h"
+
+#include "server/base/hash.h"
+
+namespace pulsegate {
+
+boost::asio::awaitable<std::optional<std::vector<ShardStatus>>> ShardQuestions::status() const {
+    auto answers = co_await ask_all([](Shard& shard) { return shard.status(); });
+    std::vector<ShardStatus> all;
+    for (auto& answer : answers) {
+        if (!answer) co_return std::nullopt;
+        all.push_back(std::move(*answer));
+    }
+    co_return all;
+}
+
+std::size_t ShardQuestions::home_of(std::string_view user) const {
+    return home_shard(user, static_cast<unsigned>(shards_.size()));
+}
+
+ApiReply shard_unavailable() {
+    return api_refusal(boost::beast::http::status::service_unavailable,
+                       "a shard does not answer: its event loop is stalled");
+}
+
+}  // namespace pulsegate

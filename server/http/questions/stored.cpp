@@ -1,0 +1,40 @@
+#include "server/http/questions/stored.h"
+
+#include <chrono>
+
+#include "server/backend/await_result.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/session/broker.h"
+
+namespace pulsegate {
+
+namespace {
+
+using Moment = std::chrono::steady_clock::time_point;
+
+Moment end_of_patience() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
+
+boost::asio::awaitable<bool> is_stored_until(const ApiContext& api, std::size_t shard,
+                                             Moment deadline) {
+    auto ask = [&api, shard](auto answer) {
+        api.shards.send(shard, [answer](Shard& asked) {
+            asked.broker().when_stored([answer](const Published& all) { answer(!all.refused); });
+        });
+    };
+    co_return co_await await_result<bool>(api.io, ask, deadline);
+}
+
+}  // namespace
+
+boost::asio::awaitable<bool> is_stored_by(const ApiContext& api, std::size_t shard) {
+    return is_stored_until(api, shard, end_of_patience());
+}
+
+boost::asio::awaitable<bool> is_stored_by_all(const ApiContext& api) {
+    const auto deadline = end_of_patience();
+    for (std::size_t shard = 0; shard < api.shards.shards(); ++shard)
+        if (!co_await is_stored_until(api, shard, deadline)) co_return false;
+    co_return true;
+}
+
+}  // namespace pulsegate

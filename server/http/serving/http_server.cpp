@@ -1,0 +1,304 @@
+#include "server/http/serving/http_server.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/base/log.h"
+#include "server/http/serving/http_connections.h"
+#include "server/http/serving/request_framing.h"
+#include "server/limits/address.h"
+
+namespace pulsegate {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Request = http::request<http::string_body>;
+using Response = http::response<http::string_body>;
+using RequestParser = http::request_parser<http::string_body>;
+
+constexpr auto client_timeout = 10s;
+/// For the header of a new connection's first request: who asks for /healthz has it ready.
+constexpr auto first_header_timeout = 2s;
+/// A thousand names; Beast throws at a field above 64 KiB.
+constexpr std::uint32_t most_header_bytes = 60 * 1024;
+
+std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
+
+ApiRequest api_request(const Request& request) {
+    const auto target = lent(request.target());
+    const auto path = target.substr(0, target.find('?'));
+    return {.method = request.method(),
+            .path = path,
+            .encoded_query = target.substr(std::min(path.size() + 1, target.size())),
+            .body = request.body(),
+            .authorization = lent(request[http::field::authorization]),
+            .host = lent(request[http::field::host]),
+            .origin = lent(request[http::field::origin]),
+            .accept = lent(request[http::field::accept]),
+            .last_event_id = lent(request["Last-Event-ID"])};
+}
+
+Response response_to(const Request& request, ApiReply reply) {
+    Response response(reply.status, request.version());
+    response.set(http::field::server, "Pulsegate/" PULSEGATE_VERSION);
+    response.set(http::field::content_type, reply.content_type);
+    response.set(http::field::cache_control, "no-store");
+    response.keep_alive(request.keep_alive());
+    if (!reply.body.ends_with('\n')) reply.body += '\n';  // or it would share a line with a prompt
+    // For HEAD too: the length of GET's body (RFC 9110, 8.6).
+    response.content_length(reply.body.size());
+    if (request.method() != http::verb::head) response.body() = std::move(reply.body);
+    for (const auto& [field, value] : reply.fields) response.set(field, value);
+    return response;
+}
+
+ApiReply too_many_connections() {
+    auto reply = api_refusal(http::status::service_unavailable,
+                             "too many connections: only /healthz, /readyz and /metrics are "
+                             "answered");
+    reply.fields.emplace_back("Retry-After", "1");
+    return reply;
+}
+
+/// Does the client deserve to be told?
+bool is_bad_request(const boost::system::error_code& error) {
+    return error && error.category() == http::make_error_code(http::error::bad_method).category() &&
+           error != http::error::end_of_stream && error != http::error::partial_message;
+}
+
+ApiReply refusal_of(const boost::system::error_code& error) {
+    const auto status = error == http::error::body_limit ? http::status::payload_too_large
+                                                         : http::status::bad_request;
+    return api_refusal(status, error.message());
+}
+
+/// What came instead of a request that can be answered.
+struct Failure {
+    boost::system::error_code error{};  ///< of the connection
+    std::optional<ApiReply> refusal{};  ///< what the client is told, and is the last
+};
+
+Failure failure_of(const boost::system::error_code& error) {
+    if (is_bad_request(error)) return {.error = {}, .refusal = refusal_of(error)};
+    return {.error = error, .refusal = std::nullopt};
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+    explicit Impl(Handler asked) : handler(std::move(asked)) {}
+
+    /// Reads one request, up to its end.
+    asio::awaitable<Failure> read(HttpConnection& client, beast::flat_buffer& buffer,
+                                  RequestParser& parser, std::chrono::seconds header_timeout) {
+        boost::system::error_code error;
+        parser.header_limit(most_header_bytes);
+        parser.body_limit(boost::none);  // the header decides
+        client.stream.expires_after(header_timeout);
+        co_await http::async_read_header(client.stream, buffer, parser,
+                                         asio::redirect_error(asio::use_awaitable, error));
+        if (error) co_return failure_of(error);
+        if (auto refusal = judge(client, parser))
+            co_return Failure{.error = {}, .refusal = std::move(refusal)};
+        if (parser.is_done()) co_return Failure{};
+        if (expects_continue(parser.get())) {
+            if (auto refusal = handler.refusal(api_request(parser.get())))
+                co_return Failure{.error = {}, .refusal = std::move(refusal)};
+            static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+            if (buffer.size() == 0) error = co_await write(client, go_on);
+            if (error) co_return failure_of(error);
+            connections.enter(client, HttpConnection::State::reads);
+        }
+        const auto header = parser.get().base();  // fields behind the body are no part of it
+        client.stream.expires_after(client_timeout);
+        co_await http::async_read(client.stream, buffer, parser,
+                                  asio::redirect_error(asio::use_awaitable, error));
+        parser.get().base() = header;
+        co_return failure_of(error);
+    }
+
+    /// By the header alone.
+    std::optional<ApiReply> judge(const HttpConnection& client, RequestParser& parser) const {
+        if (const auto fault = framing_fault(parser.get()); !fault.empty())
+            return api_refusal(http::status::bad_request, fault);
+        const ApiRequest request = api_request(parser.get());
+        if (client.is_spare && !handler.is_probe(request)) return too_many_connections();
+        const std::size_t most_body = handler.most_body_bytes(request);
+        if (parser.content_length().value_or(0) > most_body)
+            return refusal_of(make_error_code(http::error::body_limit));
+        parser.body_limit(most_body);
+        return std::nullopt;
+    }
+
+    /// A client that takes a part of it now and then may take its time.
+    asio::awaitable<boost::system::error_code> write(HttpConnection& client,
+                                                     std::string_view bytes) {
+        boost::system::error_code error;
+        while (!bytes.empty() && !error) {
+            connections.enter(client, HttpConnection::State::writes);
+            client.stream.expires_after(client_timeout);
+            bytes.remove_prefix(co_await client.stream.async_write_some(
+                asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error)));
+        }
+        co_return error;
+    }
+
+    asio::awaitable<boost::system::error_code> write(HttpConnection& client,
+                                                     const Response& response) {
+        boost::system::error_code error;
+        http::response_serializer<http::string_body> serializer(response);
+        while (!serializer.is_done() && !error) {
+            connections.enter(client, HttpConnection::State::writes);
+            client.stream.expires_after(client_timeout);
+            co_await http::async_write_some(client.stream, serializer,
+                                            asio::redirect_error(asio::use_awaitable, error));
+        }
+        co_return error;
+    }
+
+    asio::awaitable<ApiReply> answer(const Request& request) {
+        const ApiRequest asked = api_request(request);
+        co_return co_await handler.answer(asked);
+    }
+
+    /// Its length is not known before, so that the end of the connection is its end.
+    asio::awaitable<void> send_stream(HttpConnection& client, const Request& request,
+                                      ApiReply reply) {
+        const auto next = std::move(reply.stream);
+        const Response like = response_to(request, std::move(reply));
+        http::response<http::empty_body> head(like.base());
+        head.content_length(boost::none);
+        head.keep_alive(false);
+        http::response_serializer<http::empty_body> serializer(head);
+        boost::system::error_code error;
+        client.stream.expires_after(client_timeout);
+        co_await http::async_write_header(client.stream, serializer,
+                                          asio::redirect_error(asio::use_awaitable, error));
+        while (!error && request.method() != http::verb::head) {
+            connections.enter(client, HttpConnection::State::answers);
+            const std::string piece = co_await next();
+            if (piece.empty()) break;
+            error = co_await write(client, piece);
+        }
+    }
+
+    asio::awaitable<void> serve(tcp::socket socket, Address address, bool is_spare) {
+        HttpConnection client(std::move(socket), address, is_spare);
+        connections.add(client);
+        beast::flat_buffer buffer;
+        std::chrono::seconds header_timeout = first_header_timeout;
+        bool goes_on = true;
+        while (goes_on) {
+            RequestParser parser;
+            Failure failure = co_await read(client, buffer, parser, header_timeout);
+            if (failure.error) break;
+            connections.enter(client, HttpConnection::State::answers);
+            const bool is_refused = failure.refusal.has_value();
+            ApiReply reply;
+            if (is_refused)
+                reply = *std::move(failure.refusal);
+            else
+                reply = co_await answer(parser.get());
+            if (reply.stream) {
+                co_await send_stream(client, parser.get(), std::move(reply));
+                break;
+            }
+            Response response = response_to(parser.get(), std::move(reply));
+            if (is_refused || is_spare) response.keep_alive(false);
+            const auto error = co_await write(client, response);
+            goes_on = !error && response.keep_alive();
+            connections.enter(client, HttpConnection::State::reads);
+            header_timeout = client_timeout;
+        }
+        boost::system::error_code ignored;
+        client.stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    }
+
+    asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
+        asio::steady_timer pause(io);
+        while (true) {
+            boost::system::error_code error;
+            auto socket =
+                co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
+            if (error == asio::error::operation_aborted) co_return;
+            if (error) {  // out of descriptors, most likely: don't spin
+                spdlog::error("admin API: accept: {}", error.message());
+                pause.expires_after(1s);
+                co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+                continue;
+            }
+            const auto peer = socket.remote_endpoint(error);
+            if (error) continue;  // it has gone
+            const Address address(peer.address());
+            const auto place = connections.make_room(address);
+            if (place == HttpConnections::Place::none) continue;  // closes it
+            asio::co_spawn(
+                io, serve(std::move(socket), address, place == HttpConnections::Place::spare),
+                [](const std::exception_ptr& failed) {
+                    try {
+                        if (failed) std::rethrow_exception(failed);
+                    } catch (const std::exception& trouble) {
+                        log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                    }
+                });
+        }
+    }
+
+    const Handler handler;
+    HttpConnections connections;  // outlives the coroutines, which `io` owns
+    asio::io_context io{1};
+    std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
+};
+
+HttpServer::HttpServer(Handler handler) : impl_(std::make_unique<Impl>(std::move(handler))) {}
+
+HttpServer::~HttpServer() { stop(); }
+
+asio::io_context& HttpServer::io() { return impl_->io; }
+
+HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, bool only_ipv6) {
+    auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint.protocol());
+    acceptor->set_option(tcp::acceptor::reuse_address(true));
+    if (only_ipv6 && endpoint.address().is_v6()) acceptor->set_option(asio::ip::v6_only(true));
+    acceptor->bind(endpoint);
+    acceptor->listen();
+    auto real = acceptor->local_endpoint();
+    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
+    impl_->acceptors.push_back(std::move(acceptor));
+    return real;
+}
+
+void HttpServer::start() {
+    thread_ = std::thread([this] { impl_->io.run(); });
+}
+
+void HttpServer::stop() {
+    impl_->io.stop();
+    if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "server/http/serving/api_message.h"
+
+namespace pulsegate {
+
+/// Speaks HTTP/1.1: it owns listeners, connections and a thread of its own, reads requests and
+/// writes what `Handler` says. It bounds connections, times and bodies, and knows no resource.
+class HttpServer {
+public:
+    using Endpoint = boost::asio::ip::tcp::endpoint;
+
+    /// All run on the server's thread. A request is valid until it is answered.
+    struct Handler {
+        // When there is only a header yet.
+
+        std::function<std::size_t(const ApiRequest&)> most_body_bytes;
+        /// What the answer is whatever the body; nothing: that depends.
+        std::function<std::optional<ApiReply>(const ApiRequest&)> refusal;
+        /// Does it ask whether the gateway is well? It is answered however many others there are.
+        std::function<bool(const ApiRequest&)> is_probe;
+
+        std::function<boost::asio::awaitable<ApiReply>(const ApiRequest&)> answer;
+    };
+
+    explicit HttpServer(Handler handler);
+    ~HttpServer();
+
+    /// What runs on the server's thread.
+    boost::asio::io_context& io();
+
+    /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
+    /// another listener's for IPv4. Throws boost::system::system_error.
+    Endpoint listen(const Endpoint& endpoint, bool only_ipv6);
+
+    void start();
+    void stop();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+    std::thread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,45 @@
+#include "server/http/serving/request_framing.h"
+
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/field.hpp>
+
+#include "server/base/text/web_origin.h"
+
+namespace pulsegate {
+
+namespace http = boost::beast::http;
+
+namespace {
+
+using Header = http::request_header<http::fields>;
+
+constexpr unsigned http_1_1 = 11;
+
+std::string_view only(const Header& header, http::field field) {
+    const auto value = header[field];
+    return header.count(field) == 1 ? std::string_view(value.data(), value.size()) : "";
+}
+
+}  // namespace
+
+std::string_view framing_fault(const Header& header) {
+    const bool is_old = header.version() < http_1_1;
+    const auto hosts = header.count(http::field::host);
+    if (hosts > 1) return "there is more than one Host field";
+    if (hosts == 0 && !is_old) return "the Host field is missing";
+    if (hosts == 1 && !is_authority(only(header, http::field::host)))
+        return "the Host field is no host with an optional port";
+    if (header.count(http::field::transfer_encoding) == 0) return "";
+    // Whatever else it names, the end of the body is not known.
+    const auto coding = only(header, http::field::transfer_encoding);
+    if (is_old || !boost::beast::iequals({coding.data(), coding.size()}, "chunked"))
+        return "the only Transfer-Encoding that is understood is chunked, of HTTP/1.1";
+    return "";
+}
+
+bool expects_continue(const Header& header) {
+    return header.version() >= http_1_1 &&
+           boost::beast::iequals(header[http::field::expect], "100-continue");
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,201 @@
+#include "server/http/users/bans.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/utf8.h"
+#include "server/base/log.h"
+#include "server/http/messages/delayed.h"
+#include "server/http/questions/commit.h"
+#include "server/http/questions/eviction_steps.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/http/serving/bad_request.h"
+#include "server/http/serving/query.h"
+#include "server/limits/address.h"
+#include "server/limits/address_limits.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+namespace {
+
+constexpr std::size_t longest_reason = 1000;
+
+/// The user, client or address that a request is about.
+struct BanTarget {
+    std::optional<Address> address{};
+    std::string user{};    ///< if it is no address
+    std::string client{};  ///< "": all of the user's
+
+    std::string text() const {
+        if (address) return address->text();
+        if (client.empty()) return fmt::format("user {}", in_quotes(user));
+        return fmt::format("client {} of user {}", in_quotes(client), in_quotes(user));
+    }
+    /// As the store has it.
+    std::string address_text() const { return address ? address->text() : ""; }
+};
+
+BanTarget target_in(const Query& query) {
+    BanTarget target{.user = query.text("user").value_or(""),
+                     .client = query.text("client").value_or("")};
+    const auto address = query.text("address");
+    if (address.has_value() != target.user.empty() || (address && !target.client.empty()))
+        throw BadRequest(
+            "name one: add ?user=alice, or ?user=alice&client=alice-phone, or ?address=10.0.0.7");
+    if (!valid_utf8(target.user) || !valid_utf8(target.client))
+        throw BadRequest("'user' or 'client' has a null character");
+    if (!address) return target;
+    target.address = Address::parse(*address);
+    if (!target.address)
+        throw BadRequest("'address' is no IP address, nor an IPv6 network of 64 bits");
+    return target;
+}
+
+json::object target_json(const Ban& ban) {
+    if (!ban.address.empty()) return {{"address", ban.address}};
+    if (ban.client.empty()) return {{"user", ban.user}};
+    return {{"user", ban.user}, {"client", ban.client}};
+}
+
+json::object bans_json(const std::vector<Ban>& bans) {
+    json::array all;
+    for (const Ban& ban : bans) {
+        json::object one = target_json(ban);
+        one["by"] = ban.cause.ordered ? "administrator" : "gateway";
+        if (!ban.cause.reason.empty()) one["reason"] = ban.cause.reason;
+        if (ban.left) one["ends_in_ms"] = *ban.left;
+        all.push_back(std::move(one));
+    }
+    return {{"bans", std::move(all)}};
+}
+
+// -- what is done --
+
+/// From now on the target can't log in. False if there are too many bans; nothing if a shard
+/// does not answer in time.
+awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Millis until,
+                                     std::string reason) {
+    const Millis now = monotonic_now();
+    if (target.address)
+        co_return api.address_limits.order_ban(*target.address, now, until, std::move(reason));
+    const auto at_home = [target, now, until, reason](Shard& shard) {
+        return shard.client_limits().order_ban(target.user, target.client, now, until, reason);
+    };
+    co_return co_await api.shards.ask_home(target.user, at_home);
+}
+
+/// False if there was no such ban.
+awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
+    const Millis now = monotonic_now();
+    if (target.address) co_return api.address_limits.lift_ban(*target.address, now);
+    const auto at_home = [target, now](Shard& shard) {
+        return shard.client_limits().lift_ban(target.user, target.client, now);
+    };
+    co_return co_await api.shards.ask_home(target.user, at_home);
+}
+
+awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget target) {
+    if (target.address) co_return co_await evict_all(api, *target.address);
+    Eviction eviction{
+        .user = target.user, .drops_wills = true, .arrived_by = wall_now(), .why = "it was banned"};
+    if (!target.client.empty()) eviction.client = target.client;
+    co_return co_await evict_all(api, std::move(eviction));
+}
+
+/// Nobody knows from which address a message was delayed. False: the disk is in trouble.
+awaitable<bool> cancel_delayed_of(const ApiContext& api, const BanTarget& target) {
+    if (target.address) co_return true;
+    DelayedByClients which{.user = target.user};
+    if (!target.client.empty()) which.client = target.client;
+    co_return co_await cancel_of_clients(api, std::move(which));
+}
+
+std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Millis> time,
+                                      const std::string& reason) {
+    const WallMillis now = wall_now();
+    std::vector<Operation> operations;
+    operations.emplace_back(DropEndedBans{now});
+    operations.emplace_back(PutBan{.user = target.user,
+                                   .client = target.client,
+                                   .address = target.address_text(),
+                                   .ends = time ? now + *time : 0,
+                                   .reason = reason});
+    return operations;
+}
+
+}  // namespace
+
+awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    if (!request.body.empty())
+        throw BadRequest("a ban has no body: 'seconds' and 'reason' are parameters as well");
+    const BanTarget target = target_in(query);
+    const auto reason = query.text("reason").value_or("");
+    if (reason.size() > longest_reason)
+        throw BadRequest(fmt::format("'reason' is longer than {} bytes", longest_reason));
+    std::optional<Millis> time;
+    if (const auto seconds = query.number("seconds", 1, 0xffffffff))
+        time = static_cast<Millis>(*seconds) * 1000;
+
+    const Millis until = time ? monotonic_now() + *time : for_good;
+    const auto ordered = co_await order(api, target, until, reason);
+    if (!ordered) co_return shard_unavailable();
+    if (!*ordered)
+        co_return api_refusal(
+            status::insufficient_storage,
+            fmt::format("there are {} bans already: lift some first", most_ordered_bans));
+    const Commit commit(api, ban_operations(target, time, reason));
+    const auto gone = co_await throw_out(api, target);
+    const bool cancelled = co_await cancel_delayed_of(api, target);
+    const bool is_stored = co_await commit.done() && cancelled;
+    if (!gone) co_return shard_unavailable();
+    spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
+                 time ? fmt::format("for {} s", *time / 1000) : "for good", gone->disconnected,
+                 in_quotes(reason));
+    if (!is_stored)
+        co_return api_refusal(
+            status::service_unavailable,
+            "the disk is in trouble: the ban holds, but may end with the gateway, "
+            "and delayed messages may come");
+    co_return api_reply({{"disconnected", gone->disconnected}});
+}
+
+awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
+    const BanTarget target = target_in(request.query);
+    const auto lifted = co_await lift(api, target);
+    if (!lifted) co_return shard_unavailable();
+    if (!*lifted) co_return api_refusal(status::not_found, "no such ban");
+    std::vector<Operation> operations;
+    operations.emplace_back(DropBan{target.user, target.client, target.address_text()});
+    const Commit commit(api, std::move(operations));
+    if (!co_await commit.done())
+        co_return api_refusal(status::service_unavailable,
+                              "the disk is in trouble: the ban is lifted, but may come back with "
+                              "the next start of the gateway");
+    spdlog::info("the admin API has lifted the ban of {}", target.text());
+    co_return api_reply(bans_json({}));
+}
+
+awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {
+    const auto question = [](Shard& shard) { return shard.client_limits().bans(monotonic_now()); };
+    const auto answers = co_await api.shards.ask_all(question);
+    auto all = api.address_limits.bans(monotonic_now());
+    for (const auto& answer : answers) {
+        if (!answer) co_return shard_unavailable();
+        all.insert(all.end(), answer->begin(), answer->end());
+    }
+    co_return api_reply(bans_json(all));
+}
+
+}  // namespace pulsegate

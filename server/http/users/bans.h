@@ -1,0 +1,12 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+// /api/v1/bans: who is kept out, by the administrator or for how it behaved.
+boost::asio::awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest& request);
+boost::asio::awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request);
+boost::asio::awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+// `/api/v1/clients`: the clients of a user, connected or away with a session.
+
+/// `GET ?user=`: all of them; `?user=&client=`: one, with its filters.
+boost::asio::awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request);
+
+/// `DELETE ?user=`, `?user=&client=`: disconnects them; with `&sessions=end` it ends their sessions
+/// as well.
+boost::asio::awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+// /api/v1/users/{user}/revoke: clients that have logged in as this user must log in anew,
+// with a token that was issued since.
+boost::asio::awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

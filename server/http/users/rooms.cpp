@@ -1,0 +1,310 @@
+#include "server/http/users/rooms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/utf8.h"
+#include "server/base/text/strict_json.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/http/questions/stored.h"
+#include "server/http/serving/bad_request.h"
+#include "server/http/serving/query.h"
+#include "server/message/topics.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+using boost::beast::http::status;
+
+namespace {
+
+constexpr std::size_t most_members_changed = 10'000;
+
+// In one turn of a shard.
+constexpr std::size_t most_changed_a_turn = 1000;
+constexpr std::size_t most_examined_a_turn = 2000;
+
+/// What a request changes. The shards share it, and each does its own part.
+struct MemberChange {
+    std::string topic{};
+    std::vector<std::string> add{};
+    std::vector<std::string> remove{};
+
+    std::size_t size() const { return add.size() + remove.size(); }
+};
+using SharedChange = std::shared_ptr<const MemberChange>;
+
+struct MembersChanged {
+    std::size_t added = 0;
+    std::size_t removed = 0;
+    bool has_room = true;
+};
+
+// -- what a request says --
+
+/// As of clients: what they can't name, nobody could read or leave.
+void check_member_name(std::string_view name) {
+    if (name.empty() || name.size() > longest_name || !valid_utf8(name) ||
+        has_control_character(name))
+        throw BadRequest(
+            fmt::format("the name of a room or a user is empty, has more than {} bytes or a "
+                        "control character, or is no UTF-8",
+                        longest_name));
+}
+
+bool names(const ApiRequest& request, std::string_view segment) {
+    return request.route.find(segment) != std::string_view::npos;
+}
+
+std::string name_in(const ApiRequest& request, std::string_view segment) {
+    auto name = request.segment(segment).value_or("");
+    check_member_name(name);
+    return name;
+}
+
+/// The list that a request is about: of a room's members, or of a user's watchers.
+std::string topic_named(const ApiRequest& request) {
+    return names(request, "{room}") ? room_topic(name_in(request, "room"))
+                                    : presence_topic(name_in(request, "user"));
+}
+
+std::string user_named(const ApiRequest& request) {
+    return name_in(request, names(request, "{watcher}") ? "watcher" : "user");
+}
+
+std::vector<std::string> users_in(const json::object& body, std::string_view key) {
+    std::vector<std::string> users;
+    const json::value* const found = body.if_contains(key);
+    if (!found) return users;
+    if (!found->is_array()) throw BadRequest(fmt::format("'{}' is no list", key));
+    for (const json::value& user : found->get_array()) {
+        if (!user.is_string()) throw BadRequest(fmt::format("'{}' has what is no text", key));
+        check_member_name(user.get_string());
+        users.emplace_back(user.get_string());
+    }
+    return users;
+}
+
+MemberChange change_in(const ApiRequest& request) {
+    const ParsedJson parsed = parse_json(request.body);
+    if (!parsed.mistake.empty()) throw BadRequest("the body is no JSON: " + parsed.mistake);
+    if (!parsed.value.is_object())
+        throw BadRequest(R"(the body is not like {"add":["alice"],"remove":["bob"]})");
+    const json::object& body = parsed.value.get_object();
+    for (const auto& member : body)
+        if (member.key() != "add" && member.key() != "remove")
+            throw BadRequest(fmt::format("'{}' is not known here", std::string(member.key())));
+    MemberChange change{.topic = topic_named(request),
+                        .add = users_in(body, "add"),
+                        .remove = users_in(body, "remove")};
+    if (change.size() > most_members_changed)
+        throw BadRequest(fmt::format("it names more than {} users", most_members_changed));
+    const std::set<std::string_view> added(change.add.begin(), change.add.end());
+    for (const auto& user : change.remove)
+        if (added.contains(user))
+            throw BadRequest(fmt::format("'{}' is both in 'add' and in 'remove'", user));
+    return change;
+}
+
+// -- what the shards do --
+
+void remove_here(Rooms& rooms, const MemberChange& change, std::string_view user,
+                 MembersChanged& changed) {
+    changed.removed += rooms.remove(change.topic, user) == Rooms::Change::done;
+}
+
+void add_here(Rooms& rooms, const MemberChange& change, std::string_view user,
+              MembersChanged& changed) {
+    const auto result = rooms.add(change.topic, user);
+    changed.added += result == Rooms::Change::done;
+    changed.has_room &= result != Rooms::Change::no_room;
+}
+
+/// Where the turn ends that begins at the place `first`. Those who are removed come first, for they
+/// may make room for the others. No turn does both: the shards don't do a turn at the same time.
+std::size_t end_of_turn(const MemberChange& change, std::size_t first) {
+    const bool removes = first < change.remove.size();
+    return std::min(first + most_changed_a_turn, removes ? change.remove.size() : change.size());
+}
+
+MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::size_t first) {
+    MembersChanged changed;
+    const auto end = end_of_turn(change, first);
+    for (std::size_t place = first; place < end; ++place) {
+        const bool removes = place < change.remove.size();
+        const std::string& user =
+            removes ? change.remove[place] : change.add[place - change.remove.size()];
+        if (!rooms.is_at_home(user)) continue;
+        removes ? remove_here(rooms, change, user, changed)
+                : add_here(rooms, change, user, changed);
+    }
+    return changed;
+}
+
+/// Nothing if a shard does not answer in time.
+awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api,
+                                                           SharedChange change) {
+    MembersChanged all;
+    for (std::size_t first = 0; first < change->size(); first = end_of_turn(*change, first)) {
+        const auto order = [change, first](Shard& shard) {
+            return change_some_here(shard.broker().rooms(), *change, first);
+        };
+        const auto answers = co_await api.shards.ask_all(order);
+        for (const auto& answer : answers) {
+            if (!answer) co_return std::nullopt;
+            all.added += answer->added;
+            all.removed += answer->removed;
+            all.has_room &= answer->has_room;
+        }
+    }
+    co_return all;
+}
+
+awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
+                                  status right) {
+    if (!changed) co_return shard_unavailable();
+    if (!co_await is_stored_by_all(api))
+        co_return api_refusal(status::service_unavailable,
+                              "the disk is in trouble: it holds, but not for the next start");
+    json::object body{{"added", changed->added}, {"removed", changed->removed}};
+    if (!changed->has_room) {
+        right = status::insufficient_storage;
+        body["error"] = "max-room-members is reached";
+    }
+    auto reply = api_reply(body);
+    reply.status = right;
+    co_return reply;
+}
+
+/// Who asks again because the disk was in trouble is told that there is none only when that is
+/// stored.
+awaitable<ApiReply> removed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
+                                  const char* if_none) {
+    auto reply = co_await changed_reply(api, changed, status::ok);
+    const bool is_none = changed && changed->removed == 0 && reply.status == status::ok;
+    if (is_none) co_return api_refusal(status::not_found, if_none);
+    co_return reply;
+}
+
+awaitable<ApiReply> apply(const ApiContext& api, MemberChange change) {
+    const auto shared = std::make_shared<const MemberChange>(std::move(change));
+    co_return co_await changed_reply(api, co_await change_everywhere(api, shared), status::ok);
+}
+
+/// A page of what several shards list, each in order: the first of them all.
+template <class Map>
+json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
+    json::object body{{name, std::move(listed)}};
+    if (all.size() > most)
+        body["next"] = std::next(all.begin(), static_cast<long>(most) - 1)->first;
+    return body;
+}
+
+}  // namespace
+
+awaitable<ApiReply> add_member(const ApiContext& api, const ApiRequest& request) {
+    const auto change = std::make_shared<const MemberChange>(
+        MemberChange{.topic = topic_named(request), .add = {user_named(request)}});
+    const auto changed = co_await change_everywhere(api, change);
+    const bool is_new = changed && changed->added > 0;
+    co_return co_await changed_reply(api, changed, is_new ? status::created : status::ok);
+}
+
+awaitable<ApiReply> remove_member(const ApiContext& api, const ApiRequest& request) {
+    const auto change = std::make_shared<const MemberChange>(
+        MemberChange{.topic = topic_named(request), .remove = {user_named(request)}});
+    const auto changed = co_await change_everywhere(api, change);
+    co_return co_await removed_reply(api, changed, "it is not on the list");
+}
+
+awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& request) {
+    co_return co_await apply(api, change_in(request));
+}
+
+awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
+    const auto step = [topic = topic_named(request)](Shard& shard) {
+        return shard.broker().rooms().remove_some(topic, most_changed_a_turn);
+    };
+    MembersChanged all;
+    for (std::size_t i = 0; i < api.shards.shards(); ++i) {
+        for (bool more = true; more;) {
+            const auto removed = co_await api.shards.ask_one(i, step);
+            if (!removed) co_return shard_unavailable();
+            all.removed += *removed;
+            more = *removed == most_changed_a_turn;
+        }
+    }
+    co_return co_await removed_reply(api, all, "nobody is on the list");
+}
+
+awaitable<ApiReply> list_members(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    const auto most = page_size(query);
+    const auto topic = topic_named(request);
+    const auto question = [topic, most, after = query.text("after").value_or("")](Shard& shard) {
+        return shard.broker().rooms().list_members(topic, after, most + 1);
+    };
+    std::map<std::string, std::size_t> all;
+    const auto answers = co_await api.shards.ask_all(question);
+    for (const auto& answer : answers) {
+        if (!answer) co_return shard_unavailable();
+        for (const auto& user : *answer) all.emplace(user, 1);
+    }
+    json::array listed;
+    for (const auto& [user, count] : all)
+        if (listed.size() < most) listed.push_back(json::string(user));
+    const auto* const name = room_of(topic) ? "members" : "watchers";
+    co_return api_reply(page_of(all, most, name, std::move(listed)));
+}
+
+awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request) {
+    const Query& query = request.query;
+    const auto most = page_size(query);
+    const auto behind = query.text("after");
+    const auto question = [most, after = behind ? room_topic(*behind) : ""](Shard& shard) {
+        return shard.broker().rooms().list(after, most + 1);
+    };
+    std::map<std::string, std::size_t> members;  // by topic, in whose order the pages are
+    const auto answers = co_await api.shards.ask_all(question);
+    for (const auto& answer : answers) {
+        if (!answer) co_return shard_unavailable();
+        for (const auto& room : *answer) members[room.topic] += room.members;
+    }
+    json::array listed;
+    for (const auto& [topic, count] : members)
+        if (listed.size() < most)
+            listed.push_back(json::object{{"room", room_name(topic)}, {"members", count}});
+    auto body = page_of(members, most, "rooms", std::move(listed));
+    if (auto* next = body.if_contains("next")) *next = room_name(next->as_string());
+    co_return api_reply(body);
+}
+
+awaitable<ApiReply> list_rooms_of_user(const ApiContext& api, const ApiRequest& request) {
+    const auto user = user_named(request);
+    json::array rooms;
+    for (std::optional<std::string> after = ""; after;) {
+        const auto question = [user, behind = *after](Shard& shard) {
+            return shard.broker().rooms().rooms_of(user, behind, most_examined_a_turn);
+        };
+        const auto page = co_await api.shards.ask_home(user, question);
+        if (!page) co_return shard_unavailable();
+        for (const auto& topic : page->topics) rooms.push_back(json::string(room_name(topic)));
+        after = page->next;
+    }
+    co_return api_reply({{"user", user}, {"rooms", std::move(rooms)}});
+}
+
+}  // namespace pulsegate
