@@ -119,6 +119,30 @@ TEST_CASE("the folders of the server include each other in one direction only") 
     }
 }
 
+TEST_CASE("no folder of the server holds more than a reader can survey") {
+    struct Size {
+        std::size_t files = 0;
+        std::size_t lines = 0;
+    };
+    constexpr Size most{.files = 25, .lines = 3000};
+    const fs::path root = PULSEGATE_SOURCE_DIR;
+    std::map<std::string, Size> sizes;
+    for (const auto& entry : fs::recursive_directory_iterator(root / "server")) {
+        const auto kind = entry.path().extension();
+        if (kind != ".h" && kind != ".cpp") continue;
+        Size& size = sizes[fs::relative(entry.path().parent_path(), root).string()];
+        ++size.files;
+        std::ifstream in(entry.path());
+        for (std::string line; std::getline(in, line);) ++size.lines;
+    }
+    REQUIRE(sizes.size() > 1);
+    for (const auto& entry : sizes) {
+        CAPTURE(entry.first);
+        CHECK(entry.second.files <= most.files);
+        CHECK(entry.second.lines <= most.lines);
+    }
+}
+
 TEST_CASE("protocol and wheel need the standard library and themselves, nothing else") {
     check_only("protocol", {"protocol/"});
     check_only("wheel", {"wheel/"});
