@@ -2,16 +2,20 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
 #include <boost/asio/ip/address.hpp>
 #include <deque>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/limits/address.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/client_limits.h"
+#include "server/limits/login_rate.h"
 #include "server/limits/recent_counts.h"
 #include "server/login/login_queue.h"
 
@@ -268,32 +272,71 @@ TEST_CASE("limits of 0 ban nobody and let nobody wait") {
 // -- the queue
 
 TEST_CASE("so many logins a second, with a burst of a twentieth") {
-    LoginQueue queue({.rate = 1000, .wait = second});
+    LoginRate rate(1000);
     int taken = 0;
     for (Millis now = second; now < 11 * second; ++now)
-        while (queue.take(now)) ++taken;
+        while (rate.take(now)) ++taken;
     CHECK(taken >= 10'000);
     CHECK(taken <= 10'050);
     int burst = 0;
-    while (queue.take(100 * second)) ++burst;
+    while (rate.take(100 * second)) ++burst;
     CHECK(burst == 50);
 }
 
 TEST_CASE("a rate below one a second lets one in from time to time") {
-    LoginQueue queue({.rate = 0.5, .wait = second});
+    LoginRate rate(0.5);
     int taken = 0;
-    for (Millis now = 0; now <= 20 * second; now += 10) taken += queue.take(now);
+    for (Millis now = 0; now <= 20 * second; now += 10) taken += rate.take(now);
     CHECK(taken >= 10);
     CHECK(taken <= 11);
 }
 
 TEST_CASE("with a rate of 0 any number may log in") {
-    LoginQueue queue({.rate = 0, .wait = second});
-    for (int i = 0; i < 100'000; ++i) REQUIRE(queue.take(0));
+    LoginRate rate(0);
+    for (int i = 0; i < 100'000; ++i) REQUIRE(rate.take(0));
+}
+
+TEST_CASE("a login that did not need its turn leaves it to another") {
+    LoginRate rate(10);
+    CHECK(rate.take(second));
+    CHECK_FALSE(rate.take(second));
+    rate.give_back();
+    CHECK(rate.take(second));
+    CHECK_FALSE(rate.take(second));
+}
+
+TEST_CASE("the rate of logins is one for all shards, and one alone may use it up") {
+    LoginRate rate(1000);
+    const auto ahead = [](unsigned shard) { return Millis{2} * shard; };  // its clock, in ms
+    std::array<int, 3> taken{};
+    for (Millis now = second; now < 11 * second; ++now)
+        for (unsigned shard = 0; shard < taken.size(); ++shard)
+            taken[shard] += rate.take(now + ahead(shard));
+    const int all = taken[0] + taken[1] + taken[2];
+    CHECK(all >= 10'000);
+    CHECK(all <= 10'060);
+    int alone = 0;
+    for (Millis now = 20 * second; now < 30 * second; ++now)
+        while (rate.take(now)) ++alone;
+    CHECK(alone >= 10'000);
+    CHECK(alone <= 10'050);
+}
+
+TEST_CASE("shards that ask at the same time get no login more than the rate has") {
+    LoginRate rate(100);
+    std::atomic<int> taken = 0;
+    {
+        std::vector<std::jthread> shards;
+        for (int shard = 0; shard < 4; ++shard)
+            shards.emplace_back([&] {
+                for (int i = 0; i < 10'000; ++i) taken += rate.take(second);
+            });
+    }
+    CHECK(taken == 5);
 }
 
 TEST_CASE("addresses take turns, and those of one address come in their order") {
-    LoginQueue queue({.rate = 0, .wait = second});
+    LoginQueue queue(second);
     for (LoginQueue::Ticket ticket = 1; ticket <= 4; ++ticket) queue.add(here, ticket, 0);
     queue.add(there, 5, 0);
     queue.add(there, 6, 0);
@@ -307,7 +350,7 @@ TEST_CASE("addresses take turns, and those of one address come in their order") 
 }
 
 TEST_CASE("who has waited too long is told so, and no one else") {
-    LoginQueue queue({.rate = 0, .wait = second});
+    LoginQueue queue(second);
     queue.add(here, 1, 0);
     queue.add(there, 2, 500);
     CHECK_FALSE(queue.next_overdue(999));
@@ -321,7 +364,7 @@ TEST_CASE("who has waited too long is told so, and no one else") {
 TEST_CASE("nobody is served before a place with fewer turns so far, whoever comes and goes") {
     // The model: of those who wait, one whose address was served least since it began to wait.
     std::mt19937 random(7);
-    LoginQueue queue({.rate = 0, .wait = minute});
+    LoginQueue queue(minute);
     std::map<std::uint32_t, std::deque<LoginQueue::Ticket>> waiting;
     std::map<std::uint32_t, std::uint64_t> passed_over;
     std::map<LoginQueue::Ticket, std::uint32_t> place_of;

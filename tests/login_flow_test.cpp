@@ -42,7 +42,8 @@ std::string connect(const std::string& client) {
 TEST_CASE("a login that waits for its turn ends with the gateway") {
     Gateway gateway([](Config& config) {
         config.shards = 1;
-        config.login_queue = {.rate = 0.001, .wait = 60'000};
+        config.admission.login_rate = 0.001;
+        config.login_wait = 60'000;
     });
     Conversation first(gateway);
     first.login("first");

@@ -16,20 +16,22 @@ const Address newcomer(boost::asio::ip::make_address("10.0.0.7"));
 
 /// A pacer on an event loop, and whom it has served.
 struct Paced {
-    explicit Paced(const LoginQueueSettings& settings) : settings(settings) {}
+    explicit Paced(double logins_a_second, Millis wait = 60'000)
+        : rate(logins_a_second), wait(wait) {}
 
-    const LoginQueueSettings settings;
+    LoginRate rate;
+    const Millis wait;
     boost::asio::io_context loop{1};
     Rounds rounds{loop, [] {}};
     Counters counters;
     std::vector<LoginPacer::Ticket> served;
     std::vector<LoginPacer::Ticket> refused;
     std::vector<LoginPacer::Ticket> gone;  ///< those that don't use their turn
-    LoginPacer pacer{rounds, settings, 1000, counters,
-                     [this](LoginPacer::Ticket ticket, bool in_time) {
-                         (in_time ? served : refused).push_back(ticket);
-                         return std::erase(gone, ticket) == 0;
-                     }};
+    LoginPacer pacer{
+        rounds, rate, wait, 1000, counters, [this](LoginPacer::Ticket ticket, bool in_time) {
+            (in_time ? served : refused).push_back(ticket);
+            return std::erase(gone, ticket) == 0;
+        }};
 
     /// One turn of the pacer, which comes within a few rounds: it posts, or sets a timer.
     void run_turn() {
@@ -44,7 +46,7 @@ using Tickets = std::vector<LoginPacer::Ticket>;
 }  // namespace
 
 TEST_CASE("two log in at once, and the others wait for the next turns, two in each") {
-    Paced paced({.rate = 0, .wait = 60'000});
+    Paced paced(0);
     CHECK(paced.pacer.take_turn(monotonic_now()));
     CHECK(paced.pacer.take_turn(monotonic_now()));
     CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
@@ -64,7 +66,7 @@ TEST_CASE("two log in at once, and the others wait for the next turns, two in ea
 }
 
 TEST_CASE("logins that have gone don't use up the turns of those that wait") {
-    Paced paced({.rate = 0, .wait = 60'000});
+    Paced paced(0);
     while (paced.pacer.take_turn(monotonic_now())) continue;
     for (LoginPacer::Ticket ticket = 1; ticket <= 12; ++ticket)
         paced.pacer.add(newcomer, ticket, monotonic_now());
@@ -74,7 +76,7 @@ TEST_CASE("logins that have gone don't use up the turns of those that wait") {
 }
 
 TEST_CASE("many logins that have waited too long are refused in one turn") {
-    Paced paced({.rate = 0.001, .wait = 0});
+    Paced paced(0.001, 0);
     while (paced.pacer.take_turn(monotonic_now())) continue;
     for (LoginPacer::Ticket ticket = 1; ticket <= 100; ++ticket)
         paced.pacer.add(newcomer, ticket, monotonic_now());
@@ -87,7 +89,7 @@ TEST_CASE("many logins that have waited too long are refused in one turn") {
 }
 
 TEST_CASE("nobody logs in while the loop is late") {
-    Paced paced({.rate = 0, .wait = 60'000});
+    Paced paced(0);
     paced.pacer.report_lag(1001);
     CHECK_FALSE(paced.pacer.take_turn(monotonic_now()));
     CHECK(paced.counters.hits[static_cast<std::size_t>(Limit::max_loop_lag)] == 1);

@@ -36,7 +36,8 @@ std::size_t resident() {
 Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
     : memory_budget_(settings.memory_budget != 0 ? settings.memory_budget
                                                  : available_memory() / 4 * 3),
-      unauthenticated_(std::max(memory_budget_ / 8, least_for_unauthenticated)) {
+      unauthenticated_(std::max(memory_budget_ / 8, least_for_unauthenticated)),
+      login_rate_(settings.login_rate) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;

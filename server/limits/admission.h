@@ -7,6 +7,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/limit.h"
+#include "server/limits/login_rate.h"
 #include "server/limits/unauthenticated_memory.h"
 
 namespace pulsegate {
@@ -14,11 +15,13 @@ namespace pulsegate {
 struct AdmissionSettings {
     std::size_t max_connections = 0;  ///< 0: as many as the limit on open files allows
     std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of `available_memory`
+    double login_rate = 5000;         ///< logins a second; 0: any number
 };
 
-/// How many connections, limited by open files, and how much memory the process may have. A reserve
-/// of descriptors is kept for connections that are refused with a reason, for files and for the
-/// admin API. At a limit new connections are refused; open ones stay. Any thread may call it.
+/// How many connections, limited by open files, how many logins a second, and how much memory the
+/// process may have. A reserve of descriptors is kept for connections that are refused with a
+/// reason, for files and for the admin API. At a limit new connections are refused; open ones stay.
+/// Any thread may call it.
 class Admission {
 public:
     /// Raises the soft limit on open files to the hard one, and keeps `own_files` descriptors for
@@ -65,6 +68,8 @@ public:
     /// An eighth of memory-budget, for those who have not logged in.
     UnauthenticatedMemory& unauthenticated() { return unauthenticated_; }
 
+    LoginRate& login_rate() { return login_rate_; }
+
 private:
     static constexpr std::size_t courtesy = 64;
     static constexpr Millis weighing_interval = 50;
@@ -75,6 +80,7 @@ private:
     bool by_setting_;  ///< max-connections sets the capacity, not the limit on open files
     const std::size_t memory_budget_;
     UnauthenticatedMemory unauthenticated_;
+    LoginRate login_rate_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<Millis> next_weighing_{0};

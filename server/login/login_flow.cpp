@@ -69,7 +69,7 @@ LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, Rounds& roun
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
-      pacer_(rounds, settings.queue, settings.max_loop_lag, counters,
+      pacer_(rounds, admission.login_rate(), settings.login_wait, settings.max_loop_lag, counters,
              [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
 
 LoginFlow::~LoginFlow() = default;

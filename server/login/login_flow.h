@@ -29,7 +29,7 @@
 namespace pulsegate {
 
 struct LoginSettings {
-    LoginQueueSettings queue;
+    Millis login_wait;
     Millis max_loop_lag;
     ClientLimitSettings client_limits;
     UserFrom user_from;

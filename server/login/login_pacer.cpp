@@ -18,10 +18,11 @@ constexpr auto rest_time = std::chrono::milliseconds(2);
 
 }  // namespace
 
-LoginPacer::LoginPacer(Rounds& rounds, const LoginQueueSettings& settings, Millis max_loop_lag,
+LoginPacer::LoginPacer(Rounds& rounds, LoginRate& rate, Millis wait, Millis max_loop_lag,
                        Counters& counters, Serve serve)
     : rounds_(rounds),
-      queue_(settings),
+      rate_(rate),
+      queue_(wait),
       timer_(rounds.context()),
       max_loop_lag_(max_loop_lag),
       counters_(counters),
@@ -48,7 +49,7 @@ bool LoginPacer::may_log_in(Millis now) {
         counters_.count(Limit::max_loop_lag);
         return false;
     }
-    if (!queue_.empty() || !queue_.take(now)) {
+    if (!queue_.empty() || !rate_.take(now)) {
         counters_.count(Limit::login_rate);
         return false;
     }
@@ -90,11 +91,11 @@ void LoginPacer::refuse_overdue(Millis now) {
 
 void LoginPacer::serve_queue(Millis now) {
     for (int i = 0; i < refusals_a_turn; ++i) {
-        if (logins_this_turn_ == logins_a_turn || queue_.empty() || !queue_.take(now)) return;
+        if (logins_this_turn_ == logins_a_turn || queue_.empty() || !rate_.take(now)) return;
         if (serve_(*queue_.next(), true))
             ++logins_this_turn_;
         else
-            queue_.give_back();
+            rate_.give_back();
     }
 }
 

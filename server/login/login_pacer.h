@@ -9,6 +9,7 @@
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
+#include "server/limits/login_rate.h"
 #include "server/login/login_queue.h"
 #include "server/loop/rounds.h"
 
@@ -25,7 +26,8 @@ public:
     /// Returns false if it has gone and does not use its turn.
     using Serve = std::function<bool(Ticket, bool in_time)>;
 
-    LoginPacer(Rounds& rounds, const LoginQueueSettings& settings, Millis max_loop_lag,
+    /// `rate` is for all shards; `wait`: the longest that one waits.
+    LoginPacer(Rounds& rounds, LoginRate& rate, Millis wait, Millis max_loop_lag,
                Counters& counters, Serve serve);
 
     /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
@@ -53,6 +55,7 @@ private:
     void rest();
 
     Rounds& rounds_;
+    LoginRate& rate_;
     LoginQueue queue_;
     boost::asio::steady_timer timer_;
     const Millis max_loop_lag_;

@@ -298,9 +298,9 @@ void add_limits(Settings& settings, Config& config) {
         "Connections of one IPv4 address, or IPv6 network of 64 bits, at most; 0: any number");
     settings.count("max-connections-per-user", config.max_connections_per_user, 0, 100'000'000,
                    "100", "Connected clients of one user, at most; 0: any number");
-    settings.count("login-rate", config.login_queue.rate, 0, 10'000'000, "5000",
+    settings.count("login-rate", config.admission.login_rate, 0, 10'000'000, "5000",
                    "Logins a second; further ones wait, and addresses take turns; 0: any number");
-    settings.duration("login-wait", config.login_queue.wait, 0, 60 * second, "5s",
+    settings.duration("login-wait", config.login_wait, 0, 60 * second, "5s",
                       "How long a login waits for its turn; then it is refused with server busy");
     settings.duration("max-loop-lag", config.max_loop_lag, 1, 60 * second, "100ms",
                       "Logins wait while an event loop lags by more than this");

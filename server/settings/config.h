@@ -14,7 +14,6 @@
 #include "server/limits/admission.h"
 #include "server/limits/client_limits.h"
 #include "server/login/authenticator.h"
-#include "server/login/login_queue.h"
 #include "server/session/terms/settings.h"
 #include "server/store/ledger/fsync.h"
 #include "server/transport/tls/tls.h"
@@ -48,7 +47,7 @@ struct Config : BrokerSettings {
     AdmissionSettings admission;
     AddressLimitSettings address_limits;
     ClientLimitSettings client_limits;
-    LoginQueueSettings login_queue;
+    Millis login_wait = 5'000;
     Millis max_loop_lag = 100;
     double max_message_rate = 10'000;
     std::size_t max_byte_rate = 10 * 1024 * 1024;

@@ -53,7 +53,7 @@ TransportSettings transport_settings(const Config& config, const Admission& admi
 }
 
 LoginSettings login_settings(const Config& config) {
-    return {.queue = {config.login_queue.rate / config.shards, config.login_queue.wait},
+    return {.login_wait = config.login_wait,
             .max_loop_lag = config.max_loop_lag,
             .client_limits = config.client_limits,
             .user_from = config.user_from};
