@@ -223,6 +223,31 @@ TEST_CASE("a consumer that does not read is cut, and others get their messages")
         }
 }
 
+TEST_CASE("what waits for clients that do not read counts together, on whatever shards they are") {
+    constexpr std::size_t budget = 4 * 1024 * 1024;
+    const char* const cut = "slow consumer: total output budget exceeded";
+    Gateway gateway([](Config& config) {
+        config.output_budget = budget;
+        config.total_output_budget = budget;
+    });
+    Conversation sender(gateway);
+    sender.login(at_home(0, "sender"));
+    const auto publish = [&](const std::string& topic) {
+        sender.send("32 r s'" + topic + "' k1 'y'*16000").expect("40 02 k1");
+        return gateway.output_waiting();
+    };
+    Conversation first(gateway, 4096);
+    first.login(at_home(0, "first")).send("82 r k1 s'a' 00").expect("90 03 k1 00");
+    while (publish("a") < budget / 10 * 4) REQUIRE_FALSE(Gateway::logged(cut));
+
+    Conversation second(gateway, 4096);
+    second.login(at_home(1, "second")).send("82 r k1 s'b' 00").expect("90 03 k1 00");
+    std::size_t most = 0;
+    while (!Gateway::logged(cut)) most = std::max(most, publish("b"));
+    CHECK(most < budget / 4 * 3);  // it had three tenths, which was as much as nobody had
+    gateway.await_connections(2);  // and only the second is cut
+}
+
 TEST_CASE("a peer that resets its connection harms nobody") {
     Gateway gateway;
     Conversation c(gateway);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/base/clock.h"
+#include "server/base/gateway_sum.h"
 #include "server/base/limit.h"
 #include "server/limits/login_rate.h"
 #include "server/limits/unauthenticated_memory.h"
@@ -16,6 +17,12 @@ struct AdmissionSettings {
     std::size_t max_connections = 0;  ///< 0: as many as the limit on open files allows
     std::size_t memory_budget = 0;    ///< bytes; 0: three quarters of `available_memory`
     double login_rate = 5000;         ///< logins a second; 0: any number
+};
+
+/// What all connections make the gateway keep, in bytes.
+struct ConnectionBytes {
+    GatewaySum backlog{};     ///< that sockets have not taken yet
+    GatewaySum unfinished{};  ///< of unfinished packets
 };
 
 /// How many connections, limited by open files, how many logins a second, and how much memory the
@@ -69,6 +76,7 @@ public:
     UnauthenticatedMemory& unauthenticated() { return unauthenticated_; }
 
     LoginRate& login_rate() { return login_rate_; }
+    ConnectionBytes& connection_bytes() { return connection_bytes_; }
 
 private:
     static constexpr std::size_t courtesy = 64;
@@ -81,6 +89,7 @@ private:
     const std::size_t memory_budget_;
     UnauthenticatedMemory unauthenticated_;
     LoginRate login_rate_;
+    ConnectionBytes connection_bytes_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<Millis> next_weighing_{0};

@@ -39,13 +39,11 @@ double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
 /// Of memory-budget, for unfinished packets.
 constexpr std::size_t least_for_unfinished = 16 * 1024 * 1024;
 
-/// What one shard may use of a sum that is for all.
 TransportSettings transport_settings(const Config& config, const Admission& admission) {
     return {.max_packet_size = config.max_packet_size,
             .output_budget = config.output_budget,
-            .total_output_budget = config.total_output_budget / config.shards,
-            .unfinished_budget =
-                std::max(admission.memory_budget() / 16, least_for_unfinished) / config.shards,
+            .total_output_budget = config.total_output_budget,
+            .unfinished_budget = std::max(admission.memory_budget() / 16, least_for_unfinished),
             .login_timeout = config.login_timeout,
             .message_time = time_of_one(config.max_message_rate),
             .byte_time = time_of_one(static_cast<double>(config.max_byte_rate)),

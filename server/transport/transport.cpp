@@ -36,6 +36,8 @@ ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings
       counters(statistics),
       owner(shard),
       wheel(tick_at(monotonic_now())),
+      backlog(counted.admission.connection_bytes().backlog),
+      unfinished(counted.admission.connection_bytes().unfinished),
       turn(its_rounds),
       input(shard, turn),
       flush_list(its_rounds),

@@ -52,7 +52,7 @@ public:
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }
     /// Bytes that sockets have not taken yet.
-    std::size_t backlog() const { return context_.backlog; }
+    std::size_t backlog() const { return context_.backlog.get(); }
 
 private:
     boost::intrusive_ptr<Connection> take(Handoff handoff);

@@ -80,6 +80,12 @@ std::uint64_t Gateway::work() const {
     return sum;
 }
 
+std::size_t Gateway::output_waiting() const {
+    std::atomic<std::size_t> sum = 0;
+    server_->on_every_shard([&](Shard& shard) { sum += shard.status().backlog; });
+    return sum;
+}
+
 void Gateway::settle() const {
     // Mail is read in the order of its arrival. So behind a round through all shards lies only what
     // was sent by mail that was read in it: after n rounds, every chain of n messages has ended.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,9 @@ public:
 
     /// The work of all shards since the start.
     std::uint64_t work() const;
+
+    /// Bytes that the sockets of all shards have not taken yet.
+    std::size_t output_waiting() const;
 
     /// Moves the time of all gateways, which has stopped, and lets this one do what is due then.
     void pass(StoppedClock& clock, Millis time) const;

@@ -294,14 +294,14 @@ void Connection::consume(Bytes input, Millis now) {
 
 void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     partial_ = std::move(bytes);
-    context_.unfinished += partial_->capacity();
+    context_.unfinished.add(partial_->capacity());
 }
 
 /// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
 /// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
 void Connection::judge_unfinished() {
     const auto budget = context_.settings.unfinished_budget;
-    const auto left = budget - std::min(context_.unfinished, budget);
+    const auto left = budget - std::min(context_.unfinished.all(), budget);
     const auto may_keep = state_ == State::login ? left / 16 : left;
     if (partial_->capacity() <= std::max(may_keep, always_kept)) return;
     cut(Limit::memory_budget,
@@ -309,7 +309,7 @@ void Connection::judge_unfinished() {
 }
 
 std::unique_ptr<Buffer> Connection::take_unfinished() {
-    if (partial_) context_.unfinished -= partial_->capacity();
+    if (partial_) context_.unfinished.subtract(partial_->capacity());
     return std::move(partial_);
 }
 

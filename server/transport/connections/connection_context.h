@@ -4,6 +4,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/counters.h"
+#include "server/base/gateway_sum.h"
 #include "server/loop/rounds.h"
 #include "server/transport/connections/connection_owner.h"
 #include "server/transport/connections/flush_list.h"
@@ -20,8 +21,8 @@ namespace pulsegate {
 struct TransportSettings {
     std::size_t max_packet_size;
     std::size_t output_budget;
-    std::size_t total_output_budget;  ///< of all connections here
-    std::size_t unfinished_budget;    ///< bytes of unfinished packets, of all connections here
+    std::size_t total_output_budget;  ///< of all connections of the gateway
+    std::size_t unfinished_budget;    ///< bytes of their unfinished packets
     Millis login_timeout;
     double message_time;  ///< ns that each message takes, of one connection; 0: none
     double byte_time;
@@ -43,8 +44,8 @@ struct ConnectionContext {
 
     Wheel wheel;  ///< on which every open connection waits
     std::size_t connections = 0;
-    std::size_t backlog = 0;     ///< bytes that sockets have not taken yet
-    std::size_t unfinished = 0;  ///< bytes of unfinished packets
+    ShardPart backlog;     ///< bytes that sockets have not taken yet
+    ShardPart unfinished;  ///< bytes of unfinished packets
     TurnWork turn;
     SharedInput input;
     SpareBuffers spare_buffers;

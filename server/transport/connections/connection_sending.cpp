@@ -46,8 +46,9 @@ void Connection::sent_something() {
         return cut(Limit::output_budget, "slow consumer: output budget exceeded");
     // Nobody may have more than what is left for all others: those with much go, those with little
     // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
-    const auto left =
-        settings.total_output_budget - std::min(context_.backlog, settings.total_output_budget);
+    if (counted_ == 0) return;
+    const auto budget = settings.total_output_budget;
+    const auto left = budget - std::min(context_.backlog.all(), budget);
     if (counted_ > left)
         cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
 }
@@ -82,8 +83,7 @@ void Connection::flush() {
 /// What the socket has not taken counts in the sum of all.
 void Connection::count_backlog() {
     const auto now = static_cast<std::uint32_t>(backlog());
-    context_.backlog += now;
-    context_.backlog -= std::exchange(counted_, now);
+    context_.backlog.set(context_.backlog.get() - std::exchange(counted_, now) + now);
 }
 
 void Connection::wait_writable() {
