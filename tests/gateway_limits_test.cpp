@@ -26,6 +26,14 @@ std::string name_at(unsigned shard, unsigned shards, const std::string& beginnin
     }
 }
 
+/// As every second on every shard.
+void tick(DurableCluster& brokers) {
+    brokers->now += 1000;
+    for (unsigned shard = 0; shard < brokers->shards(); ++shard)
+        while (brokers->broker(shard).tick(brokers->now)) continue;
+    brokers.settle();
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -173,4 +181,67 @@ TEST_CASE("as many sessions are kept as persistent-session-quota says, wherever 
             CHECK(kept() == std::min(i + 1, 9u));
         }
     }
+}
+
+TEST_CASE("one shard may use all of queue-memory, and makes room when another one needs its part") {
+    constexpr unsigned shards = 3;
+    BrokerSettings settings;
+    settings.queue_memory = 900'000;
+    DurableCluster brokers(shards, settings);
+    std::list<PlainClient> away;
+    for (unsigned shard = 0; shard < 2; ++shard) {
+        away.emplace_back(brokers, name_at(shard, shards, "away", shard)).connect(false);
+        away.back().send("82 r k1 s'" + std::to_string(shard) + "' 01");
+        away.back().lose_connection();
+    }
+    PlainClient sender(brokers, name_at(2, shards, "sender", 0));
+    sender.connect(true);
+    const auto before = bytes_of_messages();
+    const auto in_memory = [&] {
+        static_cast<void>(brokers->take_forwarded());
+        return bytes_of_messages() - before;
+    };
+    const auto publish = [&](const std::string& topic, int messages) {
+        for (int i = 0; i < messages; ++i) {
+            sender.send("32 r s'" + topic + "' k1 'x'*10000");
+            brokers.settle();
+        }
+        for (int i = 0; i < 2; ++i) tick(brokers);
+    };
+    publish("0", 70);
+    CHECK(in_memory() > 700'000);
+    publish("0", 70);
+    CHECK(in_memory() > 850'000);
+    CHECK(in_memory() <= 900'000);
+    publish("1", 25);  // less than a third of it: they stay, and the others go
+    CHECK(in_memory() > 850'000);
+    CHECK(in_memory() <= 900'000);
+    away.back().connect(false);
+    brokers.settle();
+    CHECK(away.back().take_messages().size() == 25);
+    CHECK(brokers->reads == 0);
+}
+
+TEST_CASE("memory that queues take on one shard is not counted once more for each other shard") {
+    constexpr unsigned shards = 3;
+    BrokerSettings settings;
+    settings.persistent_session_bytes = 500'000;
+    settings.queue_memory = 0;
+    DurableCluster brokers(shards, settings);
+    PlainClient away(brokers, name_at(0, shards, "away", 0));
+    away.connect(false);
+    away.send("82 r k1 s'x' 01");
+    away.lose_connection();
+    PlainClient sender(brokers, name_at(0, shards, "sender", 0));
+    sender.connect(true);
+    for (int i = 0; i < 9000; ++i) {  // 216,000 bytes without their bodies
+        sender.send("32 r s'x' k1 'y'");
+        if (i % 100 != 0) continue;
+        brokers.settle();
+        static_cast<void>(brokers->take_forwarded());  // which keeps their bodies
+    }
+    brokers.settle();
+    static_cast<void>(brokers->take_forwarded());
+    for (int i = 0; i < 3; ++i) tick(brokers);
+    CHECK(brokers->broker(0).waiting() == 9000);
 }

@@ -144,6 +144,7 @@ void BrokerCluster::store_overdue() {
 }
 
 void BrokerCluster::read_messages(unsigned from, SessionId session, std::vector<Stamp> stamps) {
+    ++reads;
     store->read_messages(stamps, [=, this](Outcome outcome, const auto& stored) {
         in_transit_[{from, from}].push_back(
             ShardMessage(messages_read(session, outcome, stamps, stored, now)));

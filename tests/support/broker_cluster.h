@@ -105,6 +105,7 @@ public:
     Millis now;
     MemoryState memory = MemoryState::plenty;
     bool is_store_full = false;
+    std::size_t reads = 0;   ///< of messages in the store
     bool in_slices = false;  ///< the test calls `Broker::go_on`
     Ledger* const store;     ///< null: nothing is stored
 

@@ -122,8 +122,7 @@ bool Evictions::make_room_in_store(Millis now) {
 /// persistent-session-bytes?
 bool Evictions::is_over_budget() const {
     const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
-    return sessions_.over_budget(bodies +
-                                 sender_.queues().totals().bytes_of_entries() * place_.count);
+    return sessions_.over_budget(bodies + sender_.queues().bytes_of_all_entries());
 }
 
 /// Nobody pays who takes no more than that. If all that could be ended is little, somebody else

@@ -204,7 +204,7 @@ void PacketSender::note_identifiers(Session& session) {
 
 void PacketSender::tick() {
     reader_.tick();
-    queues_.leave_to_store();  // memory may have become scarce
+    queues_.tick();  // memory may have become scarce
     if (journal_.is_refused()) return;
     for (int room = notes_a_tick; room > 0 && !queues_.totals().to_note.empty(); --room)
         Outbox::note(queues_.totals().to_note.front(), journal_);

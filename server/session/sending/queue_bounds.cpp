@@ -162,9 +162,30 @@ void QueueBounds::report_lost(Session& session) {
                 in_quotes(session.client), in_quotes(session.user.name), lost);
 }
 
+/// A shard that uses less than its part never pays for the others: so one of those that use more
+/// does, at the latest in its next tick.
+bool QueueBounds::has_too_much_in_memory() const {
+    const std::size_t own = totals_.bytes_in_memory();
+    if (host_.memory() != MemoryState::plenty) return own > 0;
+    if (own <= share_of_memory_) return false;
+    return queued_.all() - queued_.get() + own > settings_.queue_memory;
+}
+
+void QueueBounds::tick() {
+    tell_others();
+    leave_to_store();
+    tell_others();
+}
+
+void QueueBounds::tell_others() {
+    queued_.set(totals_.bytes_in_memory());
+    entries_.set(totals_.bytes_of_entries());
+}
+
 void QueueBounds::leave_to_store() {
-    const std::size_t most = host_.memory() == MemoryState::plenty ? memory_ : 0;
-    while (totals_.bytes_in_memory() > most) {
+    constexpr std::size_t grain = 64 * 1024;
+    queued_.set_coarsely(totals_.bytes_in_memory(), grain);
+    while (has_too_much_in_memory()) {
         const QueuedBody* oldest = totals_.bodies.oldest();
         if (!oldest || !journal_.is_committed(oldest->unit) ||
             receipts_.is_collected(oldest->message->stamp))

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "server/base/counters.h"
+#include "server/base/gateway_sum.h"
 #include "server/base/owner_thread.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
@@ -23,7 +24,9 @@ public:
     QueueBounds(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
                 Journal& journal, const Receipts& receipts, Counters& counters)
         : settings_(settings),
-          memory_(settings.queue_memory / place.count),
+          share_of_memory_(settings.queue_memory / place.count),
+          queued_(host.totals().queued),
+          entries_(host.totals().queue_entries),
           host_(host),
           journal_(journal),
           receipts_(receipts),
@@ -66,6 +69,12 @@ public:
 
     /// When too much is in memory, the oldest messages in the queues are left to the store.
     void leave_to_store();
+    /// The same, and tells the other shards exactly what is in the queues; once a second.
+    void tick();
+    /// Of the queues of all shards, without any body.
+    std::size_t bytes_of_all_entries() const {
+        return entries_.all() - entries_.get() + totals_.bytes_of_entries();
+    }
 
     /// Entries of full queues examined since the start: the measure of a turn's work.
     std::uint64_t work() const { return work_; }
@@ -83,9 +92,13 @@ private:
     bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
     void drop_surplus(Session& session, Millis now);
     static void note_lost(Session& session);
+    bool has_too_much_in_memory() const;
+    void tell_others();
 
     const BrokerSettings& settings_;
-    const std::size_t memory_;
+    const std::size_t share_of_memory_;  ///< of queue-memory, if all shards use it evenly
+    ShardPart queued_;                   ///< bytes in memory
+    ShardPart entries_;
     BrokerHost& host_;
     Journal& journal_;
     const Receipts& receipts_;

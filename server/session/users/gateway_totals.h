@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "server/base/gateway_sum.h"
 #include "server/routing/retained_seats.h"
 #include "server/session/users/inbox_accounts.h"
 
@@ -17,6 +18,8 @@ struct GatewayTotals {
     std::atomic<std::size_t> room_members{0};  ///< and watchers
     std::atomic<std::size_t> disconnected{0};  ///< sessions
     std::atomic<std::size_t> disconnected_bytes{0};
+    GatewaySum queued{};         ///< bytes of queued messages in memory
+    GatewaySum queue_entries{};  ///< bytes of the queues without any body
 };
 
 }  // namespace pulsegate
