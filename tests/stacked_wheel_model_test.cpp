@@ -142,6 +142,7 @@ private:
     void advance() {
         const Tick now = model_.now() + any_jump();
         model_.advance(now);
+        if (below(8) == 0) return advance_in_slices(now);
         const std::size_t most = below(4) == 0 ? below(5) : SIZE_MAX;
         std::size_t calls = 0;
         const bool more = wheel_.advance(
@@ -156,6 +157,16 @@ private:
         require(more == model_.any_due(), "nobody was missed");
         require(wheel_.now() == model_.now(), "time as in the model");
         require(wheel_.size() == model_.size(), "size as in the model");
+    }
+
+    /// So many move down at a time, and in between anybody is scheduled or cancelled.
+    void advance_in_slices(Tick now) {
+        const std::size_t most_moved = 1 + below(20);
+        const auto call = [&](StackedWheel::Node& node) { expire(stay(node).id); };
+        while (wheel_.advance(now, call, SIZE_MAX, most_moved)) act(any_stay());
+        require(!model_.any_due(), "nobody was missed in slices");
+        require(wheel_.now() == model_.now(), "time as in the model, in slices");
+        require(wheel_.size() == model_.size(), "size as in the model, in slices");
     }
 
     /// Callbacks do what sessions do, and worse: up to three acts on anybody, itself included.

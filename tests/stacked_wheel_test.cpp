@@ -225,6 +225,48 @@ TEST_CASE("stacked wheels expire so many at a time as they are asked for") {
     CHECK(expires_at(wheel, 5'000));
 }
 
+TEST_CASE("nodes of a full slot move down over several calls, and time waits for them") {
+    StackedWheel wheel;
+    std::array<Stay, 1'000> stays;
+    for (Stay& each : stays) wheel.schedule(each, 905);
+    std::size_t calls = 0;
+    const auto expire = [&](StackedWheel::Node&) { ++calls; };
+    for (std::size_t i = 1; i < 10; ++i) {
+        REQUIRE(wheel.advance(905, expire, SIZE_MAX, 100));
+        REQUIRE(calls == i * 100);
+    }
+    CHECK_FALSE(wheel.advance(905, expire, SIZE_MAX, 100));
+    CHECK(calls == 1'000);
+
+    for (Stay& each : stays) wheel.schedule(each, 1'805);
+    calls = 0;
+    REQUIRE(wheel.advance(1'800, expire, SIZE_MAX, 100));
+    for (int i = 1; i < 9; ++i) {
+        REQUIRE(wheel.advance(1'805, expire, SIZE_MAX, 100));
+        REQUIRE(wheel.now() == 1'800);
+    }
+    CHECK(calls == 0);
+    while (wheel.advance(1'805, expire, SIZE_MAX, 100)) continue;
+    CHECK(wheel.now() == 1'805);
+    CHECK(calls == 1'000);
+}
+
+TEST_CASE("what is put where nodes are moving down waits for the next lap") {
+    StackedWheel wheel;
+    std::array<Stay, 10> stays;
+    for (Stay& each : stays) wheel.schedule(each, 20);
+    std::multiset<int> ids;
+    const auto expire = [&](StackedWheel::Node& node) { ids.insert(stay(node).id); };
+    CHECK(wheel.advance(20, expire, SIZE_MAX, 5));
+    Stay late(7);
+    wheel.schedule(late, 50);  // the slot of tick 20
+    wheel.cancel(*std::ranges::find_if(stays, [](Stay& each) { return each.scheduled(); }));
+    CHECK_FALSE(wheel.advance(20, expire, SIZE_MAX, 100));
+    CHECK(ids.size() == 9);
+    CHECK(wheel.size() == 1);
+    CHECK(expires_at(wheel, 50));
+}
+
 TEST_CASE("who was due at the stacked wheels and got more time is not called") {
     StackedWheel wheel;
     Stay first(1), second(2);

@@ -64,6 +64,9 @@ struct Ring {
         --count;
     }
 
+    /// There must be one.
+    Node& first() { return *end.next_; }
+
     void clear() {
         while (count > 0) remove(*end.next_);
     }

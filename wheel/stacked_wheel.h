@@ -60,15 +60,16 @@ public:
     /// A jump costs no more than a look at every slot, and at the nodes whose slots it reaches.
     template <class Expire>
     void advance(Tick now, Expire&& expire) {
-        move_down(now);
-        due_.drain(expire, SIZE_MAX);
+        static_cast<void>(advance(now, expire, SIZE_MAX));
     }
 
-    /// The same for `most` nodes only: true says that more are left, for the next call.
+    /// The same for `most` nodes only, and a look at `most_moved` that move down: true says that
+    /// more are left, for the next call. Time does not move on again before all have moved.
     template <class Expire>
-    [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most) {
-        move_down(now);
-        return due_.drain(expire, most);
+    [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most,
+                               std::size_t most_moved = SIZE_MAX) {
+        const bool more_to_move = !move_down(now, most_moved);
+        return due_.drain(expire, most) || more_to_move;
     }
 
     Tick now() const { return now_; }
@@ -100,25 +101,51 @@ private:
         ring.add(node);
     }
 
-    void move_down(Tick now) {
-        if (now <= now_) return;
-        Tick from = now_;
-        Tick to = now_ = now;
-        // From the lowest level upwards: what comes down is placed as of `now`, and needs no second
-        // look. Where no slot was entered, none was on the levels above.
-        for (auto& level : rings_) {
-            const Tick entered = std::min(to - from, slots);
-            if (entered == 0) return;
-            for (Tick ago = entered; ago-- > 0;) move_down(level[(to - ago) % slots]);
-            from /= slots;
-            to /= slots;
+    /// False: it has looked at `most` nodes, and there are more.
+    bool move_down(Tick now, std::size_t most) {
+        while (true) {
+            for (; left_ > 0 && entered_->count > 0; --left_) {
+                if (most-- == 0) return false;
+                place(entered_->first());
+            }
+            if (!enter_slot() && !begin(now)) return true;
         }
     }
 
-    void move_down(Ring& ring) {
-        ring.for_each([this](Node& node) {
-            move(node, node.deadline_ <= now_ ? due_ : ring_for(node.deadline_));
-        });
+    /// False: the time is not later than it was.
+    bool begin(Tick now) {
+        if (now <= now_) return false;
+        from_ = now_;
+        to_ = now_ = now;
+        level_ = 0;
+        slots_left_ = std::min(to_ - from_, slots);
+        return true;
+    }
+
+    /// From the lowest level upwards: what comes down is placed as of `now`, and needs no second
+    /// look. Where no slot was entered, none was on the levels above.
+    bool enter_slot() {
+        while (slots_left_ == 0) {
+            if (level_ == levels) return false;
+            from_ /= slots;
+            to_ /= slots;
+            ++level_;
+            if (level_ == levels || from_ == to_) {
+                level_ = levels;
+                return false;
+            }
+            slots_left_ = std::min(to_ - from_, slots);
+        }
+        --slots_left_;
+        entered_ = &rings_[level_][(to_ - slots_left_) % slots];
+        left_ = entered_->count;
+        return true;
+    }
+
+    /// What waits for the next lap goes to the end of the same slot, behind those that were there.
+    void place(Node& node) {
+        node.ring_->remove(node);
+        (node.deadline_ <= now_ ? due_ : ring_for(node.deadline_)).add(node);
     }
 
     Ring rings_[levels][slots];
@@ -128,6 +155,14 @@ private:
     Ring due_;
 
     Tick now_;
+
+    // The slots that time has entered, and whose nodes are moving down.
+    Tick from_ = 0;  ///< in laps of the level below, as `to_`
+    Tick to_ = 0;
+    std::size_t level_ = levels;  ///< `levels`: all have moved
+    Tick slots_left_ = 0;         ///< of the level
+    Ring* entered_ = nullptr;
+    std::uint32_t left_ = 0;  ///< nodes in it, but for those that have come since
 };
 
 static_assert(sizeof(StackedWheel::Node) <= 32);

@@ -180,9 +180,9 @@ bool Broker::tick(Millis now) {
         room_logs_.sweep(now);
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());
     }
-    authorizations_.expire(tick_at(now));
+    const bool more_to_expire = authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
-    return evictions_.expire(now) || more_to_judge;
+    return evictions_.expire(now) || more_to_expire || more_to_judge;
 }
 
 bool Broker::store_lags() const {

@@ -1,6 +1,7 @@
 #include "server/session/requests/authorizations.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace pulsegate {
@@ -20,12 +21,17 @@ void Authorizations::grant(Session& session, const AuthResult& result, Millis no
     wheel_.schedule(*session.authorization, tick_after(now + left * 1000));
 }
 
-void Authorizations::expire(Tick now) {
+bool Authorizations::expire(Tick now) {
+    constexpr std::size_t clients_a_turn = 256;  // all tokens may have the same expiry
+    constexpr std::size_t moves_a_turn = 16'384;
     thread_.assert_here();
-    wheel_.advance(now, [](StackedWheel::Node& node) {
-        static_cast<Authorization&>(node).session.disconnect(Reason::maximum_connect_time,
-                                                             "its authorization has expired");
-    });
+    return wheel_.advance(
+        now,
+        [](StackedWheel::Node& node) {
+            static_cast<Authorization&>(node).session.disconnect(Reason::maximum_connect_time,
+                                                                 "its authorization has expired");
+        },
+        clients_a_turn, moves_a_turn);
 }
 
 }  // namespace pulsegate

@@ -44,8 +44,8 @@ public:
     /// The client has logged in with this result: keeps its rules and its expiry.
     void grant(Session& session, const AuthResult& result, Millis now);
 
-    /// Disconnects the clients whose authorization has expired.
-    void expire(Tick now);
+    /// Disconnects some of the clients whose authorization has expired. True if there are more.
+    [[nodiscard]] bool expire(Tick now);
 
 private:
     std::shared_ptr<const AccessRules> rules_;

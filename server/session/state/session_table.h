@@ -58,9 +58,9 @@ public:
     bool over_budget(std::size_t queued_bytes) const;
 
     /// Calls `due(Session&, bool ends)` for at most `most` disconnected sessions that are due to
-    /// end or to publish their will. True if there are more.
+    /// end or to publish their will. True if there are more, or it is still to be found out.
     template <class Due>
-    [[nodiscard]] bool advance(Tick now, int most, Due due);
+    [[nodiscard]] bool advance(Tick now, std::size_t most, Due due);
     Tick now() const { return expiry_wheel_.now(); }
 
     /// Connected clients that have not been sent all messages yet; visits every session.
@@ -78,6 +78,9 @@ public:
     std::size_t dormant() const { return dormant_; }
 
 private:
+    /// Of those that come nearer to their expiry; half a million may at the same time.
+    static constexpr std::size_t moves_a_call = 256;
+
     void count(std::ptrdiff_t sessions, std::ptrdiff_t bytes);
 
     struct Key {
@@ -120,7 +123,7 @@ private:
 };
 
 template <class Due>
-bool SessionTable::advance(Tick now, int most, Due due) {
+bool SessionTable::advance(Tick now, std::size_t most, Due due) {
     thread_.assert_here();
     return expiry_wheel_.advance(
         now,
@@ -130,7 +133,7 @@ bool SessionTable::advance(Tick now, int most, Due due) {
             if (!ends) expiry_wheel_.schedule(expiry, expiry.ends);
             due(expiry.session, ends);
         },
-        most);
+        most, moves_a_call);
 }
 
 }  // namespace pulsegate
