@@ -214,6 +214,38 @@ TEST_CASE("a full queue is told, and the identifier of QoS 2 is free again, also
     CHECK(scene.inbox_of("dave") == "fresh ");
 }
 
+TEST_CASE("of very many inboxes only some are searched for expired messages in one turn") {
+    BrokerSettings settings;
+    settings.max_inboxes = 5000;
+    settings.max_inboxes_per_user = 5000;
+    Scene scene(1, settings, false);
+    PlainClient& alice = scene.publisher("alice");
+    for (int i = 0; i < 5000; ++i)
+        alice.send("32 r s'inbox/u" + std::to_string(i) + "' k1 [ 02 w1 ] '!'");
+    scene.brokers.settle();
+    REQUIRE(scene.brokers->broker(0).waiting() == 5000);
+    scene.brokers->now += 2000;
+    PlainClient& bob = scene.publisher("bob");
+    CHECK(scene.answer(bob, "carol") == taken);
+    CHECK(scene.brokers->broker(0).waiting() == 5000 - 4096 + 1);
+}
+
+TEST_CASE("who has most in inboxes is found over several turns") {
+    InboxAccounts accounts;
+    InboxSenders senders(accounts);
+    Outbox::Totals totals;
+    const Outbox inbox(totals);
+    for (InboxSenders::Sender sender = 1; sender <= 10'000; ++sender)
+        senders.add(inbox, sender, sender == 7000 ? 2 : 1);
+    InboxSenders::Search search;
+    int turns = 1;
+    while (!senders.find_largest(search, true)) ++turns;
+    CHECK(turns == 3);
+    CHECK(search.largest.sender == 7000);
+    CHECK(search.largest.holders == 10'000);
+    CHECK(search.largest.sum == 10'000 * (InboxSenders::bytes_of_inbox + 1) + 1);
+}
+
 TEST_CASE("inboxes are counted for each of their senders as often as they are there") {
     std::mt19937 random(4711);
     Outbox::Totals totals;

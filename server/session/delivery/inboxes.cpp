@@ -11,6 +11,9 @@ namespace pulsegate {
 
 namespace {
 
+/// To look whether something in an inbox has expired is quickly done.
+constexpr std::size_t looks_of_a_work = 4;
+
 Session& session_of(Device& device) { return static_cast<Session&>(device); }
 
 }  // namespace
@@ -151,17 +154,29 @@ void Inboxes::restore(Session& inbox) {
     enter(inbox);
 }
 
-/// Ends those in which everything has expired. It looks at all, and therefore once a second.
+/// Ends some of those in which everything has expired, once a second. The others end with the
+/// sweep of what has expired, within a minute.
 void Inboxes::end_expired(Millis now) {
-    if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now)) return;
+    constexpr std::size_t inboxes_a_turn = 4096;
+    if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now) || inboxes_.empty()) return;
+    const std::size_t looks = std::min(inboxes_a_turn, inboxes_.size());
+    work_ += looks / looks_of_a_work;
     std::vector<User*> users;
-    for (const auto& [outbox, inbox] : inboxes_)
-        if (sender_.queues().drop_expired(*inbox, now)) users.push_back(&inbox->user);
+    auto next = inboxes_.find(examined_);
+    for (std::size_t i = 0; i < looks; ++i) {
+        if (next != inboxes_.end()) ++next;
+        if (next == inboxes_.end()) next = inboxes_.begin();
+        Session& inbox = *next->second;
+        if (sender_.queues().drop_expired(inbox, now)) users.push_back(&inbox.user);
+    }
+    examined_ = next->first;
     for (User* user : users) end_if_done_(*user, now);
 }
 
 void Inboxes::end_expired_of(InboxSenders::Sender sender, Millis now) {
-    for (const Outbox* outbox : senders_.inboxes_of(sender, settings_.max_inboxes_per_user)) {
+    const auto inboxes = senders_.inboxes_of(sender, settings_.max_inboxes_per_user);
+    work_ += inboxes.size() / looks_of_a_work;
+    for (const Outbox* outbox : inboxes) {
         Session& inbox = *inboxes_.find(outbox)->second;
         if (sender_.queues().drop_expired(inbox, now)) end_if_done_(inbox.user, now);
     }

@@ -66,8 +66,10 @@ public:
     /// null.
     Session* done(const User& user) const;
 
-    /// The user whose messages take most on this shard.
-    InboxSenders::Largest largest(bool with_bodies) const { return senders_.largest(with_bodies); }
+    /// Looks for the user whose messages take most on this shard; see InboxSenders.
+    [[nodiscard]] bool find_largest(InboxSenders::Search& search, bool with_bodies) const {
+        return senders_.find_largest(search, with_bodies);
+    }
     /// Drops the oldest messages of that user, half of them or a turn's worth, because there is too
     /// little room.
     void drop_some(const InboxSenders::Largest& largest, const char* why, Millis now);
@@ -77,7 +79,7 @@ public:
     /// The inbox ends.
     void forget(Session& inbox);
 
-    std::uint64_t work() const { return senders_.work(); }
+    std::uint64_t work() const { return senders_.work() + work_; }
 
 private:
     Session* find(const User& user) const;
@@ -102,7 +104,9 @@ private:
     boost::unordered_flat_map<const Outbox*, Session*> inboxes_;  ///< by their outboxes
     EndIfDone end_if_done_;
     End end_;
-    Tick ended_expired_ = 0;  ///< when it was done last
+    Tick ended_expired_ = 0;            ///< when it was done last
+    const Outbox* examined_ = nullptr;  ///< by it, the last one
+    std::uint64_t work_ = 0;
 };
 
 }  // namespace pulsegate

@@ -55,14 +55,16 @@ std::size_t bytes_held(const PresenceEntry& user) {
                            : Bytes()(static_cast<const User&>(user));
 }
 
-constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory};
-constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes};
+constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory, true};
+/// The bodies in inboxes are left to the store.
+constexpr HeldBytes in_memory_with_store{in_memory.of_user, in_memory.of_room, false};
+constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes, true};
 
 /// Who takes most: a user with its sessions, a room, or a user with what waits in inboxes.
 struct Takers {
     const Holder& holder;
     const RoomLogs::Largest& log;
-    const InboxSenders::Largest inboxes;
+    const InboxSenders::Largest& inboxes;
 
     std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
     std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
@@ -88,7 +90,7 @@ bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
 std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& search,
                                               HeldBytes counted, Millis now) {
     if (!search) search.emplace(counted, expired_before_);
-    if (!search->go_on(presence_, expired_, room_logs_, now)) return std::nullopt;
+    if (!search->go_on(presence_, expired_, room_logs_, inboxes_, now)) return std::nullopt;
     std::optional<HolderSearch> done(std::move(*search));
     search.reset();
     return done;
@@ -104,7 +106,7 @@ bool Evictions::make_room_in_store(Millis now) {
     const auto found = search(search_in_store_, waiting, now);
     if (!found) return true;
     const Takers takers{
-        .holder = found->holder(), .log = found->log(), .inboxes = inboxes_.largest(true)};
+        .holder = found->holder(), .log = found->log(), .inboxes = found->inboxes()};
     if (takers.most() <= worth_ending && !takers.rooms_pay(worth_ending)) return false;
     next_room_in_store_ = now + until_it_shows;
     if (is_worth_waiting(bytes_expired_since(*found), takers)) return false;
@@ -143,12 +145,12 @@ bool Evictions::make_room(Millis now) {
         search_in_memory_.reset();
         return false;
     }
-    const auto found = search(search_in_memory_, in_memory, now);
+    const auto& counted = journal_.is_on() ? in_memory_with_store : in_memory;
+    const auto found = search(search_in_memory_, counted, now);
     if (!found) return true;
     if (!exceeded && !is_over_budget()) return false;
-    const Takers takers{.holder = found->holder(),
-                        .log = found->log(),
-                        .inboxes = inboxes_.largest(!journal_.is_on())};
+    const Takers takers{
+        .holder = found->holder(), .log = found->log(), .inboxes = found->inboxes()};
     if (exceeded && is_worth_waiting(bytes_expired_since(*found), takers)) {
         malloc_trim(0);
         return false;

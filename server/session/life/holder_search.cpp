@@ -8,8 +8,13 @@ constexpr std::size_t users_a_turn = 1000;
 
 }  // namespace
 
-bool HolderSearch::go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs, Millis now) {
-    if (!next_user_) return logs.find_largest(log_, counted_.of_room, now);
+bool HolderSearch::go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
+                         const Inboxes& inboxes, Millis now) {
+    if (has_all_logs_) return inboxes.find_largest(inboxes_, counted_.has_bodies_of_inboxes);
+    if (!next_user_) {
+        has_all_logs_ = logs.find_largest(log_, counted_.of_room, now);
+        return false;
+    }
     const auto began_at = *next_user_;
     const auto dropped_upto = expired.drop_some(began_at, users_a_turn, now);
     // A user whose messages have expired may be another entry now.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "server/session/delivery/inboxes.h"
 #include "server/session/life/expired_messages.h"
 #include "server/session/rooms/room_logs.h"
 #include "server/session/users/presence.h"
@@ -20,14 +21,16 @@ struct Holder {
     unsigned holders = 0;  ///< users who take anything
 };
 
-/// What a search counts of users and of rooms.
+/// What a search counts of users, of rooms and of inboxes.
 struct HeldBytes {
     std::size_t (*of_user)(const PresenceEntry& user);
     RoomLogs::Bytes of_room;
+    bool has_bodies_of_inboxes;
 };
 
-/// Looks for the user and the room that take most, and drops what has expired on its way. There may
-/// be a million of them, so it takes many turns. It belongs to the shard's thread.
+/// Looks for the user, the room and the user with inboxes that take most, and drops what has
+/// expired on its way. There may be a million of them, so it takes many turns. It belongs to the
+/// shard's thread.
 class HolderSearch {
 public:
     /// `expired_before`: bytes of messages that had expired, see QueueBounds.
@@ -36,10 +39,11 @@ public:
 
     /// Looks at some more; true when it has looked at all.
     [[nodiscard]] bool go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
-                             Millis now);
+                             const Inboxes& inboxes, Millis now);
 
     const Holder& holder() const { return holder_; }
     const RoomLogs::Largest& log() const { return log_; }
+    const InboxSenders::Largest& inboxes() const { return inboxes_.largest; }
 
     const std::uint64_t expired_before;
 
@@ -50,6 +54,8 @@ private:
     std::optional<PresencePosition> next_user_{PresencePosition{}};  ///< nothing: all are counted
     Holder holder_;
     RoomLogs::Largest log_;
+    bool has_all_logs_ = false;
+    InboxSenders::Search inboxes_;
 };
 
 }  // namespace pulsegate

@@ -106,11 +106,16 @@ std::size_t InboxSenders::OfSender::cost(bool with_bodies) const {
     return inboxes.size() * bytes_of_inbox + (with_bodies ? bytes : messages * bytes_of_entry);
 }
 
-InboxSenders::Largest InboxSenders::largest(bool with_bodies) const {
-    Largest largest;
-    work_ += senders_.size() / 4;
-    for (const auto& [sender, all] : senders_) {
-        if (sender == InboxAccounts::gateway) continue;
+/// One whose inboxes become more meanwhile may count twice, and one whose become fewer not at all.
+bool InboxSenders::find_largest(Search& search, bool with_bodies) const {
+    constexpr std::size_t senders_a_turn = 4096;
+    std::size_t left = senders_a_turn;
+    Largest& largest = search.largest;
+    for (auto next = by_count_.upper_bound(search.examined); next != by_count_.end(); ++next) {
+        if (left-- == 0) return false;
+        search.examined = *next;
+        const Sender sender = next->second;
+        const OfSender& all = senders_.find(sender)->second;
         const std::size_t bytes = all.cost(with_bodies);
         largest.sum += bytes;
         ++largest.holders;
@@ -119,7 +124,7 @@ InboxSenders::Largest InboxSenders::largest(bool with_bodies) const {
         largest.inboxes = all.inboxes.size();
         largest.bytes = bytes;
     }
-    return largest;
+    return true;
 }
 
 std::vector<const Outbox*> InboxSenders::inboxes_of(Sender sender, std::size_t most) const {

@@ -47,8 +47,14 @@ public:
         std::size_t sum = 0;   ///< of all users
         unsigned holders = 0;  ///< users who have any
     };
-    /// Who takes most: with the bodies of messages, or without, which are left to the store then.
-    Largest largest(bool with_bodies) const;
+    /// A search for who takes most, which goes over several turns.
+    struct Search {
+        Largest largest{};                                                   ///< so far
+        std::pair<std::size_t, Sender> examined{0, InboxAccounts::gateway};  ///< the last one
+    };
+    /// Looks at some more users, what they have with the bodies of messages, or without, which are
+    /// left to the store then. True when it has looked at all.
+    [[nodiscard]] bool find_largest(Search& search, bool with_bodies) const;
 
     /// Those in which the user has messages, the oldest first.
     std::vector<const Outbox*> inboxes_of(Sender sender, std::size_t most) const;
@@ -80,7 +86,7 @@ private:
     boost::unordered_flat_map<Sender, OfSender> senders_;
     std::set<std::pair<std::size_t, Sender>> by_count_;  ///< how many inboxes, and their sender
     std::uint64_t last_number_ = 0;
-    mutable std::uint64_t work_ = 0;
+    std::uint64_t work_ = 0;
 };
 
 }  // namespace pulsegate
