@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <set>
 #include <string>
 
@@ -70,12 +71,40 @@ TEST_CASE("without a lifetime nothing is remembered, and a cleared cache is empt
 }
 
 TEST_CASE("a cache that is full forgets the oldest") {
-    AuthCache cache(10'000, 100);
+    AuthCache cache(10'000, {.results = 100});
     for (unsigned i = 0; i < 1'000; ++i) cache.put(number(i), {}, i, unix_time);
     CHECK(cache.size() == 100);
     CHECK_FALSE(cache.find(number(899), 1'000));
     CHECK(cache.find(number(900), 1'000));
     CHECK(cache.find(number(999), 1'000));
+}
+
+TEST_CASE("a cache forgets the oldest when its results take too many bytes") {
+    constexpr std::size_t large = 10'000;
+    AuthCache cache(10'000, {.results = 100, .bytes = 3 * large});
+    const auto put = [&](unsigned key, std::size_t bytes) {
+        cache.put(number(key), {.user = std::string(bytes, 'u')}, 0, unix_time);
+    };
+    put(1, large);
+    put(2, large);
+    put(3, large);
+    CHECK(cache.size() == 2);
+    CHECK_FALSE(cache.find(number(1), 0));
+    put(2, 10);  // takes the place of its older one
+    put(4, large);
+    CHECK(cache.size() == 3);
+    put(5, 3 * large);  // too large for any room
+    CHECK(cache.size() == 3);
+    auto rules = std::make_shared<AccessRules>();
+    for (int i = 0; i < 100; ++i)
+        REQUIRE(rules->add("allow read room/" + std::to_string(i) + std::string(50, 'x')).empty());
+    cache.put(number(6), {.rules = rules}, 0, unix_time);
+    CHECK_FALSE(cache.find(number(3), 0));
+    CHECK(cache.find(number(6), 0));
+    cache.clear();
+    put(7, large);
+    put(8, large);
+    CHECK(cache.size() == 2);
 }
 
 TEST_CASE("a key stands for user, client and password, wherever they come from") {

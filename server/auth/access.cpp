@@ -242,6 +242,12 @@ AccessRules AccessRules::load(const std::string& path) {
 
 AccessRules AccessRules::defaults() { return parse(default_rules, "default rules"); }
 
+std::size_t AccessRules::bytes() const {
+    std::size_t sum = sizeof *this;
+    for (const Rule& rule : rules_) sum += sizeof rule + rule.user.size() + rule.filter.size();
+    return sum;
+}
+
 bool AccessRules::may_publish(const Who& who, std::string_view topic) const {
     for (const Rule& rule : rules_)
         if (rule.applies(who, write) && selects(rule.filter, topic, who)) return rule.allow;

@@ -63,6 +63,8 @@ public:
     [[nodiscard]] bool may_subscribe(const Who& who, std::string_view filter) const;
 
     std::size_t size() const { return rules_.size(); }
+    /// About the memory that they take.
+    std::size_t bytes() const;
 
 private:
     enum Access : std::uint8_t { read = 1, write = 2 };

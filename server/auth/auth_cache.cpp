@@ -6,6 +6,17 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// The rules, and the names that a client may have chosen, are what may be large.
+std::size_t cost_of(const AuthResult& result) {
+    constexpr std::size_t bookkeeping = 400;
+    const std::size_t rules = result.rules ? result.rules->bytes() : 0;
+    return bookkeeping + result.why.size() + result.user.size() + result.client.size() + rules;
+}
+
+}  // namespace
+
 AuthCache::Key AuthCache::key_of(const Credentials& credentials) const {
     return macs_.of({credentials.user, credentials.client, credentials.password});
 }
@@ -25,19 +36,24 @@ void AuthCache::put(const Key& key, AuthResult result, Millis now, std::int64_t 
     Millis lifetime = lifetime_;
     if (result.expiry && *result.expiry - unix_now < lifetime / 1000 + 1)
         lifetime = std::min(lifetime, (*result.expiry - unix_now) * 1000);
-    if (lifetime <= 0 || most_ == 0) return;
-    if (entries_.size() == most_) forget(entries_.begin());
-    entries_.push_back({key, std::move(result), now + lifetime});
+    const std::size_t bytes = cost_of(result);
+    if (lifetime <= 0 || room_.results == 0 || bytes > room_.bytes) return;
+    while (entries_.size() >= room_.results || bytes_ + bytes > room_.bytes)
+        forget(entries_.begin());
+    bytes_ += bytes;
+    entries_.push_back({key, std::move(result), now + lifetime, bytes});
     by_key_.emplace(key, std::prev(entries_.end()));
 }
 
 void AuthCache::clear() {
     entries_.clear();
     by_key_.clear();
+    bytes_ = 0;
 }
 
 void AuthCache::forget(Entries::iterator entry) {
     by_key_.erase(entry->key);
+    bytes_ -= entry->bytes;
     entries_.erase(entry);
 }
 

@@ -19,9 +19,15 @@ class AuthCache {
 public:
     using Key = CredentialMac;
 
+    /// It keeps so many results, and of so many bytes.
+    struct Room {
+        std::size_t results = 100'000;
+        std::size_t bytes = 64 * 1024 * 1024;
+    };
+
     /// `lifetime` 0 disables the cache. Throws std::runtime_error if there are no random numbers.
-    explicit AuthCache(Millis lifetime, std::size_t most = 100'000)
-        : lifetime_(lifetime), most_(most) {}
+    explicit AuthCache(Millis lifetime) : AuthCache(lifetime, Room{}) {}
+    AuthCache(Millis lifetime, const Room& room) : lifetime_(lifetime), room_(room) {}
 
     /// The MAC of user, client id and password, not of the address. From any thread.
     Key key_of(const Credentials& credentials) const;
@@ -39,6 +45,7 @@ private:
         Key key;
         AuthResult result;
         Millis until;
+        std::size_t bytes;
     };
     using Entries = std::list<Entry>;
 
@@ -46,9 +53,10 @@ private:
     void forget_old(Millis now);
 
     const Millis lifetime_;
-    const std::size_t most_;
+    const Room room_;
     const CredentialMacs macs_;
-    Entries entries_;  ///< the oldest first
+    Entries entries_;        ///< the oldest first
+    std::size_t bytes_ = 0;  ///< of all
     boost::unordered_flat_map<Key, Entries::iterator, CredentialMacHash> by_key_;
 };
 
