@@ -106,6 +106,40 @@ TEST_CASE("a cursor that comes from the disk stays as it was until it is known w
     CHECK(*index.cursor(ann) == Cursor{.upto = 1, .beyond = {4}});
 }
 
+TEST_CASE("what is done while an older message waits is forgotten with its message") {
+    WaitingIndex index;
+    index.add_owner(ann);
+    index.add_owner(bob);
+    index.add_message(1, {{.owner = ann}});
+    const auto done = [&](Stamp stamp) {
+        Cursor cursor = *index.cursor(ann);
+        cursor.add({.owner = ann, .beyond = {stamp}});
+        index.set_cursor(ann, std::move(cursor));
+    };
+    Stamp last = 1;
+    while (last < 10'000) {
+        index.add_message(++last, {{.owner = ann}});
+        done(last);
+        if (last % 10 == 0) index.forget_dead(index.dead().size());
+    }
+    CHECK(index.cursor(ann)->upto == 0);
+    CHECK(index.cursor(ann)->beyond.size() < 200);
+
+    while (last < 10'500) {  // somebody else waits for these
+        index.add_message(++last, {{.owner = ann}, {.owner = bob}});
+        done(last);
+    }
+    while (last < 11'000) {  // and these are not deleted yet
+        index.add_message(++last, {{.owner = ann}});
+        done(last);
+    }
+    for (Stamp stamp = 10'001; stamp <= 11'000; ++stamp)
+        REQUIRE(index.cursor(ann)->has_done(stamp));
+    CHECK(index.is_due(ann, 1));
+    index.set_cursor(ann, {.upto = 11'000});
+    CHECK(*index.cursor(ann) == Cursor{.upto = 11'000});
+}
+
 TEST_CASE("a message for nobody who is known is dead at once") {
     WaitingIndex index = filled();
     index.end_owner(bob);

@@ -77,7 +77,7 @@ void WaitingIndex::add_message(Stamp stamp, const std::vector<Receiver>& receive
     if (added > 0)
         await(stamp, added);
     else if (!is_waited_for(stamp))
-        dead_.push_back(stamp);
+        add_dead(stamp);
 }
 
 void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
@@ -100,19 +100,37 @@ void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
     cursor.beyond.erase(cursor.beyond.begin(), first);
     upto = cursor.upto;
     set_beyond(owner, std::move(cursor.beyond));
+    forget_deleted(owner);
 }
 
 const std::vector<Stamp>& WaitingIndex::beyond(OwnerId owner) const {
     static const std::vector<Stamp> none;
     const auto found = beyond_.find(owner);
-    return found == beyond_.end() ? none : found->second;
+    return found == beyond_.end() ? none : found->second.stamps;
 }
 
 void WaitingIndex::set_beyond(OwnerId owner, std::vector<Stamp> stamps) {
     if (stamps.empty())
         beyond_.erase(owner);
     else
-        beyond_[owner] = std::move(stamps);
+        beyond_[owner].stamps = std::move(stamps);
+}
+
+/// As often as they have doubled: each is examined twice on average.
+void WaitingIndex::forget_deleted(OwnerId owner) {
+    const auto found = beyond_.find(owner);
+    if (found == beyond_.end() || found->second.stamps.size() <= found->second.room) return;
+    auto& [stamps, room] = found->second;
+    std::erase_if(stamps, [this](Stamp stamp) {
+        return !is_waited_for(stamp) && !undeleted_.contains(stamp);
+    });
+    room = 2 * stamps.size() + least_room;
+    if (stamps.empty()) beyond_.erase(found);
+}
+
+void WaitingIndex::add_dead(Stamp stamp) {
+    dead_.push_back(stamp);
+    undeleted_.insert(stamp);
 }
 
 void WaitingIndex::await(Stamp stamp, std::uint32_t owners) {
@@ -129,14 +147,16 @@ void WaitingIndex::release(Stamp stamp) {
     const auto further = further_.find(stamp);
     if (further == further_.end()) {
         awaited_.erase(stamp);
-        dead_.push_back(stamp);
+        add_dead(stamp);
     } else if (--further->second == 0) {
         further_.erase(further);
     }
 }
 
 void WaitingIndex::forget_dead(std::size_t count) {
-    dead_.erase(dead_.begin(), dead_.begin() + static_cast<std::ptrdiff_t>(count));
+    const auto end = dead_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::for_each(dead_.begin(), end, [this](Stamp stamp) { undeleted_.erase(stamp); });
+    dead_.erase(dead_.begin(), end);
 }
 
 }  // namespace pulsegate

@@ -31,6 +31,9 @@ struct Cursor {
 /// Which owner waits for which messages, of what is committed: 32 bytes for each owner and 8 for
 /// each message, and 8 for each owner and message if the owner waits for more than one. It says
 /// which messages nobody waits for any more. It knows no database.
+///
+/// An owner may leave its oldest message undone for ever. What it has done beyond that is kept only
+/// as long as the messages are, for others: without the message nobody asks.
 class WaitingIndex {
 public:
     void reserve(std::size_t owners) { owners_.reserve(owners); }
@@ -64,19 +67,27 @@ private:
         Stamp upto = 0;  ///< of its cursor
         StampSet waiting{};
     };
+    static constexpr std::size_t least_room = 64;
+    struct Beyond {
+        std::vector<Stamp> stamps{};
+        std::size_t room = least_room;  ///< beyond it those of deleted messages are forgotten
+    };
 
     const std::vector<Stamp>& beyond(OwnerId owner) const;
     void set_beyond(OwnerId owner, std::vector<Stamp> stamps);
+    void forget_deleted(OwnerId owner);
+    void add_dead(Stamp stamp);
     void note_done(const Cursor& cursor);
     void await(Stamp stamp, std::uint32_t owners);
     void release(Stamp stamp);
 
     boost::unordered_flat_map<OwnerId, Owner> owners_;
-    boost::unordered_flat_map<OwnerId, std::vector<Stamp>> beyond_;  ///< of cursors; few have any
+    boost::unordered_flat_map<OwnerId, Beyond> beyond_;  ///< of cursors; few have any
     boost::unordered_flat_set<Stamp> awaited_;
     /// How many owners but one wait for a message, of those that several wait for.
     boost::unordered_flat_map<Stamp, std::uint32_t> further_;
     std::vector<Stamp> dead_;
+    boost::unordered_flat_set<Stamp> undeleted_;  ///< those in `dead_`
     Stamp latest_done_ = 0;
 };
 
