@@ -211,6 +211,13 @@ private:
     MemoryLimits memory_;
 
     PacketSender sender_;
+
+    // By which the parts below know one another:
+    const ShardContext context_;
+    const Tables tables_;
+    const DeliveryParts delivery_;
+    const RequestParts requests_;
+
     Inboxes inboxes_;
     Rooms rooms_;
     RoomLogs room_logs_;

@@ -11,19 +11,17 @@
 
 namespace pulsegate {
 
-DormantSessions::DormantSessions(const BrokerSettings& settings, Interest& interest,
-                                 Presence& presence, SessionTable& sessions, Router& router,
-                                 const Rooms& rooms, PacketSender& sender, const Journal& journal,
-                                 const Receipts& receipts)
-    : interest_(interest),
-      presence_(presence),
-      sessions_(sessions),
-      router_(router),
+DormantSessions::DormantSessions(const ShardContext& context, const Tables& tables,
+                                 const Rooms& rooms, PacketSender& sender)
+    : interest_(tables.interest),
+      presence_(tables.presence),
+      sessions_(tables.sessions),
+      router_(tables.router),
       rooms_(rooms),
       waiting_(sender.queues().totals()),
-      journal_(journal),
-      receipts_(receipts),
-      away_for_(static_cast<Tick>(settings.dormant_after / 1000)),
+      journal_(context.journal),
+      receipts_(context.receipts),
+      away_for_(static_cast<Tick>(context.settings.dormant_after / 1000)),
       look_ahead_(2 * away_for_) {
     presence_.wake_by(
         [this](PresenceEntry& entry) -> User& { return wake(static_cast<DormantRecord&>(entry)); });

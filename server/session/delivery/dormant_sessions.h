@@ -11,9 +11,11 @@
 #include "server/routing/router.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/receipts.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
 #include "server/session/users/dormant_record.h"
 #include "server/session/users/presence.h"
@@ -28,9 +30,8 @@ namespace pulsegate {
 /// Nothing else may refer to a session that is packed: see `may_pack`.
 class DormantSessions {
 public:
-    DormantSessions(const BrokerSettings& settings, Interest& interest, Presence& presence,
-                    SessionTable& sessions, Router& router, const Rooms& rooms,
-                    PacketSender& sender, const Journal& journal, const Receipts& receipts);
+    DormantSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
+                    PacketSender& sender);
 
     /// Wakes the sessions that have subscribed to the topic.
     void wake_subscriber(std::string_view topic) {

@@ -8,31 +8,28 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/message/topics.h"
+#include "server/session/state/memory_limits.h"
 
 namespace pulsegate {
 
-FanOut::FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,
-               Router& router, Retained& retained, Presence& presence, Inboxes& inboxes,
-               const Rooms& rooms, RoomLogs& room_logs, SharedSubscriptions& shared, Replay& replay,
-               PacketSender& sender, Journal& journal, EventRecorder& events, Receipts& receipts,
-               Counters& counters, BrokerHost& host)
-    : settings_(settings),
-      place_(place),
-      dormant_(dormant),
-      router_(router),
-      retained_(retained),
-      presence_(presence),
-      inboxes_(inboxes),
-      rooms_(rooms),
-      room_logs_(room_logs),
-      shared_(shared),
-      replay_(replay),
-      sender_(sender),
-      journal_(journal),
-      events_(events),
-      receipts_(receipts),
-      counters_(counters),
-      host_(host) {}
+FanOut::FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery)
+    : settings_(context.settings),
+      place_(context.place),
+      dormant_(delivery.dormant),
+      router_(tables.router),
+      retained_(tables.retained),
+      presence_(tables.presence),
+      inboxes_(delivery.inboxes),
+      rooms_(delivery.rooms),
+      room_logs_(delivery.room_logs),
+      shared_(delivery.shared),
+      replay_(delivery.replay),
+      sender_(delivery.sender),
+      journal_(context.journal),
+      events_(delivery.events),
+      receipts_(context.receipts),
+      counters_(context.counters),
+      host_(context.host) {}
 
 bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
                      PendingReceipt* receipt) {

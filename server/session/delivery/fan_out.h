@@ -7,6 +7,7 @@
 #include "server/base/counters.h"
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/inboxes.h"
@@ -14,9 +15,11 @@
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/delivery/unfinished_deliveries.h"
 #include "server/session/durable/broker_host.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/rooms/room_logs.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
 #include "server/session/users/presence.h"
@@ -29,11 +32,7 @@ namespace pulsegate {
 /// members. It owns what is not delivered yet; it belongs to the shard's thread.
 class FanOut {
 public:
-    FanOut(const BrokerSettings& settings, ShardPlace place, DormantSessions& dormant,
-           Router& router, Retained& retained, Presence& presence, Inboxes& inboxes,
-           const Rooms& rooms, RoomLogs& room_logs, SharedSubscriptions& shared, Replay& replay,
-           PacketSender& sender, Journal& journal, EventRecorder& events, Receipts& receipts,
-           Counters& counters, BrokerHost& host);
+    FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
     /// if there is one, is settled when the message is safe for all who are to get it. False: it

@@ -18,18 +18,16 @@ Session& session_of(Device& device) { return static_cast<Session&>(device); }
 
 }  // namespace
 
-Inboxes::Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
-                 SessionTable& sessions, Presence& presence, PacketSender& sender, Journal& journal,
-                 Counters& counters)
-    : settings_(settings),
-      place_(place),
-      accounts_(totals.inboxes),
-      sessions_(sessions),
-      presence_(presence),
+Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender)
+    : settings_(context.settings),
+      place_(context.place),
+      accounts_(context.host.totals().inboxes),
+      sessions_(tables.sessions),
+      presence_(tables.presence),
       sender_(sender),
-      journal_(journal),
-      counters_(counters),
-      senders_(totals.inboxes) {
+      journal_(context.journal),
+      counters_(context.counters),
+      senders_(context.host.totals().inboxes) {
     sender_.queues().totals().inbox_senders = &senders_;
 }
 

@@ -9,8 +9,10 @@
 
 #include "server/base/counters.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
 #include "server/session/users/gateway_totals.h"
@@ -27,9 +29,7 @@ namespace pulsegate {
 /// thread.
 class Inboxes {
 public:
-    Inboxes(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
-            SessionTable& sessions, Presence& presence, PacketSender& sender, Journal& journal,
-            Counters& counters);
+    Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender);
     ~Inboxes();
     Inboxes(const Inboxes&) = delete;
     Inboxes& operator=(const Inboxes&) = delete;

@@ -33,17 +33,16 @@ bool subscribes_to_all_presence(const Session& session) {
 
 }  // namespace
 
-Replay::Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-               const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
-               BrokerHost& host)
-    : settings_(settings),
-      place_(place),
-      retained_(retained),
-      presence_(presence),
+Replay::Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
+               PacketSender& sender)
+    : settings_(context.settings),
+      place_(context.place),
+      retained_(tables.retained),
+      presence_(tables.presence),
       rooms_(rooms),
       sender_(sender),
-      journal_(journal),
-      host_(host) {}
+      journal_(context.journal),
+      host_(context.host) {}
 
 /// Of presence, sessions are told everything after a restart.
 bool Replay::is_owed(const Session& session, std::string_view filter) const {

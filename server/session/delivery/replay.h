@@ -13,9 +13,11 @@
 #include "server/routing/retained.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
 #include "server/session/users/presence.h"
@@ -31,9 +33,8 @@ namespace pulsegate {
 /// shard's thread.
 class Replay {
 public:
-    Replay(const BrokerSettings& settings, ShardPlace place, const Retained& retained,
-           const Presence& presence, const Rooms& rooms, PacketSender& sender, Journal& journal,
-           BrokerHost& host);
+    Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
+           PacketSender& sender);
 
     /// Notes in the store, behind the subscription, that its session is to be sent the retained
     /// messages; `request` follows.

@@ -17,17 +17,16 @@ constexpr Millis retirement = 10 * 60'000;
 
 }  // namespace
 
-SharedSubscriptions::SharedSubscriptions(ShardPlace place, Interest& interest, Router& router,
-                                         PacketSender& sender, Journal& journal, Receipts& receipts,
-                                         Counters& counters, BrokerHost& host)
-    : place_(place),
-      router_(router),
+SharedSubscriptions::SharedSubscriptions(const ShardContext& context, const Tables& tables,
+                                         PacketSender& sender)
+    : place_(context.place),
+      router_(tables.router),
       sender_(sender),
-      journal_(journal),
-      receipts_(receipts),
-      counters_(counters),
-      host_(host),
-      groups_(interest) {}
+      journal_(context.journal),
+      receipts_(context.receipts),
+      counters_(context.counters),
+      host_(context.host),
+      groups_(tables.interest) {}
 
 // -- members --
 

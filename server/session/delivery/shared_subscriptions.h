@@ -10,8 +10,10 @@
 #include "server/base/owner_thread.h"
 #include "server/session/delivery/share_groups.h"
 #include "server/session/durable/broker_host.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/shard_place.h"
 
 namespace pulsegate {
@@ -25,8 +27,7 @@ namespace pulsegate {
 /// members of any group. It belongs to the shard's thread.
 class SharedSubscriptions {
 public:
-    SharedSubscriptions(ShardPlace place, Interest& interest, Router& router, PacketSender& sender,
-                        Journal& journal, Receipts& receipts, Counters& counters, BrokerHost& host);
+    SharedSubscriptions(const ShardContext& context, const Tables& tables, PacketSender& sender);
 
     /// The session has subscribed to `$share/group/filter`, or changed its options. The receipt, if
     /// there is one, waits until the group knows it.

@@ -1,15 +1,18 @@
 #pragma once
 
 #include "server/base/counters.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/presence_announcer.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/life/session_keeper.h"
 #include "server/session/requests/wills.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/answers.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/link.h"
 #include "server/session/terms/settings.h"
 
@@ -19,20 +22,19 @@ namespace pulsegate {
 /// it belongs to the shard's thread.
 class Disconnects {
 public:
-    Disconnects(const BrokerSettings& settings, SessionTable& sessions, DormantSessions& dormant,
-                Inboxes& inboxes, Rooms& rooms, PresenceAnnouncer& announcer, Journal& journal,
-                Answers& answers, Wills& wills, SessionKeeper& keeper, Counters& counters)
-        : settings_(settings),
-          sessions_(sessions),
-          dormant_(dormant),
-          inboxes_(inboxes),
-          rooms_(rooms),
+    Disconnects(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+                PresenceAnnouncer& announcer, Wills& wills, SessionKeeper& keeper)
+        : settings_(context.settings),
+          sessions_(tables.sessions),
+          dormant_(delivery.dormant),
+          inboxes_(delivery.inboxes),
+          rooms_(delivery.rooms),
           announcer_(announcer),
-          journal_(journal),
-          answers_(answers),
+          journal_(context.journal),
+          answers_(delivery.sender.answers()),
           wills_(wills),
           keeper_(keeper),
-          counters_(counters) {}
+          counters_(context.counters) {}
 
     void receive(Session& session, const Disconnect& disconnect);
 

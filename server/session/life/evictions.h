@@ -7,16 +7,20 @@
 
 #include "server/base/counters.h"
 #include "server/routing/retained.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/inboxes.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/life/expired_messages.h"
 #include "server/session/life/holder_search.h"
 #include "server/session/life/session_keeper.h"
 #include "server/session/requests/authorizations.h"
+#include "server/session/requests/request_parts.h"
 #include "server/session/requests/wills.h"
 #include "server/session/rooms/room_logs.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/memory_limits.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/eviction.h"
 #include "server/session/terms/settings.h"
 #include "server/session/users/presence.h"
@@ -28,26 +32,23 @@ namespace pulsegate {
 /// owns nothing; it belongs to the shard's thread.
 class Evictions {
 public:
-    Evictions(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-              Presence& presence, Inboxes& inboxes, RoomLogs& room_logs,
-              const Authorizations& authorizations, const MemoryLimits& memory,
-              const Retained& retained, const PacketSender& sender, ExpiredMessages& expired,
-              const Journal& journal, Wills& wills, SessionKeeper& keeper, Counters& counters)
-        : settings_(settings),
-          place_(place),
-          sessions_(sessions),
-          presence_(presence),
-          inboxes_(inboxes),
-          room_logs_(room_logs),
-          authorizations_(authorizations),
-          memory_(memory),
-          retained_(retained),
-          sender_(sender),
+    Evictions(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+              const RequestParts& requests, ExpiredMessages& expired, SessionKeeper& keeper)
+        : settings_(context.settings),
+          place_(context.place),
+          sessions_(tables.sessions),
+          presence_(tables.presence),
+          inboxes_(delivery.inboxes),
+          room_logs_(delivery.room_logs),
+          authorizations_(requests.authorizations),
+          memory_(requests.memory),
+          retained_(tables.retained),
+          sender_(delivery.sender),
           expired_(expired),
-          journal_(journal),
-          wills_(wills),
+          journal_(context.journal),
+          wills_(requests.wills),
           keeper_(keeper),
-          counters_(counters) {}
+          counters_(context.counters) {}
 
     /// Disconnects clients, and ends sessions if asked, a bounded number of them: what is left is
     /// for another turn.

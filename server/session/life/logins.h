@@ -9,16 +9,20 @@
 
 #include "server/auth/auth_result.h"
 #include "server/base/counters.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/presence_announcer.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/life/connect_agreement.h"
 #include "server/session/life/session_keeper.h"
 #include "server/session/requests/authorizations.h"
+#include "server/session/requests/request_parts.h"
 #include "server/session/requests/subscriptions.h"
 #include "server/session/requests/wills.h"
 #include "server/session/state/memory_limits.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
 
@@ -29,28 +33,25 @@ namespace pulsegate {
 /// nothing; it belongs to the shard's thread.
 class Logins {
 public:
-    Logins(const BrokerSettings& settings, ShardPlace place, SessionTable& sessions,
-           Presence& presence, Inboxes& inboxes, const Rooms& rooms, Authorizations& authorizations,
-           const MemoryLimits& memory, Subscriptions& subscriptions, PresenceAnnouncer& announcer,
-           EventRecorder& events, Answers& answers, Journal& journal, Receipts& receipts,
-           Wills& wills, SessionKeeper& keeper, Counters& counters)
-        : settings_(settings),
-          place_(place),
-          sessions_(sessions),
-          presence_(presence),
-          inboxes_(inboxes),
-          rooms_(rooms),
-          authorizations_(authorizations),
-          memory_(memory),
-          subscriptions_(subscriptions),
+    Logins(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+           PresenceAnnouncer& announcer, const RequestParts& requests, SessionKeeper& keeper)
+        : settings_(context.settings),
+          place_(context.place),
+          sessions_(tables.sessions),
+          presence_(tables.presence),
+          inboxes_(delivery.inboxes),
+          rooms_(delivery.rooms),
+          authorizations_(requests.authorizations),
+          memory_(requests.memory),
+          subscriptions_(requests.subscriptions),
           announcer_(announcer),
-          events_(events),
-          answers_(answers),
-          journal_(journal),
-          receipts_(receipts),
-          wills_(wills),
+          events_(delivery.events),
+          answers_(delivery.sender.answers()),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          wills_(requests.wills),
           keeper_(keeper),
-          counters_(counters) {}
+          counters_(context.counters) {}
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 

@@ -6,15 +6,18 @@
 #include <span>
 #include <utility>
 
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/requests/subscriptions.h"
 #include "server/session/rooms/room_logs.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
@@ -51,23 +54,21 @@ struct StoredSession {
 /// have, at last `finish`. It owns what is needed until then.
 class Restore {
 public:
-    Restore(SessionTable& sessions, DormantSessions& dormant, Presence& presence, Inboxes& inboxes,
-            Rooms& rooms, RoomLogs& room_logs, Retained& retained, Subscriptions& subscriptions,
-            SharedSubscriptions& shared, PacketSender& sender, Journal& journal,
-            EventRecorder& events, BrokerHost& host)
-        : sessions_(sessions),
-          dormant_(dormant),
-          presence_(presence),
-          inboxes_(inboxes),
-          rooms_(rooms),
-          room_logs_(room_logs),
-          retained_(retained),
+    Restore(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+            Subscriptions& subscriptions)
+        : sessions_(tables.sessions),
+          dormant_(delivery.dormant),
+          presence_(tables.presence),
+          inboxes_(delivery.inboxes),
+          rooms_(delivery.rooms),
+          room_logs_(delivery.room_logs),
+          retained_(tables.retained),
           subscriptions_(subscriptions),
-          shared_(shared),
-          sender_(sender),
-          journal_(journal),
-          events_(events),
-          host_(host) {}
+          shared_(delivery.shared),
+          sender_(delivery.sender),
+          journal_(context.journal),
+          events_(delivery.events),
+          host_(context.host) {}
 
     void expect(const StoredCounts& counts);
     void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }

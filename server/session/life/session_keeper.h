@@ -3,18 +3,21 @@
 #include <cstdint>
 
 #include "server/base/counters.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/fan_out.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/replay.h"
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/ended_sessions.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/requests/subscriptions.h"
 #include "server/session/requests/wills.h"
 #include "server/session/rooms/room_logs.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 
 namespace pulsegate {
 
@@ -23,23 +26,21 @@ namespace pulsegate {
 /// owns nothing else; it belongs to the shard's thread.
 class SessionKeeper {
 public:
-    SessionKeeper(SessionTable& sessions, Inboxes& inboxes, Rooms& rooms, RoomLogs& room_logs,
-                  SharedSubscriptions& shared, Subscriptions& subscriptions, Replay& replay,
-                  FanOut& fan_out, PacketSender& sender, Journal& journal, Wills& wills,
-                  Counters& counters)
-        : sessions_(sessions),
-          inboxes_(inboxes),
-          rooms_(rooms),
-          room_logs_(room_logs),
-          shared_(shared),
+    SessionKeeper(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+                  FanOut& fan_out, Subscriptions& subscriptions, Wills& wills)
+        : sessions_(tables.sessions),
+          inboxes_(delivery.inboxes),
+          rooms_(delivery.rooms),
+          room_logs_(delivery.room_logs),
+          shared_(delivery.shared),
           subscriptions_(subscriptions),
-          replay_(replay),
+          replay_(delivery.replay),
           fan_out_(fan_out),
-          sender_(sender),
-          journal_(journal),
+          sender_(delivery.sender),
+          journal_(context.journal),
           wills_(wills),
-          counters_(counters),
-          ended_(journal) {
+          counters_(context.counters),
+          ended_(context.journal) {
         inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); },
                         [this](Session& inbox, const char* why, Millis now) {
                             end_disconnected(inbox, why, now);

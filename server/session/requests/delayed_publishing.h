@@ -15,6 +15,7 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/receipts.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/requests/delayed_terms.h"
 #include "server/session/sending/answers.h"
 #include "server/session/state/session.h"
@@ -31,17 +32,15 @@ namespace pulsegate {
 /// shard's thread.
 class DelayedPublishing {
 public:
-    DelayedPublishing(const BrokerSettings& settings, ShardPlace place, FanOut& fan_out,
-                      Answers& answers, Journal& journal, Receipts& receipts, Counters& counters,
-                      BrokerHost& host)
-        : settings_(settings),
-          place_(place),
+    DelayedPublishing(const ShardContext& context, FanOut& fan_out, Answers& answers)
+        : settings_(context.settings),
+          place_(context.place),
           fan_out_(fan_out),
           answers_(answers),
-          journal_(journal),
-          receipts_(receipts),
-          counters_(counters),
-          host_(host) {}
+          journal_(context.journal),
+          receipts_(context.receipts),
+          counters_(context.counters),
+          host_(context.host) {}
 
     /// Why the message is not taken, if it is not.
     std::optional<Refusal> objection(const Publish& publish, const DelayedTopic& topic,

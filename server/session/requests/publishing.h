@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/fan_out.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/requests/authorizations.h"
 #include "server/session/requests/delayed_publishing.h"
 #include "server/session/rooms/rooms.h"
@@ -22,21 +24,20 @@ namespace pulsegate {
 /// what is not stored yet; it belongs to the shard's thread.
 class Publishing {
 public:
-    Publishing(const BrokerSettings& settings, const Authorizations& authorizations,
-               const MemoryLimits& memory, const Rooms& rooms, FanOut& fan_out,
-               DelayedPublishing& delayed, PacketSender& sender, Answers& answers, Journal& journal,
-               Receipts& receipts, Counters& counters)
-        : settings_(settings),
+    Publishing(const ShardContext& context, const DeliveryParts& delivery,
+               const Authorizations& authorizations, const MemoryLimits& memory, FanOut& fan_out,
+               DelayedPublishing& delayed)
+        : settings_(context.settings),
           authorizations_(authorizations),
           memory_(memory),
-          rooms_(rooms),
+          rooms_(delivery.rooms),
           fan_out_(fan_out),
           delayed_(delayed),
-          sender_(sender),
-          answers_(answers),
-          journal_(journal),
-          receipts_(receipts),
-          counters_(counters) {}
+          sender_(delivery.sender),
+          answers_(delivery.sender.answers()),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          counters_(context.counters) {}
 
     void receive(Session& session, const Publish& publish, Millis now);
     void receive(Session& session, const Pubrel& pubrel);

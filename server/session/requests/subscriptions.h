@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "server/routing/router.h"
+#include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/replay.h"
 #include "server/session/delivery/shared_subscriptions.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/requests/authorizations.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/memory_limits.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/session_id.h"
 #include "server/session/terms/settings.h"
@@ -24,23 +27,21 @@ namespace pulsegate {
 /// rules no longer allow. It belongs to the shard's thread.
 class Subscriptions {
 public:
-    Subscriptions(const BrokerSettings& settings, const Authorizations& authorizations,
-                  const Presence& presence, const MemoryLimits& memory, const Rooms& rooms,
-                  Router& router, SharedSubscriptions& shared, Replay& replay, PacketSender& sender,
-                  Answers& answers, Journal& journal, Receipts& receipts, Counters& counters)
-        : settings_(settings),
+    Subscriptions(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+                  const Authorizations& authorizations, const MemoryLimits& memory)
+        : settings_(context.settings),
           authorizations_(authorizations),
-          presence_(presence),
+          presence_(tables.presence),
           memory_(memory),
-          rooms_(rooms),
-          router_(router),
-          shared_(shared),
-          replay_(replay),
-          sender_(sender),
-          answers_(answers),
-          journal_(journal),
-          receipts_(receipts),
-          counters_(counters) {}
+          rooms_(delivery.rooms),
+          router_(tables.router),
+          shared_(delivery.shared),
+          replay_(delivery.replay),
+          sender_(delivery.sender),
+          answers_(delivery.sender.answers()),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          counters_(context.counters) {}
 
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);

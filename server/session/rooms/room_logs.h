@@ -11,9 +11,11 @@
 #include "server/base/owner_thread.h"
 #include "server/routing/router.h"
 #include "server/session/durable/journal.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/exchanges.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/reach.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
@@ -29,16 +31,16 @@ namespace pulsegate {
 /// the shard's thread.
 class RoomLogs {
 public:
-    RoomLogs(const BrokerSettings& settings, ShardPlace place, Router& router, const Rooms& rooms,
-             const Presence& presence, PacketSender& sender, Journal& journal, Counters& counters)
-        : settings_(settings),
-          place_(place),
-          router_(router),
+    RoomLogs(const ShardContext& context, const Tables& tables, const Rooms& rooms,
+             PacketSender& sender)
+        : settings_(context.settings),
+          place_(context.place),
+          router_(tables.router),
           rooms_(rooms),
-          presence_(presence),
+          presence_(tables.presence),
           sender_(sender),
-          journal_(journal),
-          counters_(counters) {}
+          journal_(context.journal),
+          counters_(context.counters) {}
 
     /// Is the device of a member away, and gets the message from the log? If not, it gets it now,
     /// or in its queue.

@@ -1,0 +1,26 @@
+#pragma once
+
+namespace pulsegate {
+
+class DormantSessions;
+class EventRecorder;
+class Inboxes;
+class PacketSender;
+class Replay;
+class RoomLogs;
+class Rooms;
+class SharedSubscriptions;
+
+/// The parts that bring a message to those who are to get it. It owns none of them.
+struct DeliveryParts {
+    PacketSender& sender;  ///< to one client
+    EventRecorder& events;
+    Inboxes& inboxes;
+    Rooms& rooms;
+    RoomLogs& room_logs;
+    DormantSessions& dormant;
+    SharedSubscriptions& shared;
+    Replay& replay;
+};
+
+}  // namespace pulsegate
