@@ -127,16 +127,13 @@ Server::Server(const Config& config, std::function<void()> store_failed) try
                             .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
                             .event_log_bytes = config_.event_log_bytes,
                             .failed = std::move(store_failed)});
+    const GatewayParts shared{admission_,     address_limits_, totals_,
+                              authenticator_, events_.get(),   *store_};
     std::vector<Shard*> all;
     for (unsigned i = 0; i < config_.shards; ++i)
-        all.push_back(shards_
-                          .emplace_back(std::make_unique<Shard>(
-                              config_, i, admission_, address_limits_, totals_, authenticator_,
-                              events_.get(), *store_))
-                          .get());
+        all.push_back(shards_.emplace_back(std::make_unique<Shard>(config_, i, shared)).get());
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, admission_, address_limits_, authenticator_, *store_,
-                                     webhook_.get(), config_,
+    admin_ = std::make_unique<Admin>(all, shared, webhook_.get(), config_,
                                      read_admin_token(config_.admin_token_file));
     const auto tls = read_certificates();
     for (Shard* shard : all) {

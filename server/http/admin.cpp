@@ -11,21 +11,20 @@
 namespace pulsegate {
 
 struct Admin::Impl {
-    Impl(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-         const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+    Impl(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
          const Config& config, std::string token)
         : server({.most_body_bytes = [this](auto& request) { return api.most_body_bytes(request); },
                   .refusal = [this](auto& request) { return api.refusal(request); },
                   .is_probe = [this](auto& request) { return api.is_probe(request); },
                   .answer = [this](auto& request) { return api.answer(request); }}),
           questions(server.io(), std::move(shards)),
-          feed(server.io(), store, config.keeps_presence()),
+          feed(server.io(), shared.store, config.keeps_presence()),
           api({.io = server.io(),
                .shards = questions,
-               .admission = admission,
-               .address_limits = address_limits,
-               .authenticator = authenticator,
-               .store = store,
+               .admission = shared.admission,
+               .address_limits = shared.address_limits,
+               .authenticator = shared.authenticator,
+               .store = shared.store,
                .feed = feed,
                .webhook = webhook,
                .settings = config,
@@ -39,11 +38,9 @@ struct Admin::Impl {
     const Api api;
 };
 
-Admin::Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-             const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+Admin::Admin(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
              const Config& config, std::string token)
-    : impl_(std::make_unique<Impl>(std::move(shards), admission, address_limits, authenticator,
-                                   store, webhook, config, std::move(token))) {}
+    : impl_(std::make_unique<Impl>(std::move(shards), shared, webhook, config, std::move(token))) {}
 
 Admin::~Admin() { stop(); }
 

@@ -5,14 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "server/limits/address_limits.h"
-#include "server/limits/admission.h"
-#include "server/login/authenticator.h"
 #include "server/settings/config.h"
+#include "server/shard/gateway_parts.h"
 
 namespace pulsegate {
 
-class DataStore;
 class Shard;
 struct ChatGateway;
 class Webhook;
@@ -27,8 +24,7 @@ public:
 
     /// `webhook` is null if there is none. Requests must carry the token as a bearer token, unless
     /// it is empty; /healthz needs none.
-    Admin(std::vector<Shard*> shards, const Admission& admission, AddressLimits& address_limits,
-          const Authenticator& authenticator, DataStore& store, const Webhook* webhook,
+    Admin(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
           const Config& config, std::string token);
     ~Admin();
 

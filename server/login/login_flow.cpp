@@ -54,22 +54,20 @@ bool is_there(const Login& login) {
 
 }  // namespace
 
-LoginFlow::LoginFlow(unsigned shard, const LoginSettings& settings, Rounds& rounds,
-                     Admission& admission, AddressLimits& address_limits,
-                     Authenticator& authenticator, Counters& counters, Broker& broker,
-                     Transport& transport, LoginHost& host)
-    : shard_(shard),
+LoginFlow::LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
+                     Counters& counters, Broker& broker, Transport& transport, LoginHost& host)
+    : shard_(settings.shard),
       user_from_(settings.user_from),
       rounds_(rounds),
-      admission_(admission),
-      address_limits_(address_limits),
-      authenticator_(authenticator),
+      admission_(gates.admission),
+      address_limits_(gates.address_limits),
+      authenticator_(gates.authenticator),
       counters_(counters),
       broker_(broker),
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
-      pacer_(rounds, admission.login_rate(), settings.login_wait, settings.max_loop_lag, counters,
+      pacer_(rounds, admission_.login_rate(), settings.login_wait, settings.max_loop_lag, counters,
              [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
 
 LoginFlow::~LoginFlow() = default;

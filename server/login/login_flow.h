@@ -29,10 +29,18 @@
 namespace pulsegate {
 
 struct LoginSettings {
+    unsigned shard;
     Millis login_wait;
     Millis max_loop_lag;
     ClientLimitSettings client_limits;
     UserFrom user_from;
+};
+
+/// What decides, for the whole gateway, on who may come in. It owns none of it.
+struct LoginGates {
+    Admission& admission;
+    AddressLimits& address_limits;
+    Authenticator& authenticator;
 };
 
 class LoginFlow;
@@ -90,9 +98,8 @@ protected:
 /// the shard's thread. Ten of its members are what the steps of a login ask; it owns the others.
 class LoginFlow {
 public:
-    LoginFlow(unsigned shard, const LoginSettings& settings, Rounds& rounds, Admission& admission,
-              AddressLimits& address_limits, Authenticator& authenticator, Counters& counters,
-              Broker& broker, Transport& transport, LoginHost& host);
+    LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
+              Counters& counters, Broker& broker, Transport& transport, LoginHost& host);
     ~LoginFlow();
 
     void begin(Connection& connection, ReceivedConnect connect, Millis now);

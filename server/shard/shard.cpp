@@ -50,8 +50,9 @@ TransportSettings transport_settings(const Config& config, const Admission& admi
             .websocket_ping = config.websocket_ping};
 }
 
-LoginSettings login_settings(const Config& config) {
-    return {.login_wait = config.login_wait,
+LoginSettings login_settings(const Config& config, unsigned shard) {
+    return {.shard = shard,
+            .login_wait = config.login_wait,
             .max_loop_lag = config.max_loop_lag,
             .client_limits = config.client_limits,
             .user_from = config.user_from};
@@ -59,18 +60,17 @@ LoginSettings login_settings(const Config& config) {
 
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, Admission& admission,
-             AddressLimits& address_limits, GatewayTotals& totals, Authenticator& authenticator,
-             LineWriter* events, DataStore& store)
+Shard::Shard(const Config& config, unsigned index, const GatewayParts& shared)
     : index_(index),
-      admission_(admission),
-      peers_(index, admission, totals, events, store),
+      admission_(shared.admission),
+      peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
-      transport_(rounds_, transport_settings(config, admission), {admission, address_limits},
-                 counters_, *this),
-      logins_(index, login_settings(config), rounds_, admission, address_limits, authenticator,
-              counters_, broker_, transport_, *this),
-      listeners_(rounds_, admission, counters_, transport_) {}
+      transport_(rounds_, transport_settings(config, admission_),
+                 {admission_, shared.address_limits}, counters_, *this),
+      logins_(login_settings(config, index), rounds_,
+              {admission_, shared.address_limits, shared.authenticator}, counters_, broker_,
+              transport_, *this),
+      listeners_(rounds_, admission_, counters_, transport_) {}
 
 Shard::~Shard() = default;
 

@@ -21,6 +21,7 @@
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
 #include "server/settings/config.h"
+#include "server/shard/gateway_parts.h"
 #include "server/shard/shard_peers.h"
 #include "server/shard/shard_status.h"
 #include "server/transport/listeners.h"
@@ -38,9 +39,7 @@ public:
     using Item = std::variant<MessageRef, ShardMessage, WaitingLogin, CheckTurn, LoginAnswer, Task>;
 
     /// `config` must outlive it.
-    Shard(const Config& config, unsigned index, Admission& admission, AddressLimits& address_limits,
-          GatewayTotals& totals, Authenticator& authenticator, LineWriter* events,
-          DataStore& store);
+    Shard(const Config& config, unsigned index, const GatewayParts& shared);
     ~Shard();
 
     // Before `run`, from the thread that made it:

@@ -1,0 +1,22 @@
+#pragma once
+
+namespace pulsegate {
+
+class AddressLimits;
+class Admission;
+class Authenticator;
+class DataStore;
+struct GatewayTotals;
+class LineWriter;
+
+/// What all shards and the API share. It owns none of it.
+struct GatewayParts {
+    Admission& admission;
+    AddressLimits& address_limits;
+    GatewayTotals& totals;
+    Authenticator& authenticator;
+    LineWriter* events;  ///< null if there is no file of events
+    DataStore& store;
+};
+
+}  // namespace pulsegate
