@@ -17,12 +17,14 @@ namespace {
 class Host final : public IdleHost {
 public:
     void send(unsigned shard, ShardMessage message) override {
-        if (const auto* cancelled = std::get_if<DelayedCancelled>(&message))
-            answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
         if (const auto* part = std::get_if<ReceiptPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
         if (const auto* committed = std::get_if<MessageStored>(&message))
             stored.push_back(committed->stamp);
+    }
+    void later(OwnTurn turn) override {
+        if (const auto* cancelled = std::get_if<DelayedCancelled>(&turn))
+            answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
     }
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t) override {
         units.push_back({std::move(operations), urgent});

@@ -115,8 +115,6 @@ void Broker::receive(ShardMessage& message, Millis now) {
     std::visit(Overloaded{
                    [&](PresenceQuery& query) { replay_.receive(query, now); },
                    [&](PresencePage& page) { replay_.receive(page, now); },
-                   [&](ReplayTurn& turn) { replay_.receive(turn, now); },
-                   [](DeliveryTurn&) {},  // the shard goes on before it takes the next message
                    [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
                    [&](ReceiptPart& part) { receipts_.settle(place_.index, std::move(part)); },
                    [&](MessageStored& stored) {
@@ -124,25 +122,45 @@ void Broker::receive(ShardMessage& message, Millis now) {
                        shared_.stored(stored.stamp, now);
                        sender_.stored(now);
                    },
+                   [&](GroupMembership& membership) { shared_.receive(membership); },
+                   [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
+                   [&](GroupRecall& recall) { shared_.receive(recall, now); },
+                   [&](GroupReturn& returned) { shared_.receive(returned, now); },
+               },
+               message);
+}
+
+// -- what this shard has left to itself --
+
+void Broker::receive(OwnTurn& turn, Millis now) {
+    thread_.assert_here();
+    std::visit(Overloaded{
+                   [&](ReplayTurn& replay) { replay_.receive(replay, now); },
+                   [](DeliveryTurn&) {},  // the shard goes on before it takes the next message
                    [&](JournalTurn&) {
                        shared_.end_turn();
                        journal_.flush();
                    },
+                   [&](DelayedTurn&) { delayed_.publish_next(now); },
+                   [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },
+                   [&](GroupStored& stored) { shared_.receive(stored, now); },
+               },
+               turn);
+}
+
+// -- answers of the ledger --
+
+void Broker::receive(LedgerAnswer& answer, Millis now) {
+    thread_.assert_here();
+    std::visit(Overloaded{
                    [&](UnitDone& done) {
                        journal_.receive(done);
                        announcer_.tell_of_new_users(now);
                    },
                    [&](MessagesRead& read) { receive(read, now); },
-                   [&](DelayedCancelled& cancelled) { delayed_.receive(cancelled); },
                    [&](DelayedDue& due) { delayed_.receive(due, now); },
-                   [&](DelayedTurn&) { delayed_.publish_next(now); },
-                   [&](GroupMembership& membership) { shared_.receive(membership); },
-                   [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
-                   [&](GroupStored& stored) { shared_.receive(stored, now); },
-                   [&](GroupRecall& recall) { shared_.receive(recall, now); },
-                   [&](GroupReturn& returned) { shared_.receive(returned, now); },
                },
-               message);
+               answer);
 }
 
 /// The rules may have changed since these messages were queued.

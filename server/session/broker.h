@@ -134,6 +134,8 @@ public:
     /// Before the shard runs.
     Restore& restore() { return restore_; }
     void receive(ShardMessage& message, Millis now);
+    void receive(OwnTurn& turn, Millis now);
+    void receive(LedgerAnswer& answer, Millis now);
 
     /// Are there recipients left of messages that have very many? Call `go_on` in each turn until
     /// there are none, before anything else that other shards have sent, and keep clients from

@@ -6,7 +6,7 @@ namespace pulsegate {
 
 namespace {
 
-struct ShardMessageWeight {
+struct Weight {
     std::size_t operator()(const GroupDelivery& assigned) const {
         return weight_of(assigned.delivery.message);
     }
@@ -55,8 +55,8 @@ struct ShardMessageWeight {
 }  // namespace
 
 std::size_t weight_of(const MessageRef& message) { return message->cost(); }
-std::size_t weight_of(const ShardMessage& message) {
-    return std::visit(ShardMessageWeight{}, message);
-}
+std::size_t weight_of(const ShardMessage& message) { return std::visit(Weight{}, message); }
+std::size_t weight_of(const OwnTurn& turn) { return std::visit(Weight{}, turn); }
+std::size_t weight_of(const LedgerAnswer& answer) { return std::visit(Weight{}, answer); }
 
 }  // namespace pulsegate

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "server/message/message.h"
+#include "server/session/durable/own_messages.h"
 #include "server/session/durable/shard_messages.h"
 
 namespace pulsegate {
@@ -11,6 +12,8 @@ namespace pulsegate {
 /// memory, and some bookkeeping.
 std::size_t weight_of(const MessageRef& message);
 std::size_t weight_of(const ShardMessage& message);
+std::size_t weight_of(const OwnTurn& turn);
+std::size_t weight_of(const LedgerAnswer& answer);
 
 /// For all other items: they keep no message.
 inline constexpr std::size_t bookkeeping_weight = 256;

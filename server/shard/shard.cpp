@@ -17,6 +17,8 @@ namespace {
 struct ItemWeight {
     std::size_t operator()(const MessageRef& message) const { return weight_of(message); }
     std::size_t operator()(const ShardMessage& message) const { return weight_of(message); }
+    std::size_t operator()(const OwnTurn& turn) const { return weight_of(turn); }
+    std::size_t operator()(const LedgerAnswer& answer) const { return weight_of(answer); }
     template <class Other>
     std::size_t operator()(const Other&) const {
         return bookkeeping_weight;

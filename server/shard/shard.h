@@ -36,7 +36,8 @@ class Shard final : ConnectionOwner, LoginHost {
 public:
     using Task = std::function<void(Shard&)>;
     /// What arrives from other threads, or in a turn of its own.
-    using Item = std::variant<MessageRef, ShardMessage, WaitingLogin, CheckTurn, LoginAnswer, Task>;
+    using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, WaitingLogin,
+                              CheckTurn, LoginAnswer, Task>;
 
     /// `config` must outlive it.
     Shard(const Config& config, unsigned index, const GatewayParts& shared);
@@ -113,6 +114,8 @@ private:
     std::uint64_t receive_next();
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
+    void receive(OwnTurn& turn) { broker_.receive(turn, monotonic_now()); }
+    void receive(LedgerAnswer& answer) { broker_.receive(answer, monotonic_now()); }
     void receive(WaitingLogin& login) { logins_.receive(login); }
     void receive(const CheckTurn& turn) { logins_.receive(turn); }
     void receive(LoginAnswer& answer) { logins_.receive(answer); }

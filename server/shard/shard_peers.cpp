@@ -43,6 +43,8 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
         congested_ = true;
 }
 
+void ShardPeers::later(OwnTurn turn) { shards_[index_]->send(std::move(turn)); }
+
 bool ShardPeers::stores() const { return store_.is_kept(); }
 
 OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
@@ -55,7 +57,7 @@ void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uin
     Shard& shard = *shards_[index_];
     Unit unit{std::move(operations),
               [&shard](Outcome outcome, std::vector<Operation>& given_back) {
-                  shard.send(ShardMessage(unit_done(outcome, given_back)));
+                  shard.send(LedgerAnswer(unit_done(outcome, given_back)));
               },
               index_ + 1, generation};
     if (urgent)
@@ -67,7 +69,7 @@ void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uin
 void ShardPeers::read_messages(SessionId session, std::vector<Stamp> stamps) {
     Shard& shard = *shards_[index_];
     auto answer = [&shard, session, stamps](Outcome outcome, const auto& stored) {
-        shard.send(ShardMessage(messages_read(session, outcome, stamps, stored, monotonic_now())));
+        shard.send(LedgerAnswer(messages_read(session, outcome, stamps, stored, monotonic_now())));
     };
     store_.ledger().read_messages(std::move(stamps), std::move(answer));
 }
@@ -88,7 +90,7 @@ DelayedClaimRef ShardPeers::claim_delayed(const std::string& user, const Delayed
 void ShardPeers::take_delayed(std::int64_t before, std::size_t most) {
     Shard& shard = *shards_[index_];
     store_.ledger().take_delayed(before, most, [&shard](Outcome, std::vector<PutDelayed> taken) {
-        shard.send(ShardMessage(DelayedDue{std::move(taken)}));
+        shard.send(LedgerAnswer(DelayedDue{std::move(taken)}));
     });
 }
 

@@ -41,6 +41,7 @@ public:
                  std::optional<unsigned> inbox, PendingReceipt* receipt) override;
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;
+    void later(OwnTurn turn) override;
     void record(PresenceChange change) override;
     MemoryState memory() const override;
     GatewayTotals& totals() override { return totals_; }

@@ -120,7 +120,7 @@ void BrokerCluster::submit(unsigned from, std::vector<Operation> operations, boo
                            std::uint32_t generation) {
     Unit unit{std::move(operations),
               [this, from](Outcome outcome, auto& given_back) {
-                  in_transit_[{from, from}].push_back(ShardMessage(unit_done(outcome, given_back)));
+                  in_transit_[{from, from}].push_back(LedgerAnswer(unit_done(outcome, given_back)));
               },
               from + 1, generation};
     if (urgent)
@@ -131,7 +131,7 @@ void BrokerCluster::submit(unsigned from, std::vector<Operation> operations, boo
 
 void BrokerCluster::take_delayed(unsigned from, std::int64_t before, std::size_t most) {
     store->take_delayed(before, most, [this, from](Outcome, std::vector<PutDelayed> taken) {
-        in_transit_[{from, from}].push_back(ShardMessage(DelayedDue{std::move(taken)}));
+        in_transit_[{from, from}].push_back(LedgerAnswer(DelayedDue{std::move(taken)}));
     });
 }
 
@@ -147,7 +147,7 @@ void BrokerCluster::read_messages(unsigned from, SessionId session, std::vector<
     ++reads;
     store->read_messages(stamps, [=, this](Outcome outcome, const auto& stored) {
         in_transit_[{from, from}].push_back(
-            ShardMessage(messages_read(session, outcome, stamps, stored, now)));
+            LedgerAnswer(messages_read(session, outcome, stamps, stored, now)));
     });
 }
 
@@ -163,13 +163,9 @@ MessageRef BrokerCluster::deliver(Pair pair) {
     InTransit item = std::move(queue.front());
     queue.pop_front();
     Broker& reader = broker(pair.second);
-    if (auto* shard_message = std::get_if<ShardMessage>(&item)) {
-        reader.receive(*shard_message, now);
-        return nullptr;
-    }
-    const auto& message = std::get<MessageRef>(item);
-    reader.receive(message, now);
-    return message;
+    std::visit([&](auto& content) { reader.receive(content, now); }, item);
+    const auto* message = std::get_if<MessageRef>(&item);
+    return message ? *message : nullptr;
 }
 
 }  // namespace pulsegate

@@ -52,7 +52,7 @@ public:
 /// order between these two shards and in any order otherwise.
 class BrokerCluster {
 public:
-    using InTransit = std::variant<MessageRef, ShardMessage>;
+    using InTransit = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer>;
 
     /// A message that a broker forwarded, and the shards that it was not sent to, because their
     /// Interest has no subscriber for it.
@@ -122,6 +122,9 @@ private:
         }
         void send(unsigned shard, ShardMessage message) override {
             cluster.in_transit_[{index, shard}].push_back(std::move(message));
+        }
+        void later(OwnTurn turn) override {
+            cluster.in_transit_[{index, index}].push_back(std::move(turn));
         }
         Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
         void record(PresenceChange change) override {

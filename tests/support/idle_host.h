@@ -18,6 +18,7 @@ public:
                  PendingReceipt*) override {}
     Interest& interest(unsigned) override { return interest_; }
     void send(unsigned, ShardMessage) override {}
+    void later(OwnTurn) override {}
     void record(PresenceChange) override {}
     MemoryState memory() const override { return MemoryState::plenty; }
     GatewayTotals& totals() override { return totals_; }

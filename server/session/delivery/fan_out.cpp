@@ -149,7 +149,7 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     auto told = tell_of_away(*message, owner, audience, debts, now);
     const bool is_done = later.empty() && !told && !unfinished();
     if (is_done) return fan_out_to_groups(message, topic, debts, now);
-    if (!unfinished()) host_.send(place_.index, DeliveryTurn{});
+    if (!unfinished()) host_.later(DeliveryTurn{});
     unfinished_.add(message, std::move(later), debts.debt(), std::move(told));
 }
 

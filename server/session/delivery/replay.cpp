@@ -184,7 +184,7 @@ void Replay::drained(Session& session) {
     if (!session.replay || !session.replay->waiting) return;
     if (!has_room(session)) return;  // window full: the next acknowledgement continues
     session.replay->waiting = false;
-    host_.send(place_.index, ReplayTurn{new_query(session)});
+    host_.later(ReplayTurn{new_query(session)});
 }
 
 std::uint64_t Replay::new_query(Session& session) {

@@ -195,7 +195,7 @@ void SharedSubscriptions::end_turn() {
     PendingReceipt receipt(receipts_);
     journal_.await_patiently(receipt.debt());
     const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
-        host_.send(place_.index, GroupStored{stored});
+        host_.later(GroupStored{stored});
     };
     receipts_.report(receipt.close(), {}, hand_out);
 }

@@ -8,6 +8,7 @@
 
 #include "server/message/message.h"
 #include "server/routing/interest.h"
+#include "server/session/durable/own_messages.h"
 #include "server/session/durable/shard_messages.h"
 #include "server/session/terms/session_id.h"
 #include "server/session/users/gateway_totals.h"
@@ -37,6 +38,9 @@ public:
     /// Sends to the broker of a shard, which may be this one; it is received in a later turn of the
     /// loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
+
+    /// Leaves it to this broker, behind what waits for it already.
+    virtual void later(OwnTurn turn) = 0;
 
     virtual void record(PresenceChange change) = 0;
 

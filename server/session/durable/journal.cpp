@@ -34,7 +34,7 @@ std::size_t cost_of(const Operation& operation) {
 
 void Journal::begin_turn() {
     thread_.assert_here();
-    if (!std::exchange(in_turn_, true)) host_.send(place_.index, JournalTurn{});
+    if (!std::exchange(in_turn_, true)) host_.later(JournalTurn{});
 }
 
 void Journal::add(Operation operation, DebtRef debt) {
@@ -195,7 +195,7 @@ void Journal::answer(Waiting& unit, const UnitDone& done) {
     for (std::size_t i = 0; i < unit.cancelled.size(); ++i) {
         unit.cancelled[i].refused = done.refused;
         unit.cancelled[i].found = !done.refused && done.cancelled[i];
-        host_.send(place_.index, unit.cancelled[i]);
+        host_.later(unit.cancelled[i]);
     }
 }
 

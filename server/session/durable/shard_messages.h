@@ -41,14 +41,6 @@ struct PresencePage {
     std::vector<MessageRef> messages;
 };
 
-/// To the shard itself: continue the replay of a session, in a turn of its own.
-struct ReplayTurn {
-    std::uint64_t id;
-};
-
-/// To the shard itself: there are recipients left; see FanOut::go_on.
-struct DeliveryTurn {};
-
 /// A message whose publisher is answered when it is safe: this shard answers with a ReceiptPart.
 struct TrackedMessage {
     MessageRef message;
@@ -70,42 +62,6 @@ struct ReceiptPart {
 struct MessageStored {
     Stamp stamp;
 };
-
-/// To the shard itself: hand in what is to be stored; see Journal.
-struct JournalTurn {};
-
-/// To the shard itself: the oldest unit that waits is committed, or refused and given back.
-struct UnitDone {
-    bool refused;
-    std::vector<Operation> operations;
-    std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
-    bool incomplete = false;        ///< committed, but for what the database never takes
-};
-
-/// To the shard itself: messages of a session's queue were read from the store.
-struct MessagesRead {
-    SessionId session;
-    bool refused;  ///< the store was in trouble
-    std::vector<Stamp> asked;
-    std::vector<MessageRef> found{};  ///< in their order
-};
-
-/// To the shard itself: a client's delayed message is cancelled, or it was not there.
-struct DelayedCancelled {
-    ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
-    std::uint16_t packet_id;
-    QoS qos;
-    bool found = false;
-    bool refused = false;
-};
-
-/// To the shard that publishes delayed messages: these are due.
-struct DelayedDue {
-    std::vector<PutDelayed> messages;
-};
-
-/// To the shard itself: publish the next one.
-struct DelayedTurn {};
 
 /// To the home shard of a shared subscription: a member joins, leaves, disconnects or reconnects.
 struct GroupMembership {
@@ -134,15 +90,6 @@ struct GroupDelivery {
     bool even_if_disconnected;  ///< no member of the group is connected
 };
 
-/// To the shard itself: these messages are stored for the members to which they are to be sent.
-struct GroupStored {
-    struct Waiting {
-        SessionId member;
-        Stamp stamp;
-    };
-    std::vector<Waiting> messages;
-};
-
 /// To the home shard of a session that is away: others of the group are connected, and are to get
 /// what it has of the group.
 struct GroupRecall {
@@ -158,9 +105,7 @@ struct GroupReturn {
 
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
-    std::variant<PresenceQuery, PresencePage, ReplayTurn, DeliveryTurn, TrackedMessage, ReceiptPart,
-                 MessageStored, JournalTurn, UnitDone, MessagesRead, DelayedCancelled, DelayedDue,
-                 DelayedTurn, GroupMembership, GroupDelivery, GroupStored, GroupRecall,
-                 GroupReturn>;
+    std::variant<PresenceQuery, PresencePage, TrackedMessage, ReceiptPart, MessageStored,
+                 GroupMembership, GroupDelivery, GroupRecall, GroupReturn>;
 
 }  // namespace pulsegate

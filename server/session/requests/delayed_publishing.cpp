@@ -159,7 +159,7 @@ void DelayedPublishing::publish_next(Millis now) {
     --messages_left_;
     bytes_left_ -= std::min(bytes_left_, next.message->cost());
     publish(next, now);
-    if (!due_.empty()) host_.send(place_.index, DelayedTurn{});
+    if (!due_.empty()) host_.later(DelayedTurn{});
 }
 
 void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "server/message/message.h"
+#include "server/session/durable/shard_messages.h"
+#include "server/session/terms/session_id.h"
+#include "server/store/ledger/unit.h"
+
+namespace pulsegate {
+
+// What a shard leaves to itself, for a later turn of its loop.
+
+/// Continue the replay of a session, in a turn of its own.
+struct ReplayTurn {
+    std::uint64_t id;
+};
+
+/// There are recipients left; see FanOut::go_on.
+struct DeliveryTurn {};
+
+/// Hand in what is to be stored; see Journal.
+struct JournalTurn {};
+
+/// Publish the next one.
+struct DelayedTurn {};
+
+/// A client's delayed message is cancelled, or it was not there.
+struct DelayedCancelled {
+    ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
+    std::uint16_t packet_id;
+    QoS qos;
+    bool found = false;
+    bool refused = false;
+};
+
+/// These messages are stored for the members to which they are to be sent.
+struct GroupStored {
+    struct Waiting {
+        SessionId member;
+        Stamp stamp;
+    };
+    std::vector<Waiting> messages;
+};
+
+using OwnTurn =
+    std::variant<ReplayTurn, DeliveryTurn, JournalTurn, DelayedTurn, DelayedCancelled, GroupStored>;
+
+// What the ledger answers to the shard that has asked.
+
+/// The oldest unit that waits is committed, or refused and given back.
+struct UnitDone {
+    bool refused;
+    std::vector<Operation> operations;
+    std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
+    bool incomplete = false;        ///< committed, but for what the database never takes
+};
+
+/// Messages of a session's queue were read from the store.
+struct MessagesRead {
+    SessionId session;
+    bool refused;  ///< the store was in trouble
+    std::vector<Stamp> asked;
+    std::vector<MessageRef> found{};  ///< in their order
+};
+
+/// These delayed messages are due.
+struct DelayedDue {
+    std::vector<PutDelayed> messages;
+};
+
+using LedgerAnswer = std::variant<UnitDone, MessagesRead, DelayedDue>;
+
+}  // namespace pulsegate
