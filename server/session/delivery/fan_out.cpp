@@ -107,7 +107,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
     host_.forward(message, topic, inbox, receipt);
 }
 
-/// As `BrokerHost::forward` asks of the others.
+/// As `ShardLinks::forward` asks of the others.
 bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
     return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
 }

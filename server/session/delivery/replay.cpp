@@ -42,7 +42,7 @@ Replay::Replay(const ShardContext& context, const Tables& tables, const Rooms& r
       rooms_(rooms),
       sender_(sender),
       journal_(context.journal),
-      host_(context.host) {}
+      shards_(context.host) {}
 
 /// Of presence, sessions are told everything after a restart.
 bool Replay::is_owed(const Session& session, std::string_view filter) const {
@@ -184,7 +184,7 @@ void Replay::drained(Session& session) {
     if (!session.replay || !session.replay->waiting) return;
     if (!has_room(session)) return;  // window full: the next acknowledgement continues
     session.replay->waiting = false;
-    host_.later(ReplayTurn{new_query(session)});
+    shards_.later(ReplayTurn{new_query(session)});
 }
 
 std::uint64_t Replay::new_query(Session& session) {
@@ -251,7 +251,7 @@ void Replay::query_presence(Session& session) {
     const ReplayState& replay = *session.replay;
     PresenceQuery query{.reply_to = place_.index, .id = id, .after = replay.position, .users = {}};
     if (presence_user(replay.requests.front().filter)) query.users = gather_users(session);
-    host_.send(replay.shard, std::move(query));
+    shards_.send(replay.shard, std::move(query));
 }
 
 /// The first request is about one user. Those of the next ones that the same shard can answer are
@@ -280,7 +280,7 @@ void Replay::receive(PresenceQuery& query, Millis now) {
     // A subscriber on this shard gets the page at once: changes while it waited in the mailbox
     // would reach the client first, and the page would then overwrite them with an older state.
     if (query.reply_to == place_.index) return receive(page, now);
-    host_.send(query.reply_to, std::move(page));
+    shards_.send(query.reply_to, std::move(page));
 }
 
 PresencePage Replay::answer(const PresenceQuery& query, Millis now) {

@@ -102,7 +102,7 @@ private:
     const Rooms& rooms_;
     PacketSender& sender_;
     Journal& journal_;
-    BrokerHost& host_;
+    ShardLinks& shards_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
     /// When owners were sent all that was owed, by filters. Some of it may not be stored yet, nor
     /// acknowledged.

@@ -25,7 +25,7 @@ SharedSubscriptions::SharedSubscriptions(const ShardContext& context, const Tabl
       journal_(context.journal),
       receipts_(context.receipts),
       counters_(context.counters),
-      host_(context.host),
+      shards_(context.host),
       groups_(tables.interest) {}
 
 // -- members --
@@ -37,7 +37,7 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     const unsigned group = place_.home_of(share);
     // A client that publishes after the SUBACK must find the filter in the Interest of the group's
     // home, even while the GroupMembership still waits in its mailbox.
-    const auto table = host_.interest(group).add(shared_filter(share)->filter);
+    const auto table = shards_.interest(group).add(shared_filter(share)->filter);
     // The group's shard may store a message for this member at once: then the store must know it.
     if (session.link && group != place_.index) journal_.flush();
     const bool is_awaited = receipt && group != place_.index;
@@ -185,7 +185,7 @@ void SharedSubscriptions::tick(Millis now) {
 /// By the mailbox: members that other shards have restored come before it.
 void SharedSubscriptions::restore(Delivery delivery) {
     const unsigned group = place_.home_of(*delivery.share);
-    host_.send(group, GroupReturn{std::move(delivery)});
+    shards_.send(group, GroupReturn{std::move(delivery)});
 }
 
 /// What must come once is sent when it is stored that it is this member's. Else another one would
@@ -195,7 +195,7 @@ void SharedSubscriptions::end_turn() {
     PendingReceipt receipt(receipts_);
     journal_.await_patiently(receipt.debt());
     const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
-        host_.later(GroupStored{stored});
+        shards_.later(GroupStored{stored});
     };
     receipts_.report(receipt.close(), {}, hand_out);
 }
@@ -218,17 +218,17 @@ void SharedSubscriptions::receive(GroupStored& stored, Millis now) {
 
 void SharedSubscriptions::send(unsigned shard, GroupMembership membership) {
     if (shard == place_.index) return receive(membership);
-    host_.send(shard, std::move(membership));
+    shards_.send(shard, std::move(membership));
 }
 
 void SharedSubscriptions::send(unsigned shard, GroupDelivery delivery, Millis now) {
     if (shard == place_.index) return receive(delivery, now);
-    host_.send(shard, std::move(delivery));
+    shards_.send(shard, std::move(delivery));
 }
 
 void SharedSubscriptions::send(unsigned shard, GroupReturn returned, Millis now) {
     if (shard == place_.index) return receive(returned, now);
-    host_.send(shard, std::move(returned));
+    shards_.send(shard, std::move(returned));
 }
 
 void SharedSubscriptions::receive(GroupMembership& membership) {
@@ -236,11 +236,12 @@ void SharedSubscriptions::receive(GroupMembership& membership) {
     using Change = GroupMembership::Change;
     groups_.apply(membership);
     if (membership.change == Change::gives_back && groups_.has_connected(membership.share))
-        host_.send(place_.home_of(membership.member),
-                   GroupRecall{membership.member, membership.share});
+        shards_.send(place_.home_of(membership.member),
+                     GroupRecall{membership.member, membership.share});
     if (membership.change != Change::joins) return;
     // From now on the group has its own entry in the Interest.
-    host_.interest(place_.index).remove(shared_filter(membership.share)->filter, membership.table);
+    shards_.interest(place_.index)
+        .remove(shared_filter(membership.share)->filter, membership.table);
     if (membership.receipt != 0)
         receipts_.settle(membership.reply_to, {membership.receipt, false, place_.index});
 }

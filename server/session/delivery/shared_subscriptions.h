@@ -92,7 +92,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
-    BrokerHost& host_;
+    ShardLinks& shards_;
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
     /// A message on its way to a member, which waits for the store, or behind one that does.

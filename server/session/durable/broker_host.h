@@ -22,9 +22,8 @@ class PendingReceipt;
 /// How much of memory-budget is left: at `scarce` nothing should grow that need not.
 enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
 
-/// What a broker needs from its shard: the other shards, the record of presence changes, and how
-/// the process is doing.
-class BrokerHost {
+/// How the shards reach one another.
+class ShardLinks {
 public:
     /// Sends the message with this topic to all other shards that may have subscribers for it or
     /// must retain it, and to the shard `inbox`, the home of the user whose inbox it is for. Each
@@ -42,15 +41,13 @@ public:
     /// Leaves it to this broker, behind what waits for it already.
     virtual void later(OwnTurn turn) = 0;
 
-    virtual void record(PresenceChange change) = 0;
+protected:
+    ~ShardLinks() = default;
+};
 
-    virtual MemoryState memory() const = 0;
-
-    /// Of all shards.
-    virtual GatewayTotals& totals() = 0;
-
-    // The store.
-
+/// The store, and what it answers.
+class StoreLink {
+public:
     /// Does anything outlive the process?
     virtual bool stores() const = 0;
     virtual OwnerId next_owner() = 0;
@@ -63,8 +60,6 @@ public:
                         std::uint32_t generation) = 0;
     /// Reads messages. A MessagesRead for the session follows.
     virtual void read_messages(SessionId session, std::vector<Stamp> stamps) = 0;
-    /// Calls `Broker::store_overdue` at that time.
-    virtual void call_store_overdue(Millis when) = 0;
 
     // Delayed messages, see Ledger: in memory if nothing outlives the process.
 
@@ -75,6 +70,30 @@ public:
     /// A DelayedDue follows.
     virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
 
+protected:
+    ~StoreLink() = default;
+};
+
+/// The process and its clock.
+class Surroundings {
+public:
+    virtual MemoryState memory() const = 0;
+
+    /// Of all shards.
+    virtual GatewayTotals& totals() = 0;
+
+    /// Calls `Broker::store_overdue` at that time.
+    virtual void call_store_overdue(Millis when) = 0;
+
+    /// For the log of events.
+    virtual void record(PresenceChange change) = 0;
+
+protected:
+    ~Surroundings() = default;
+};
+
+/// What a broker needs from its shard.
+class BrokerHost : public ShardLinks, public StoreLink, public Surroundings {
 protected:
     ~BrokerHost() = default;
 };

@@ -50,7 +50,7 @@ void Receipts::report(ReceiptId receipt, const Published& here, OnPublished repo
 void Receipts::settle(unsigned shard, ReceiptPart part) {
     if (closed_) return;
     thread_.assert_here();
-    if (shard != place_.index) return host_.send(shard, std::move(part));
+    if (shard != place_.index) return shards_.send(shard, std::move(part));
     Receipt& settled = *receipts_.find(part.receipt)->second;
     settled.is_refused |= part.refused;
     settled.published.reach += part.reach;

@@ -99,7 +99,7 @@ private:
 /// order of its packets (MQTT 5.0, 4.6). It owns the receipts; it belongs to the shard's thread.
 class Receipts {
 public:
-    Receipts(ShardPlace place, BrokerHost& host) : place_(place), host_(host) {}
+    Receipts(ShardPlace place, ShardLinks& shards) : place_(place), shards_(shards) {}
 
     /// Is called when all parts of one of the client's answers are settled.
     using SendReady = std::function<void(Session&)>;
@@ -172,7 +172,7 @@ private:
     };
 
     const ShardPlace place_;
-    BrokerHost& host_;
+    ShardLinks& shards_;
     SendReady send_ready_;
     boost::unordered_flat_map<ReceiptId, std::unique_ptr<Receipt>> receipts_;
     boost::unordered_flat_map<Stamp, NotStored> unstored_;

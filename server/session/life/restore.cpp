@@ -51,7 +51,7 @@ void Restore::user(const PutUser& stored) {
                                     .version = user.version,
                                     .client = {},
                                     .silent = now - stored.last_seen};
-        host_.record(change);
+        surroundings_.record(change);
         events_.presence(change);
         journal_.add_lazily(stored_presence(user));
     });

@@ -68,7 +68,7 @@ public:
           sender_(delivery.sender),
           journal_(context.journal),
           events_(delivery.events),
-          host_(context.host) {}
+          surroundings_(context.host) {}
 
     void expect(const StoredCounts& counts);
     void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
@@ -91,7 +91,7 @@ public:
     }
     /// Of all shards together.
     RetainedSeatRef seat_of(const Message& message) {
-        return host_.totals().retained->take_anyway(message);
+        return surroundings_.totals().retained->take_anyway(message);
     }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
     /// Restores all of it as a record. False: it can't be one. Behind all members.
@@ -148,7 +148,7 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     EventRecorder& events_;
-    BrokerHost& host_;
+    Surroundings& surroundings_;
     /// How a message was under way to its client.
     struct Sent {
         std::uint16_t packet_id = 0;

@@ -44,7 +44,7 @@ void BodyReader::ask(SessionId id, Reading& reading) {
     }
     reading.is_asked_for = true;
     ++under_way_;
-    host_.read_messages(id, std::move(stamps));
+    store_.read_messages(id, std::move(stamps));
 }
 
 Session* BodyReader::receive(const MessagesRead& read) {

@@ -15,7 +15,7 @@ namespace pulsegate {
 /// thread.
 class BodyReader {
 public:
-    BodyReader(BrokerHost& host, Journal& journal) : host_(host), journal_(journal) {}
+    BodyReader(StoreLink& store, Journal& journal) : store_(store), journal_(journal) {}
 
     /// Asks for what the session's client is to be sent next, unless that is done already. A
     /// MessagesRead follows.
@@ -39,7 +39,7 @@ private:
     void ask(SessionId id, Reading& reading);
     void ask_next();
 
-    BrokerHost& host_;
+    StoreLink& store_;
     Journal& journal_;
     boost::unordered_flat_map<SessionId, Reading> readings_;
     std::deque<SessionId> waiting_;  ///< to be asked for when answers have come

@@ -142,7 +142,7 @@ void PacketSender::call_store_overdue(Millis due) {
     const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
     if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
     next_overdue_call_ = when;
-    host_.call_store_overdue(when);
+    surroundings_.call_store_overdue(when);
 }
 
 void PacketSender::note_sent(const Session& session, Outbox::InFlight& sent, Millis now) {

@@ -29,7 +29,7 @@ public:
     PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
                  Journal& journal, Receipts& receipts, Counters& counters)
         : settings_(settings),
-          host_(host),
+          surroundings_(host),
           journal_(journal),
           receipts_(receipts),
           counters_(counters),
@@ -132,7 +132,7 @@ private:
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
 
     const BrokerSettings& settings_;
-    BrokerHost& host_;
+    Surroundings& surroundings_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
