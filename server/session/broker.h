@@ -133,7 +133,9 @@ public:
     bool store_lags() const;
     /// Before the shard runs.
     Restore& restore() { return restore_; }
+    /// What another shard has sent, or this one as the home of what it is about.
     void receive(ShardMessage& message, Millis now);
+    /// What this shard has left to itself with `BrokerHost::later`.
     void receive(OwnTurn& turn, Millis now);
     void receive(LedgerAnswer& answer, Millis now);
 

@@ -43,7 +43,10 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
         congested_ = true;
 }
 
-void ShardPeers::later(OwnTurn turn) { shards_[index_]->send(std::move(turn)); }
+void ShardPeers::later(OwnTurn turn) {
+    thread_.assert_here();
+    shards_[index_]->send(std::move(turn));
+}
 
 bool ShardPeers::stores() const { return store_.is_kept(); }
 
