@@ -1,0 +1,59 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/redis/redis_reply.h"
+#include "server/redis/redis_stream.h"
+#include "server/redis/redis_target.h"
+
+namespace pulsegate {
+
+/// A connection to the primary of a Redis, which has let us in. It blocks its thread until a
+/// deadline at most; after a RedisError it can't be used any more.
+class RedisConnection {
+public:
+    using Clock = RedisStream::Clock;
+    using Words = std::span<const std::string_view>;
+
+    /// Finds the primary: the first of the addresses that says it is one and has read its data, or
+    /// the one that a Sentinel names. Each address has its share of the time. Throws RedisError.
+    RedisConnection(const RedisTarget& target, Clock::time_point deadline);
+
+    /// Throws RedisError.
+    RedisReply call(Words words, Clock::time_point deadline);
+    RedisReply call(std::initializer_list<std::string_view> words, Clock::time_point deadline) {
+        return call(Words(words.begin(), words.size()), deadline);
+    }
+
+    // Several may be under way; they are answered in their order.
+
+    /// Goes with the next `receive`.
+    void send(Words words);
+    void send(std::initializer_list<std::string_view> words) {
+        send(Words(words.begin(), words.size()));
+    }
+    /// Throws RedisError.
+    RedisReply receive(Clock::time_point deadline) { return stream_->receive(deadline); }
+
+    /// "10.0.0.1:6379"
+    const std::string& address() const { return stream_->address(); }
+    /// Of this run of the server: after a restart, or on another server, it is another one.
+    const std::string& run_id() const { return run_id_; }
+    /// "7.0.15"
+    const std::string& version() const { return version_; }
+
+private:
+    std::unique_ptr<RedisTls> tls_;  ///< null: without
+    std::unique_ptr<RedisStream> stream_;
+    std::string run_id_;
+    std::string version_;
+};
+
+/// A line `name:value` of what INFO tells; "" if there is none.
+std::string info_field(std::string_view info, std::string_view name);
+
+}  // namespace pulsegate

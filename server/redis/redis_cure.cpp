@@ -1,0 +1,69 @@
+#include "server/redis/redis_cure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace pulsegate {
+
+namespace {
+
+struct Cure {
+    std::string_view beginning;  ///< of the error
+    std::string_view cure;
+};
+
+constexpr std::array cures{
+    Cure{"WRONGPASS",
+         "check the password in cluster-password-file, and the user, who stands before the host: "
+         "redis://USER@HOST"},
+    Cure{"ERR AUTH <password> called without any password",
+         "leave cluster-password-file out, or set a password in Redis (requirepass)"},
+    Cure{"NOAUTH", "name a file with the password in cluster-password-file"},
+    Cure{"DENIED",
+         "set a password in Redis (requirepass), and name a file with it in cluster-password-file"},
+    Cure{"LOADING", "wait until it has read its data"},
+    Cure{"MASTERDOWN", "name the primary in cluster"},
+    Cure{"READONLY", "name the primary in cluster"},
+    Cure{"MISCONF", "look into its log"},
+    Cure{"OOM", "raise its maxmemory"},
+    Cure{"NOREPLICAS", "connect as many replicas as its min-replicas-to-write asks for"},
+    Cure{"ERR max number of clients reached", "raise its maxclients"},
+};
+
+constexpr std::size_t longest_message = 300;
+
+/// Of "NOPERM this user has no permissions to run the 'config|get' command": the command.
+std::string_view forbidden_command(std::string_view error) {
+    const auto from = error.find('\'');
+    const auto to = error.find("' command");
+    if (from == std::string_view::npos || to == std::string_view::npos || to <= from) return "";
+    return error.substr(from + 1, to - from - 1);
+}
+
+std::string cure_of_permission(std::string_view error) {
+    const auto command = forbidden_command(error);
+    if (!command.empty()) return fmt::format("allow it: ACL SETUSER USER +{}", command);
+    return "allow the cluster's keys: ACL SETUSER USER ~{p*}* ~{pg}*";
+}
+
+/// Behind it, the protected mode tells a page.
+std::string first_sentence(const RedisReply& error) {
+    const std::string text = error.text.substr(0, longest_message);
+    return error.is_error("DENIED") ? "DENIED Redis is running in protected mode" : text;
+}
+
+}  // namespace
+
+std::string with_cure(const RedisReply& error) {
+    const std::string said = first_sentence(error);
+    if (error.is_error("NOPERM")) return fmt::format("{}; {}", said, cure_of_permission(said));
+    const auto* const found = std::find_if(cures.begin(), cures.end(), [&](const Cure& known) {
+        return said.starts_with(known.beginning);
+    });
+    return found == cures.end() ? said : fmt::format("{}; {}", said, found->cure);
+}
+
+}  // namespace pulsegate
