@@ -42,7 +42,7 @@ bool cancelled(Ledger& ledger, CancelDelayed cancel) {
 }  // namespace
 
 TEST_CASE("delayed messages that are due are taken once, in their order, until they are dropped") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {delayed(300), delayed(100), delayed(200)});
     CHECK(store->next_delayed() == 100);
     CHECK(taken(*store, 300, 1) == std::vector{delayed_id(100, 1)});
@@ -57,7 +57,7 @@ TEST_CASE("delayed messages that are due are taken once, in their order, until t
 }
 
 TEST_CASE("a delayed message that was taken can't be cancelled any more") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {delayed(100, "n"), delayed(200)});
     CHECK(taken(*store, 101, 9) == std::vector{delayed_id(100, 1)});
     CHECK_FALSE(cancelled(*store, {.id = delayed_id(100, 1)}));
@@ -92,14 +92,14 @@ TEST_CASE("a read that was refused tells nothing, and has taken nothing") {
 }
 
 TEST_CASE("a cancellation that names neither a number nor a user finds nothing") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {delayed(100, "n")});
     CHECK_FALSE(cancelled(*store, {.name = "n"}));
     CHECK_FALSE(cancelled(*store, {}));
 }
 
 TEST_CASE("the totals of delayed messages are those of the rows, after a restart too") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {delayed(100, "n"), delayed(200, "m")});
     const auto before = store->delayed_total("ann");
     CHECK(before.messages == 2);
@@ -113,7 +113,7 @@ TEST_CASE("the totals of delayed messages are those of the rows, after a restart
 }
 
 TEST_CASE("numbers of delayed messages go on above those of the last process") {
-    Store store;
+    Store store(each_kind());
     CHECK(store.began().next_delayed == 1);
     commit(*store, {PutDelayed{.id = delayed_id(5, 41), .message = message("d", "")}});
     store.restart();
@@ -130,7 +130,7 @@ TEST_CASE("a store in memory keeps delayed messages until it ends") {
 }
 
 TEST_CASE("users take turns among what is due, also after a restart, and each keeps its order") {
-    Store store;
+    Store store(each_kind());
     std::vector<Operation> operations;
     std::uint32_t number = 0;
     const auto add = [&](const char* user, std::int64_t due) {
@@ -212,7 +212,7 @@ TEST_CASE("turns are those of a plain model") {
 }
 
 TEST_CASE("room for delayed messages is given away once, and comes back with those that are lost") {
-    Store store;
+    Store store(each_kind());
     const auto fits = [](const DelayedTotal& all, const DelayedTotal& own) {
         return all.messages <= 5 && own.messages <= 3;
     };

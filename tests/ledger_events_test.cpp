@@ -51,7 +51,7 @@ void put_events(Ledger& ledger, int count, std::size_t bytes = 68) {
 }  // namespace
 
 TEST_CASE("events are numbered in the order of commits, from 1 on, also after a restart") {
-    Store store;
+    Store store(each_kind());
     CHECK(store->events().last == 0);
     commit(*store, {event(0), event(3)});
     commit(*store, {event(0)});
@@ -65,7 +65,7 @@ TEST_CASE("events are numbered in the order of commits, from 1 on, also after a 
 }
 
 TEST_CASE("a reader gets the kinds it asks for, and where to go on") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {event(0), event(3), event(3), event(0), event(1)});
     const EventPage page = read(*store, 0, waiting, 1);
     CHECK(numbers(page) == std::vector<EventNumber>{2});
@@ -78,7 +78,7 @@ TEST_CASE("a reader gets the kinds it asks for, and where to go on") {
 
 TEST_CASE("the oldest events are deleted beyond the limit, and no number is given twice") {
     const QuietLog quiet;
-    Store store({.events = {.max_bytes = 1000}});
+    Store store(each_kind(), {.events = {.max_bytes = 1000}});
     for (int i = 0; i < 5; ++i) put_events(*store, 5);
     EventLogState state = store->events();
     CHECK(state.last == 25);
@@ -136,7 +136,7 @@ TEST_CASE("when the store is nearly full, events go before messages, and only as
 
 TEST_CASE("what the webhook wanted and had not got is counted when it is deleted") {
     const QuietLog quiet;
-    Store store({.events = {.max_bytes = 1000, .webhook_kinds = presence}});
+    Store store(each_kind(), {.events = {.max_bytes = 1000, .webhook_kinds = presence}});
     put_events(*store, 10);
     commit(*store, {EventDelivered{4}});
     commit(*store, {event(3, std::string(68, 'x'))});
@@ -152,7 +152,7 @@ TEST_CASE("a new webhook is told of what happens from now on, and goes on there"
     Store without;
     commit(*without, {event(0), event(0)});
     CHECK(without->events().delivered == 0);
-    Store store({.events = {.webhook_kinds = presence}});
+    Store store(each_kind(), {.events = {.webhook_kinds = presence}});
     CHECK(store->events().delivered == 0);
     commit(*store, {event(0), event(0), EventDelivered{1}});
     store.restart();
@@ -161,7 +161,7 @@ TEST_CASE("a new webhook is told of what happens from now on, and goes on there"
 
 TEST_CASE("whoever watches is told of new events, and of what is to be replayed") {
     const QuietLog quiet;
-    Store store;
+    Store store(each_kind());
     std::atomic<int> told = 0;
     store->watch_events([&] { ++told; });
     commit(*store, {session(1)});
@@ -176,7 +176,7 @@ TEST_CASE("whoever watches is told of new events, and of what is to be replayed"
 
 TEST_CASE("dead letters wait until they are dropped, and are replayed when that is asked for") {
     const QuietLog quiet;
-    Store store;
+    Store store(each_kind());
     commit(*store, {PutDeadLetter{{.event = {1, 0, "{}"}, .why = "400"}},
                     PutDeadLetter{{.event = {5, 3, "{}"}, .failed = 9, .why = "422"}}});
     store.restart();
@@ -197,7 +197,7 @@ TEST_CASE("dead letters wait until they are dropped, and are replayed when that 
 
 TEST_CASE("a dead letter that is dropped while it is replayed stays away") {
     const QuietLog quiet;
-    Store store;
+    Store store(each_kind());
     const DeadLetter letter{.event = {5, 3, "{}"}, .failed = 9, .why = "422"};
     commit(*store, {PutDeadLetter{letter}, ReplayDeadLetters{}});
     const DeadLetter again{.event = {5, 3, "{}"}, .failed = 10, .why = "400"};
@@ -225,7 +225,7 @@ TEST_CASE("a damaged dead letter is not listed, but known to who replays") {
 
 TEST_CASE("events wait for the webhook that are of its kinds, kept and not delivered") {
     const QuietLog quiet;
-    Store store({.events = {.max_bytes = 1000, .webhook_kinds = presence}});
+    Store store(each_kind(), {.events = {.max_bytes = 1000, .webhook_kinds = presence}});
     put_events(*store, 3);
     commit(*store, {event(3), event(0)});
     CHECK(store->events().waiting == 4);
@@ -243,7 +243,7 @@ TEST_CASE("events wait for the webhook that are of its kinds, kept and not deliv
 
 TEST_CASE("how many dead letters an operation has found is its answer") {
     const QuietLog quiet;
-    Store store;
+    Store store(each_kind());
     commit(*store,
            {PutDeadLetter{{.event = {1, 0, "{}"}}}, PutDeadLetter{{.event = {2, 0, "{}"}}}});
     std::promise<std::vector<std::size_t>> answered;

@@ -50,6 +50,13 @@ public:
     }
 
     /// As an older version or another program has it.
+    /// As a program has made it whose pages have checksums, or one that knew none.
+    void make_with_checksums(const std::string& sql) const {
+        std::filesystem::create_directory(folder());
+        Database made(database());
+        made.run(sql.c_str());
+        CHECK(made.error_text() == "");
+    }
     void make(const std::string& sql) const {
         std::filesystem::create_directory(folder());
         sqlite3* made = nullptr;
@@ -155,8 +162,9 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
     // A new version needs the dump of a database that the last one has filled.
     for (int version = 1; version < newest_schema(); ++version) {
         RealStore store;
-        store.make(
-            text_of(fmt::format("{}/tests/data/store-{}.sql", PULSEGATE_SOURCE_DIR, version)));
+        const std::string dump =
+            text_of(fmt::format("{}/tests/data/store-{}.sql", PULSEGATE_SOURCE_DIR, version));
+        version < 9 ? store.make(dump) : store.make_with_checksums(dump);
         const StoredState found = store.state();
         CHECK(found.stamps().size() == 4);
         CHECK(found.waits(1, 1882600456713142272));  // ann, in room/lobby
@@ -165,7 +173,8 @@ TEST_CASE("a database of each earlier version is migrated with all that is in it
         CHECK(found.waits(3, 1882600456728870912));  // carl, a job
         for (const char* line :
              {"owner 2 0 bob laptop 604800 5", "subscription 3 $share/workers/jobs/+ 1 0 false",
-              "retained 1882600456737259520", "user carl 1795387703615",
+              "retained 1882600456737259520",
+              "user carl 1795387703615 1795387703615 1795387703615 1 0",
               "body 1882600456713142272"})
             CHECK(found.text().find(line) != std::string::npos);
         CHECK(found.text().find("missing") == std::string::npos);

@@ -55,7 +55,7 @@ TEST_CASE("answers come in the order of submission, lazy units and reads include
 }
 
 TEST_CASE("reads see what was submitted before, and no more than is stored") {
-    Store store;
+    Store store(each_kind());
     submit(*store, {session(1), put(5, {1}), put(7, {1})});
     CHECK(find(*store, "ann", "phone") == session(1));
     CHECK_FALSE(find(*store, "ann", "laptop"));
@@ -63,7 +63,7 @@ TEST_CASE("reads see what was submitted before, and no more than is stored") {
 }
 
 TEST_CASE("a message is deleted when none of its receivers waits for it any more") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), session(3, "eve"), put(5, {1, 2, 3, 99})});
     commit(*store, {Done{.owner = 1, .upto = 5}, EndOwner{3}});
     commit(*store, {});
@@ -74,7 +74,7 @@ TEST_CASE("a message is deleted when none of its receivers waits for it any more
 }
 
 TEST_CASE("a message that nobody waited for any more can get receivers again") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), put(5, {1})});
     commit(*store, {Done{.owner = 1, .upto = 5}});
     commit(*store, {put(5, {2})});
@@ -86,7 +86,7 @@ TEST_CASE("a message that nobody waited for any more can get receivers again") {
 }
 
 TEST_CASE("a message that comes back to an owner who was done with it waits for the owner again") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), put(5, {1}), put(7, {1}), put(9, {1})});
     commit(*store, {Done{.owner = 1, .beyond = {9}}});  // while older ones wait
     commit(*store, {put(9, {1})});
@@ -116,7 +116,7 @@ TEST_CASE("a message that gets receivers again while many are to be deleted is k
 }
 
 TEST_CASE("a message that is stored late is found at the next start, though later ones are done") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), put(5, {1, 2}), put(9, {1, 2})});
     commit(*store, {Done{.owner = 1, .upto = 9}});
     commit(*store, {put(7, {1, 2})});
@@ -128,7 +128,7 @@ TEST_CASE("a message that is stored late is found at the next start, though late
 }
 
 TEST_CASE("a message can get one more receiver, whose cursor may be beyond it") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), put(5, {1}), put(7, {1}), put(9, {1, 2})});
     commit(*store, {Done{.owner = 2, .upto = 9}});
     commit(*store, {PutReceiver{.stamp = 5, .receiver = {.owner = 2, .identifiers = {3}}},
@@ -145,7 +145,7 @@ TEST_CASE("a message can get one more receiver, whose cursor may be beyond it") 
 }
 
 TEST_CASE("a receiver of a message that was never stored is forgotten at the next start") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), PutReceiver{.stamp = 5, .receiver = {.owner = 1}}});
     store.restart();
     CHECK(store.found().stamps().empty());
@@ -222,14 +222,14 @@ TEST_CASE("lazy units wait for the next commit") {
 }
 
 TEST_CASE("lazy units wait no longer than a second") {
-    Store store;
+    Store store(each_kind());
     std::promise<Outcome> told;
     store->submit_lazily({{session(1)}, [&](Outcome outcome, auto&) { told.set_value(outcome); }});
     CHECK(told.get_future().get() == Outcome::committed);
 }
 
 TEST_CASE("the end of a ledger commits what was submitted, lazily too") {
-    Store store;
+    Store store(each_kind());
     auto told = submit(*store, {session(1), put(5, {1})});
     store->submit_lazily({{put(6, {1})}, {}});
     store.restart();
@@ -305,7 +305,7 @@ TEST_CASE("what the database never takes is left out, and all else of its source
 
 TEST_CASE("an owner whose name another one has ends it") {
     const QuietLog quiet;
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), put(5, {1})});
     CHECK(commit(*store, {session(2), put(6, {1, 2})}) == Outcome::committed);
     CHECK(find(*store, "ann", "phone")->owner == 2);
@@ -371,7 +371,7 @@ TEST_CASE("fsync = 1s syncs the log within a second") {
 }
 
 TEST_CASE("the floor is above all stamps of the time before, however far ahead they were") {
-    Store store;
+    Store store(each_kind());
     const Stamp future = stamp_at(wall_now() + 86'400'000);
     const Stamp first = store.began().floor;
     commit(*store, {session(1), put(future, {1})});
@@ -381,7 +381,7 @@ TEST_CASE("the floor is above all stamps of the time before, however far ahead t
 }
 
 TEST_CASE("the number of an owner that has ended is not given again while a message mentions it") {
-    Store store;
+    Store store(each_kind());
     commit(*store, {session(1), session(7, "bob"), put(5, {1, 7})});
     commit(*store, {EndOwner{7}});
     store.restart();

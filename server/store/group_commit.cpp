@@ -76,11 +76,12 @@ Stamp highest_stamp(const Unit& unit) {
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed,
-                         EventTable& events, Stamp floor)
+                         EventTable& events, Mirror* mirror, Stamp floor)
     : database_(database),
       index_(index),
       delayed_(delayed),
       events_(events),
+      mirror_(mirror),
       writer_(database, index, delayed, events),
       reader_(database),
       file_size_(database),
@@ -97,6 +98,7 @@ std::size_t GroupCommit::commit(std::deque<Request>& requests, std::optional<std
             return tried;
         }
         database_.roll_back();
+        if (mirror_) mirror_->rolled_back();
         if (!mistaken_) return tried;
         exclude_mistake();
     }
@@ -123,6 +125,7 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     const auto end = Clock::now() + longest_transaction;
     const auto is_full = [&] { return writer_.bytes() >= most_bytes || Clock::now() >= end; };
     mistaken_ = nullptr;
+    if (mirror_) mirror_->prepare();
     writer_.begin();
     begin_.run();
     remove_dead();
@@ -135,6 +138,7 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     writer_.finish();
     keep_floor();
     if (next_wal_) writer_.put_meta("wal", *next_wal_);
+    if (mirror_) mirror_->write();
     commit_.run();
     return done;
 }
@@ -193,6 +197,7 @@ void GroupCommit::keep_floor() {
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
     must_write_floor_ = false;
+    if (mirror_) mirror_->committed();
     next_wal_.reset();
     file_size_.measure();
     writer_.committed();

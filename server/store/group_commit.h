@@ -9,6 +9,7 @@
 
 #include "server/store/database/database.h"
 #include "server/store/database/file_size.h"
+#include "server/store/mirror/mirror.h"
 #include "server/store/request.h"
 #include "server/store/tables/store_reader.h"
 #include "server/store/tables/unit_writer.h"
@@ -22,8 +23,9 @@ namespace pulsegate {
 class GroupCommit {
 public:
     /// `floor` is what the next start would find.
+    /// `mirror` may be null.
     GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, EventTable& events,
-                Stamp floor);
+                Mirror* mirror, Stamp floor);
 
     /// Does requests from the front, in their order, and commits: exactly `count`, or as many as
     /// 5 ms and 4 MB allow. Returns how many. If the database has an error then, nothing has
@@ -66,6 +68,7 @@ private:
     WaitingIndex& index_;
     DelayedTable& delayed_;
     EventTable& events_;
+    Mirror* const mirror_;
     UnitWriter writer_;
     StoreReader reader_;
     FileSize file_size_;

@@ -16,7 +16,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto longest_pause = 5s;
+constexpr std::chrono::steady_clock::duration longest_pause = 5s;
+/// So often it looks whether all is well with the mirror, also while nothing is written.
+constexpr std::chrono::steady_clock::duration look_again = 1s;
 /// So often it looks whether its patience has ended, and refuses what has arrived since.
 constexpr std::chrono::steady_clock::duration look_around = 100ms;
 constexpr std::size_t page_size = 4096;
@@ -31,12 +33,14 @@ SqliteLedger::SqliteLedger(Options options)
     : options_(std::move(options)),
       lock_(options_.folder.empty() ? std::nullopt
                                     : std::make_optional<FolderLock>(options_.folder)),
-      store_(open_store(options_.folder, options_.fsync, options_.vfs)),
+      mirror_(options_.rows ? std::make_unique<Mirror>(*options_.rows) : nullptr),
+      store_(mirror_ ? open_mirrored(*mirror_)
+                     : open_store(options_.folder, options_.fsync, options_.vfs)),
       files_(options_.folder.empty() || options_.vfs ? StoreFiles() : StoreFiles(options_.folder)),
       database_(*store_.database),
       delayed_(database_),
       events_(database_, options_.events),
-      commits_(database_, index_, delayed_, events_, store_.new_floor),
+      commits_(database_, index_, delayed_, events_, mirror_.get(), store_.new_floor),
       backup_(database_, options_.folder, [this] {
           submit(
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
@@ -60,12 +64,16 @@ bool SqliteLedger::close() {
 
 std::string SqliteLedger::trouble() const {
     if (!refusing()) return "";
+    if (!refusing_) return mirror_->why_full();
     const std::lock_guard lock(mutex_);
     return trouble_;
 }
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
-    const OwnerId next_owner = load_all(database_, index_, visitor);
+    // A node that loads for longer than its lease must go on beating.
+    const OwnerId next_owner = load_all(database_, index_, visitor, [this] {
+        if (mirror_) mirror_->look();
+    });
     enlarge_cache(database_, options_.cache_bytes);
     if (!database_.ok())
         throw std::runtime_error(
@@ -125,6 +133,7 @@ void SqliteLedger::run() {
         stopping = queue_.stopped();
         take();
         look_after_files();
+        look_after_mirror();
         if (bytes() > room_ / 16 * 15) events_.halve();  // before sessions have to end
         if (has_failed_) {
             refuse_all();
@@ -178,6 +187,20 @@ void SqliteLedger::look_after_files() {
     if (!moved.empty() && taken_.empty()) commit_some();  // which waits for it
 }
 
+/// A full store shrinks by what is deleted, and is asked again and again whether it has room.
+void SqliteLedger::look_after_mirror() {
+    if (!mirror_ || has_failed_ || Clock::now() < next_look_) return;
+    next_look_ = Clock::now() + look_again;
+    const bool is_well = mirror_->look();
+    if (mirror_->is_full()) events_.halve();
+    if (taken_.empty() && (!is_well || mirror_->is_full())) commit_some();
+}
+
+/// Will nothing ever be stored here any more?
+bool SqliteLedger::is_lost() const {
+    return database_.damaged() || (mirror_ && mirror_->is_fenced());
+}
+
 void SqliteLedger::commit_some() {
     std::optional<std::size_t> count = commit(std::nullopt);
     const bool was_easy = database_.ok();
@@ -188,7 +211,7 @@ void SqliteLedger::commit_some() {
     sync_failures_ = 0;
     has_refused_ = false;
     store_.mark.committed(static_cast<std::size_t>(database_.wal_pages()));
-    if (refusing_.exchange(false)) spdlog::warn("the disk takes data again");
+    if (refusing_.exchange(false)) spdlog::info("{} takes data again", place());
     unsynced_ = true;
     answer(*count);
 }
@@ -210,11 +233,10 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
     // There is nothing to be said for a folder that is not where it was.
     const bool is_moved = database_.error() == SQLITE_READONLY_DBMOVED;
     const auto patience_ends = Clock::now() + (is_moved ? 0ms : options_.patience);
-    if (!database_.damaged())
-        spdlog::error("the disk fails: {}; trying again", database_.error_text());
+    if (!is_lost()) spdlog::error("{} fails: {}; trying again", place(), database_.error_text());
     for (Clock::duration time = options_.first_pause; !database_.ok();
-         time = std::min<Clock::duration>(2 * time, longest_pause)) {
-        if (database_.damaged()) {
+         time = std::min<Clock::duration>(2 * time, mirror_ ? look_again : longest_pause)) {
+        if (is_lost()) {
             give_up(database_.error_text());
             return std::nullopt;
         }
@@ -222,7 +244,7 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
         note_failure();
         if (is_full) make_room();
         if (!pause(time, patience_ends)) return std::nullopt;
-        if (refusing()) {
+        if (refusing_) {
             count = 0;
             commits_.write_floor();
         }
@@ -287,20 +309,20 @@ bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) 
 }
 
 void SqliteLedger::begin_refusing() {
-    if (!refusing_.exchange(true)) spdlog::error("the disk still fails; refusing everything");
+    if (!refusing_.exchange(true)) spdlog::error("{} still fails; refusing everything", place());
 }
 
 void SqliteLedger::note_trouble(const std::string& why) {
     const std::lock_guard lock(mutex_);
-    trouble_ = "the disk fails: " + why;
+    trouble_ = fmt::format("{} fails: {}", place(), why);
 }
 
 /// For good: another attempt would meet the same damage, and a stop must not call it sound. The
 /// next start looks at everything.
 void SqliteLedger::give_up(const std::string& why) {
     if (std::exchange(has_failed_, true)) return;
-    spdlog::error("the store has failed: {}; nothing is stored any more, and the gateway ends",
-                  why);
+    spdlog::error("the store has failed: {}; nothing is stored any more, and the gateway {}", why,
+                  mirror_ ? "begins anew" : "ends");
     mark_damaged(options_.folder, why);
     {
         const std::lock_guard lock(mutex_);
@@ -385,7 +407,9 @@ bool SqliteLedger::close_in_order() {
     if (why.empty()) {
         database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        if (mirror_) mirror_->write();
         if (!database_.ok()) why = database_.error_text();
+        if (mirror_ && why.empty()) mirror_->leave();
         if (why.empty() && has_refused_) why = "the last changes were refused";
     }
     if (!why.empty()) spdlog::error("the store was not closed in order: {}", why);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "server/store/files/store_files.h"
 #include "server/store/group_commit.h"
 #include "server/store/ledger/ledger.h"
+#include "server/store/mirror/mirror.h"
 #include "server/store/request_queue.h"
 #include "server/store/start/opening.h"
 #include "server/store/tables/delayed_table.h"
@@ -48,6 +50,8 @@ public:
         /// Is told, on the ledger's thread, that nothing will be stored any more.
         std::function<void()> failed{};
         const char* vfs = nullptr;  ///< SQLite's usual one
+        /// Then the database is in memory, and all of it is kept there. Null: there is none.
+        RowStore* rows = nullptr;
     };
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
@@ -94,9 +98,12 @@ public:
     std::uint64_t damaged() const { return database_.damage(); }
     /// What starts have found damaged or missing.
     const std::optional<StoreDamage>& damage() const { return store_.damage; }
-    bool refusing() const override { return refusing_.load(std::memory_order_relaxed); }
+    bool refusing() const override { return refusing_.load(std::memory_order_relaxed) || full(); }
+    bool full() const override { return mirror_ && mirror_->is_full(); }
     /// Why nothing is stored; "" if all is well. From any thread.
     std::string trouble() const;
+    /// Where all is stored, for people.
+    const char* place() const { return mirror_ ? "Redis" : "the disk"; }
 
     /// Copies the database to a file. The copy has all that was committed before this, and opens as
     /// a store under the name of pulsegate.db. `answer` is called on a thread of the backup's, or
@@ -112,6 +119,8 @@ private:
     void idle();
     Clock::duration idle_time() const;
     void look_after_files();
+    void look_after_mirror();
+    bool is_lost() const;
     void commit_some();
     std::size_t commit(std::optional<std::size_t> count);
     std::optional<std::size_t> commit_again(std::size_t count);
@@ -132,6 +141,7 @@ private:
 
     const Options options_;
     std::optional<FolderLock> lock_;
+    const std::unique_ptr<Mirror> mirror_;  ///< null: there is none
     OpenStore store_;
     StoreFiles files_;
     Database& database_;
@@ -153,6 +163,7 @@ private:
     bool unsynced_ = false;  ///< Fsync::each_second: there were commits since the last sync
     Clock::time_point next_sync_{};
     Clock::time_point next_checkpoint_{};
+    Clock::time_point next_look_{};  ///< at the mirror
     Backup backup_;
     std::thread thread_;
 };

@@ -270,7 +270,8 @@ std::size_t StoredState::cancel(const CancelDelayed& cancel) {
 }
 
 void StoredState::user(const PutUser& put) {
-    users_[put.name] = fmt::format("{} {} {} {}", put.version, put.since, put.last_seen, put.cause);
+    users_[put.name] =
+        fmt::format("{} {} {} {} {}", put.version, put.since, put.last_seen, put.cause, put.limit);
 }
 
 void StoredState::ban(const PutBan& put) {

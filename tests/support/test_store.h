@@ -16,6 +16,7 @@
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"
+#include "tests/support/memory_rows.h"
 #include "tests/support/temporary_folder.h"
 
 namespace pulsegate {
@@ -63,12 +64,29 @@ inline PutDelayed delayed(std::int64_t due, std::optional<std::string> name = st
             .message = message("d", "later")};
 }
 
-/// A ledger on a disk in memory that can fail, which starts and ends as the test likes.
+/// Where a ledger keeps what it is given.
+enum class Kept : std::uint8_t { on_disk, mirrored };
+
+/// The test case runs once with each.
+inline Kept each_kind() {
+    Kept kept = Kept::on_disk;
+    SUBCASE("on disk") {}
+    SUBCASE("mirrored") { kept = Kept::mirrored; }
+    return kept;
+}
+
+/// A ledger on a disk in memory that can fail, or in memory and mirrored; it starts and ends as the
+/// test likes.
 class Store {
 public:
-    explicit Store(SqliteLedger::Options options = {}) : options_(std::move(options)) {
-        options_.folder = folder_.path("data");
-        options_.vfs = disk_.vfs();
+    explicit Store(SqliteLedger::Options options = {}) : Store(Kept::on_disk, std::move(options)) {}
+    explicit Store(Kept kept, SqliteLedger::Options options = {}) : options_(std::move(options)) {
+        if (kept == Kept::mirrored) {
+            options_.rows = &rows_;
+        } else {
+            options_.folder = folder_.path("data");
+            options_.vfs = disk_.vfs();
+        }
         options_.first_pause = std::chrono::milliseconds(1);
         start();
     }
@@ -99,6 +117,7 @@ public:
     SqliteLedger& operator*() { return *ledger_; }
     SqliteLedger* operator->() { return ledger_.get(); }
     FaultyDisk& disk() { return disk_; }
+    MemoryRows& rows() { return rows_; }
     std::size_t wal_size() const { return disk_.size(options_.folder + "/pulsegate.db-wal"); }
     /// What the last start has found.
     const StoredState& found() const { return found_; }
@@ -107,6 +126,7 @@ public:
 private:
     TemporaryFolder folder_;
     FaultyDisk disk_;
+    MemoryRows rows_;
     SqliteLedger::Options options_;
     StoredState found_;
     Ledger::Start began_;

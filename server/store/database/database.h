@@ -92,9 +92,9 @@ public:
     Number as(int column) const {
         return static_cast<Number>(number(column));
     }
-    bool is_null(int column) const {
-        return sqlite3_column_type(statement_, column) == SQLITE_NULL;
-    }
+    bool is_null(int column) const { return type(column) == SQLITE_NULL; }
+    /// `SQLITE_INTEGER` and the like.
+    int type(int column) const { return sqlite3_column_type(statement_, column); }
     /// Text or bytes, valid until the next row.
     std::string_view view(int column) const;
     std::string text(int column) const { return std::string(view(column)); }
@@ -124,6 +124,18 @@ public:
         int parameter = 0;
         (bind(++parameter, values), ...);
         while (step() && goes_on(visit)) {
+        }
+        return finish();
+    }
+
+    /// Like `run`, for values whose types are known at run time: `choose(i, bind)` calls `bind`
+    /// with the value of the parameter i, from 0 on.
+    template <class Choose>
+    int run_chosen(int parameters, Choose choose) {
+        if (!database_.ok()) return 0;
+        for (int i = 0; i < parameters; ++i)
+            choose(i, [&](const auto& value) { bind(i + 1, value); });
+        while (step()) {
         }
         return finish();
     }

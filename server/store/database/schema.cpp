@@ -62,6 +62,7 @@ constexpr const char* steps[] = {
     "",
     // Pages have checksums, which older versions would not renew.
     "",
+    R"(ALTER TABLE user ADD COLUMN silence INTEGER NOT NULL DEFAULT 0;)",
 };
 
 }  // namespace

@@ -140,6 +140,8 @@ public:
     virtual std::size_t bytes() const = 0;
     /// Is the disk in trouble, and everything refused?
     virtual bool refusing() const = 0;
+    /// Is there room for what was promised before only, and for deletions? Then `refusing`, too.
+    virtual bool full() const { return false; }
 };
 
 }  // namespace pulsegate

@@ -236,6 +236,8 @@ struct PutUser {
     WallMillis since = 0;
     WallMillis last_seen = 0;
     std::uint8_t cause = 0;  ///< a `Cause`
+    /// While online: the longest limit of silence of its connected devices; 0: it is not known.
+    std::uint32_t limit = 0;  ///< ms
 
     bool operator==(const PutUser&) const = default;
 };

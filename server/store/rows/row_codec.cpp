@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "server/store/rows/numbers.h"
+
 namespace pulsegate {
 
 namespace {
@@ -14,11 +16,6 @@ constexpr unsigned qos_bits = 0x03;
 constexpr unsigned retain_bit = 0x04;
 constexpr unsigned identifiers_bit = 0x08;
 constexpr unsigned share_bit = 0x10;
-
-void append_number(std::string& out, std::uint64_t number) {
-    for (; number >= 0x80; number >>= 7) out += static_cast<char>(number | 0x80);
-    out += static_cast<char>(number);
-}
 
 /// Reads what `append_number` has written; zeros when there is nothing left.
 class NumberReader {
@@ -34,15 +31,7 @@ public:
         return first;
     }
 
-    std::uint64_t number() {
-        std::uint64_t sum = 0;
-        for (unsigned shift = 0; shift < 64; shift += 7) {
-            const std::uint64_t next = byte();
-            sum |= (next & 0x7f) << shift;
-            if (next < 0x80) break;
-        }
-        return sum;
-    }
+    std::uint64_t number() { return take_number(left_).value_or(0); }
 
     std::uint32_t number32() { return static_cast<std::uint32_t>(number()); }
 

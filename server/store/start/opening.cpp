@@ -176,14 +176,8 @@ void say_if_ahead(Stamp floor) {
             rfc3339(highest));
 }
 
-}  // namespace
-
-OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
-    const bool in_memory = folder.empty();
-    const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
-    std::optional<StoreFolder> files;
-    if (!in_memory && !vfs) files.emplace(folder);
-    OpenStore store{.database = files ? open_files(*files) : open_database(path, vfs, nullptr)};
+/// Reads what the last process has left in `meta`, and says there that this one is running.
+void begin_meta(OpenStore& store) {
     Database& database = *store.database;
     store.floor =
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
@@ -194,6 +188,18 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
               "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?), ('version_floor', ?)")
         .run(store.new_floor, store.version_floor);
     store.key = stored_key(database);
+}
+
+}  // namespace
+
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
+    const bool in_memory = folder.empty();
+    const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
+    std::optional<StoreFolder> files;
+    if (!in_memory && !vfs) files.emplace(folder);
+    OpenStore store{.database = files ? open_files(*files) : open_database(path, vfs, nullptr)};
+    Database& database = *store.database;
+    begin_meta(store);
     const std::uint64_t id = stored_id(database);
     const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");
     throw_if_failed(database, path);
@@ -205,6 +211,17 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
     throw_if_failed(database, path);
     if (files) files->sync();
     if (files) store.damage = files->damage();
+    return store;
+}
+
+OpenStore open_mirrored(Mirror& mirror) {
+    OpenStore store{.database = open_database(in_memory_path, nullptr, nullptr)};
+    mirror.begin(*store.database);
+    begin_meta(store);
+    store.mark = StoreMark("", stored_id(*store.database), 0);
+    mirror.write();
+    if (!store.database->ok()) throw std::runtime_error(store.database->error_text());
+    mirror.committed();
     return store;
 }
 

@@ -11,6 +11,7 @@
 #include "server/store/files/store_mark.h"
 #include "server/store/ledger/fsync.h"
 #include "server/store/ledger/unit.h"
+#include "server/store/mirror/mirror.h"
 
 namespace pulsegate {
 
@@ -30,6 +31,10 @@ struct OpenStore {
 /// one a new one is made with what can be read; what is lost is told. Throws std::runtime_error
 /// with one line that says what to do.
 OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
+
+/// The same, in memory: filled from its mirror, which follows it from now on. Throws
+/// std::runtime_error.
+OpenStore open_mirrored(Mirror& mirror);
 
 /// Has the next start salvage the database in any case: what a write has met, a check may not see.
 void mark_damaged(const std::string& folder, const std::string& why);

@@ -24,8 +24,9 @@ PutOwner read_owner(const Row& row) {
 /// One pass over all tables.
 class Loading {
 public:
-    Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor)
-        : database_(database), index_(index), visitor_(visitor) {}
+    Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+            const std::function<void()>& meanwhile)
+        : database_(database), index_(index), visitor_(visitor), meanwhile_(meanwhile) {}
 
     OwnerId next_owner() const { return next_owner_; }
 
@@ -131,13 +132,15 @@ public:
     }
 
     void users() {
-        each("SELECT name, version, since, last_seen, cause FROM user", [&](const Row& row) {
-            visitor_.user({.name = row.text(0),
-                           .version = row.bits(1),
-                           .since = row.number(2),
-                           .last_seen = row.number(3),
-                           .cause = row.as<std::uint8_t>(4)});
-        });
+        each("SELECT name, version, since, last_seen, cause, silence FROM user",
+             [&](const Row& row) {
+                 visitor_.user({.name = row.text(0),
+                                .version = row.bits(1),
+                                .since = row.number(2),
+                                .last_seen = row.number(3),
+                                .cause = row.as<std::uint8_t>(4),
+                                .limit = row.as<std::uint32_t>(5)});
+             });
     }
 
     void bans() {
@@ -167,7 +170,13 @@ public:
 private:
     template <class Visit, class... Values>
     void each(const char* sql, Visit visit, const Values&... values) {
-        Statement(database_, sql).each(visit, values...);
+        Statement(database_, sql)
+            .each(
+                [&](const Row& row) {
+                    visit(row);
+                    if (++rows_ % 1000 == 0) meanwhile_();
+                },
+                values...);
     }
 
     /// In the order of stamps. A clock before 1970, or after 2248, has made such that SQLite takes
@@ -221,6 +230,8 @@ private:
     Database& database_;
     WaitingIndex& index_;
     Ledger::Visitor& visitor_;
+    const std::function<void()>& meanwhile_;
+    std::size_t rows_ = 0;
     OwnerId next_owner_ = 1;
     std::vector<std::pair<Stamp, Receiver>> added_;  ///< ascending
     std::size_t next_added_ = 0;
@@ -228,8 +239,9 @@ private:
 
 }  // namespace
 
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor) {
-    Loading loading(database, index, visitor);
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                 const std::function<void()>& meanwhile) {
+    Loading loading(database, index, visitor, meanwhile);
     loading.counts();
     loading.owners();
     loading.subscriptions();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +14,9 @@ namespace pulsegate {
 
 /// Shows all that is stored but delayed messages to the visitor, and fills the index. Rows that are
 /// damaged are logged and left out. Returns the least owner number that no row mentions. The caller
-/// asks the database for errors.
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor);
+/// asks the database for errors. `meanwhile` is called after each thousand rows.
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                 const std::function<void()>& meanwhile);
 
 /// Answers single questions. It sees what the open transaction has written.
 class StoreReader {

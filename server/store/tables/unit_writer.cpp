@@ -71,7 +71,7 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
           " sender = excluded.sender"
           " WHERE excluded.stamp > retained.stamp"),
       forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
-      put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?)"),
+      put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
       put_ban_(database, "INSERT OR REPLACE INTO ban VALUES(?,?,?,?,?)"),
       drop_ban_(database, "DELETE FROM ban WHERE user = ? AND client = ? AND address = ?"),
@@ -319,7 +319,7 @@ void UnitWriter::apply(const DropRetained& drop) {
 }
 
 void UnitWriter::apply(const PutUser& put) {
-    put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause);
+    put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause, put.limit);
 }
 
 void UnitWriter::apply(const DropUser& drop) { drop_user_.run(drop.name); }

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "server/cluster/row_change.h"
+#include "server/store/mirror/mirrored_row.h"
+#include "server/store/mirror/mirrored_table.h"
+#include "server/store/mirror/owner_partitions.h"
+
+namespace pulsegate {
+
+/// Where a row lies in the mirror: nearly always in one partition. A message lies in those of its
+/// receivers, in each with the receivers of that partition.
+class RowPlaces {
+public:
+    /// `owners` must outlive it.
+    explicit RowPlaces(OwnerPartitions& owners) : owners_(owners) {}
+
+    using Visit = std::function<void(Partition partition, std::string row)>;
+    /// Visits the partitions in which the row is to lie, with what is to lie there.
+    void to_put(const MirroredTable& table, std::span<const ColumnValue> row, const Visit& visit);
+
+    /// Visits those in which it may lie, with what lies there, or "" if that is not known.
+    void to_delete(const MirroredTable& table, std::span<const ColumnValue> row,
+                   const Visit& visit);
+
+private:
+    Partition of(const MirroredTable& table, std::span<const ColumnValue> row);
+    bool visit_receivers(const MirroredTable& table, std::span<const ColumnValue> row,
+                         const Visit& visit);
+
+    OwnerPartitions& owners_;
+};
+
+}  // namespace pulsegate
