@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/cluster/cluster_calls.h"
+#include "server/cluster/cluster_view.h"
+#include "server/cluster/link/node_link.h"
+#include "server/cluster/row_store.h"
+#include "server/cluster/rules/judge.h"
+#include "server/cluster/rules/pace.h"
+#include "server/cluster/serving_lease.h"
+
+namespace pulsegate {
+
+/// This node among the others: it joins, beats, and judges who is dead. Calls to Redis throw
+/// RedisError.
+class ClusterNode {
+public:
+    using Deadline = ClusterCalls::Deadline;
+
+    struct Place {
+        std::string name{};
+        std::string version{};
+        Pace pace{};
+    };
+
+    explicit ClusterNode(Place place) : place_(std::move(place)) {}
+
+    /// Any thread, also before the node has joined.
+    LinkHello hello() const;
+
+    /// Begins a new life. Throws std::runtime_error, if another node of this name lives, or if the
+    /// data is not for this version.
+    void join(RedisConnection& redis, Deadline deadline, NodeLink& link);
+
+    const std::string& incarnation() const { return own_.incarnation; }
+    const std::string& birth() const { return birth_; }
+    /// A little early, or a caller with the same pace would miss every second one.
+    bool is_beat_due() const { return monotonic_now() >= next_beat_ - place_.pace.beat / 4; }
+
+    /// Redis has another run than at the last beat: what it says may be old.
+    void begin_run();
+    /// Beats, and hears the others. `is_new_run`: fenced, if it was silent for too long before.
+    RowStore::Result beat(RedisConnection& redis, Deadline deadline, bool is_new_run,
+                          bool is_owner);
+    void renew(ServingLease& lease) const;
+
+    /// Has nodes condemned that are dead, and has the link asked those that may be.
+    void judge(RedisConnection& redis, Deadline deadline, NodeLink& link);
+    /// Redis does not answer: the link asks all.
+    void ask_all(NodeLink& link) const;
+
+    /// May it claim all partitions now? Their tokens are of the last beat.
+    bool may_claim(const std::vector<Token>& tokens);
+
+    std::vector<ClusterView::Node> view() const;
+
+private:
+    std::vector<std::string> find_dead(RedisConnection& redis, Deadline deadline, NodeLink& link);
+    bool is_gone(RedisConnection& redis, Deadline deadline, NodeLink& link, const Poll& seen,
+                 const Beat& twin);
+    void begin_life(Joined joined, Joining joining);
+    std::set<std::string> addresses(Millis standstill) const;
+
+    const Place place_;
+    std::string address_;  ///< of its link
+    Beat own_;             ///< as it was last told to Redis
+    std::string birth_;
+    std::optional<Judge> judge_;
+    Poll poll_;  ///< the last one
+    Millis next_beat_ = 0;
+    Millis sent_ = 0;  ///< the last beat that was answered, by `boot_now`
+    std::optional<Millis> claimable_since_;
+    std::atomic<Millis> answered_{0};  ///< by `boot_now`
+    std::atomic<bool> may_condemn_soon_{false};
+    mutable std::mutex mutex_;
+    LinkHello hello_;  ///< guarded by the mutex
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,81 @@
+#include "server/cluster/holdings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "server/cluster/row_call.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Redis takes a million words in a call.
+constexpr std::size_t most_changes = 250'000;
+
+using Answer = RowStore::Answer;
+
+}  // namespace
+
+std::string Holdings::owner() const { return fmt::format("{}:{}", incarnation_, connection_); }
+
+std::string Holdings::token(Partition partition) const {
+    return fmt::format("{} {}", epochs_[partition], owner());
+}
+
+void Holdings::begin(std::string incarnation) {
+    incarnation_ = std::move(incarnation);
+    epochs_.clear();
+    recent_.clear();
+}
+
+RowStore::Result Holdings::confirm(RedisConnection& redis, Deadline deadline, bool is_new_run) {
+    std::map<Partition, std::vector<const RowChange*>> tail;
+    if (is_new_run) tail = recent_.tail();
+    auto& of_first = tail[0];
+    of_first.insert(of_first.end(), tail[global_partition].begin(), tail[global_partition].end());
+    for (Partition p = 0; p < partitions; ++p)
+        redis.send(RowCall(p, epochs_.at(p), owner(), std::move(tail[p])).words());
+    RowStore::Result result;
+    for (Partition p = 0; p < partitions; ++p) {
+        RowStore::Result one = result_of(redis.receive(deadline));
+        if (result.answer == Answer::done) result = std::move(one);
+    }
+    if (is_new_run && result.answer == Answer::done) recent_.renew(monotonic_now());
+    return result;
+}
+
+RowStore::Result Holdings::write(RedisConnection& redis, Deadline deadline,
+                                 const std::vector<RowChange>& changes, bool may_overfill) {
+    if (changes.empty()) return {};
+    for (std::span<const RowChange> left(changes); !left.empty();) {
+        const auto part = left.first(std::min(left.size(), most_changes));
+        RowStore::Result result = write_part(redis, deadline, part, may_overfill);
+        if (result.answer != Answer::done) return result;
+        left = left.subspan(part.size());
+    }
+    recent_.add(monotonic_now(), changes);
+    ++units_;
+    return {};
+}
+
+RowStore::Result Holdings::write_part(RedisConnection& redis, Deadline deadline,
+                                      std::span<const RowChange> changes, bool may_overfill) {
+    const RowCall call(may_overfill ? "pg1_clear" : "pg1_unit", changes,
+                       [this](Partition partition) { return token(partition); });
+    redis.send(call.words());
+    const std::string replicas = std::to_string(replicas_);
+    if (replicas_ > 0) redis.send({"WAIT", replicas, "900"});
+    RowStore::Result result = result_of(redis.receive(deadline));
+    if (result.answer == Answer::done) bytes_ += call.bytes();
+    if (replicas_ == 0) return result;
+    const std::int64_t have_it = redis.receive(deadline).integer;
+    if (result.answer == Answer::done && have_it < std::int64_t{replicas_})
+        return {Answer::away, fmt::format("{} of {} replicas have it", have_it, replicas_)};
+    return result;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,88 @@
+#include "server/cluster/link/link_listener.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+constexpr auto guest_time = 2s;
+constexpr int most_guests = 64;
+
+}  // namespace
+
+LinkListener::LinkListener(asio::io_context& io, const LinkSettings& settings,
+                           std::shared_ptr<asio::ssl::context> tls,
+                           std::function<LinkHello()> hello)
+    : acceptor_(io), tls_(std::move(tls)), hello_(std::move(hello)) {
+    const auto endpoint = link_endpoint(settings);
+    error_code error;
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(asio::socket_base::reuse_address(true));
+    acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error)
+        throw std::runtime_error(
+            fmt::format("link-listen: {}: {}; another node runs there, or choose another port",
+                        settings.listen, error.message()));
+    asio::co_spawn(io, accept(), asio::detached);
+}
+
+asio::awaitable<void> LinkListener::accept() {
+    asio::steady_timer pause(acceptor_.get_executor());
+    for (;;) {
+        error_code error;
+        auto token = asio::redirect_error(asio::use_awaitable, error);
+        asio::ip::tcp::socket socket = co_await acceptor_.async_accept(token);
+        if (!acceptor_.is_open()) co_return;
+        if (error) {  // no descriptor is left, perhaps
+            pause.expires_after(100ms);
+            co_await pause.async_wait(token);
+        } else if (guests_ < most_guests) {
+            asio::co_spawn(acceptor_.get_executor(), serve(std::move(socket)), asio::detached);
+        }
+    }
+}
+
+asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
+    ++guests_;
+    const std::string line = to_line(hello_());
+    const asio::const_buffer bytes = asio::buffer(line);
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    boost::beast::tcp_stream stream(std::move(socket));
+    stream.expires_after(guest_time);
+    if (!tls_) {
+        co_await asio::async_write(stream, bytes, token);
+    } else {
+        asio::ssl::stream<boost::beast::tcp_stream&> secured(stream, *tls_);
+        co_await secured.async_handshake(asio::ssl::stream_base::server, token);
+        if (!error) co_await asio::async_write(secured, bytes, token);
+    }
+    // Closing before the other has read all that it sent to us may take the line back, so it ends
+    // the connection.
+    stream.socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
+    char rest[64];
+    const asio::mutable_buffer room = asio::buffer(rest);
+    error = {};
+    while (!error) co_await stream.async_read_some(room, token);
+    --guests_;
+}
+
+}  // namespace pulsegate

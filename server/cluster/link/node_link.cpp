@@ -1,0 +1,95 @@
+#include "server/cluster/link/node_link.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace pulsegate {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+constexpr auto answer_patience = 1000ms;
+
+std::string link_text(const asio::ip::tcp::endpoint& endpoint) {
+    std::ostringstream text;
+    text << endpoint;
+    return text.str();
+}
+
+}  // namespace
+
+NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello)
+    : pause_(pause),
+      tls_(link_tls(settings)),
+      listener_(io_, settings, tls_, std::move(hello)),
+      address_(settings.address.empty() ? link_text(listener_.address()) : settings.address) {
+    if (split_link_address(address_).first.empty() || address_.find(' ') != std::string::npos)
+        throw std::runtime_error(
+            fmt::format("link-address: {} is no address; write it as west.example:7883", address_));
+    asio::co_spawn(io_, keep_asking(), asio::detached);
+    thread_ = std::thread([this] { io_.run(); });
+}
+
+NodeLink::~NodeLink() {
+    io_.stop();
+    thread_.join();
+}
+
+void NodeLink::watch(std::set<std::string> addresses) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(watched_, [&](const auto& each) { return !addresses.contains(each.first); });
+    for (const std::string& address : addresses) watched_.try_emplace(address);
+}
+
+std::optional<LinkReport> NodeLink::report(const std::string& address, Millis most) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(address);
+    if (found == watched_.end() || !found->second.asked) return {};
+    if (*found->second.asked < boot_now() - most) return {};
+    return found->second.report;
+}
+
+LinkReport NodeLink::ask(const std::string& address) {
+    return asio::co_spawn(io_, probe_link(address, tls_, answer_patience), asio::use_future).get();
+}
+
+asio::awaitable<void> NodeLink::keep_asking() {
+    asio::steady_timer pause(io_);
+    for (;;) {
+        std::vector<std::string> addresses;
+        {
+            const std::lock_guard lock(mutex_);
+            for (const auto& [address, dated] : watched_) addresses.push_back(address);
+        }
+        // One after the other: who waits for one that is unreachable needs all answers.
+        for (const std::string& address : addresses) {
+            asio::awaitable<void> asking = ask_watched(address);
+            co_await std::move(asking);
+        }
+        pause.expires_after(pause_);
+        co_await pause.async_wait(asio::use_awaitable);
+    }
+}
+
+asio::awaitable<void> NodeLink::ask_watched(std::string address) {
+    const Millis asked = boot_now();
+    asio::awaitable<LinkReport> probing = probe_link(address, tls_, answer_patience);
+    LinkReport report = co_await std::move(probing);
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(address);
+    if (found != watched_.end()) found->second = {std::move(report), asked};
+}
+
+}  // namespace pulsegate

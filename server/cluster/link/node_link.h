@@ -1,0 +1,65 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "server/base/clock.h"
+#include "server/cluster/link/link_listener.h"
+#include "server/cluster/link/link_probe.h"
+#include "server/cluster/link/link_settings.h"
+
+namespace pulsegate {
+
+/// This node's link: it listens, and asks other nodes, on a thread of its own, so that nobody waits
+/// for a node that is away. Any thread may call it.
+class NodeLink {
+public:
+    /// `pause` is made before nodes are asked again; `hello` is called on the link's thread. Throws
+    /// std::runtime_error with the cure.
+    NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello);
+    ~NodeLink();
+    NodeLink(const NodeLink&) = delete;
+    NodeLink& operator=(const NodeLink&) = delete;
+
+    /// What other nodes are told.
+    const std::string& address() const { return address_; }
+
+    /// Asks all of these, over and over until the next call.
+    void watch(std::set<std::string> addresses);
+
+    /// The latest answer of a node that is watched, not older than `most`. Nothing: there is none
+    /// yet.
+    std::optional<LinkReport> report(const std::string& address, Millis most) const;
+
+    /// Asks once, and waits for the answer, or a second.
+    LinkReport ask(const std::string& address);
+
+private:
+    struct Dated {
+        LinkReport report{};
+        std::optional<Millis> asked{};  ///< by `boot_now`
+    };
+
+    boost::asio::awaitable<void> keep_asking();
+    boost::asio::awaitable<void> ask_watched(std::string address);
+
+    boost::asio::io_context io_{1};
+    const std::chrono::milliseconds pause_;
+    const std::shared_ptr<boost::asio::ssl::context> tls_;
+    LinkListener listener_;
+    std::string address_;
+    mutable std::mutex mutex_;
+    std::map<std::string, Dated> watched_;  ///< guarded by the mutex
+    std::thread thread_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,480 @@
+#include "server/cluster/membership.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "server/cluster/cluster_calls.h"
+#include "server/cluster/cluster_node.h"
+#include "server/cluster/holdings.h"
+#include "server/cluster/link/node_link.h"
+#include "server/cluster/redis_access.h"
+#include "server/cluster/row_call.h"
+#include "server/cluster/rules/incarnation.h"
+#include "server/cluster/serving_lease.h"
+
+namespace pulsegate {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = RedisConnection::Clock;
+using Deadline = Clock::time_point;
+
+constexpr auto start_patience = 10s;
+constexpr auto write_patience = 1000ms;
+constexpr auto look_patience = 500ms;
+/// For 64 MB that a failover has lost.
+constexpr auto confirm_patience = 10s;
+constexpr auto pause_between_attempts = 50ms;
+constexpr Millis closer_look = 5000;
+
+Pace pace_of(const Membership::Options& options) {
+    if (options.beat < 1ms || options.lease < 4 * options.beat)
+        throw std::runtime_error("node-lease: it is less than 4 s; give nodes more time");
+    return {options.lease.count(), options.beat.count()};
+}
+
+const std::string& checked_name(const std::string& name) {
+    if (!is_node_name(name))
+        throw std::runtime_error(fmt::format(
+            "node-name: '{}' is none; use 1 to 64 letters, digits, dots, hyphens and underscores",
+            name));
+    return name;
+}
+
+/// Does a new connection help?
+bool is_of_connection(std::string_view why) {
+    constexpr std::string_view causes[] = {"READONLY", "LOADING", "MASTERDOWN", "NOAUTH",
+                                           "ERR Function not found"};
+    return std::any_of(std::begin(causes), std::end(causes),
+                       [&](std::string_view cause) { return why.starts_with(cause); });
+}
+
+}  // namespace
+
+class Membership::Impl {
+public:
+    explicit Impl(Options options)
+        : options_(std::move(options)),
+          pace_(pace_of(options_)),
+          node_({checked_name(options_.node_name), options_.version, pace_}),
+          link_(options_.link, pace_.beat / 4, [this] { return node_.hello(); }),
+          lease_(link_, pace_),
+          redis_(options_.redis, {options_.durability, options_.replicas}),
+          holdings_(options_.replicas) {
+        const Deadline deadline = Clock::now() + start_patience;
+        redis_.connect(deadline, node_.birth());
+        join(deadline);
+        run_ = redis_.connection().run_id();
+        is_usable_ = true;
+        show();
+    }
+
+    bool await_ownership(const std::function<bool()>& give_up);
+    void read_rows(const Visit& visit);
+    Result write(const std::vector<RowChange>& changes, bool may_overfill);
+    Result rewrite(const std::vector<RowChange>& rows);
+    Result look();
+    void leave();
+    bool may_serve() const { return lease_.holds(); }
+    ClusterView view() const;
+
+private:
+    void join(Deadline deadline);
+    template <class Act>
+    Result attempt(Deadline deadline, const Act& act);
+    template <class Act>
+    Result try_once(Deadline deadline, const Act& act);
+    Result use(Deadline deadline);
+    bool is_well() const { return !options_.is_well || options_.is_well(); }
+    Result beat(Deadline deadline, bool is_new_run);
+    Result beat_if_due(Deadline deadline);
+    Result take_turn(Deadline deadline);
+    bool is_claimed() const;
+    Result adopt(Deadline deadline);
+    Result claim(Deadline deadline);
+    void begin_anew(const Result& why, Deadline deadline);
+    Result begin_rewrite(Deadline deadline);
+    Result settled(Result result);
+    void note_away(const Result& result);
+    void show();
+
+    const Options options_;
+    const Pace pace_;
+    ClusterNode node_;
+    NodeLink link_;
+    ServingLease lease_;
+    RedisAccess redis_;
+    Holdings holdings_;
+    std::string run_;            ///< of Redis, in which the tokens were confirmed
+    bool is_usable_ = false;     ///< the connection: the tokens count on it
+    std::optional<Result> end_;  ///< fenced, or emptied
+    bool is_rewriting_ = false;
+    std::vector<std::uint64_t> seen_epochs_ = std::vector<std::uint64_t>(partitions);
+    std::vector<Token> tokens_;
+    std::optional<Millis> emptied_since_;  ///< of a standby
+    Millis next_closer_look_ = 0;
+    ClusterView::Counters counters_;
+    mutable std::mutex mutex_;
+    ClusterView view_;  ///< guarded by the mutex
+};
+
+// -- the connection, and what must come first on it --
+
+/// Joins, with a new incarnation.
+void Membership::Impl::join(Deadline deadline) {
+    node_.join(redis_.connection(), deadline, link_);
+    holdings_.begin(node_.incarnation());
+}
+
+/// Tries until there is an answer, or no time is left. Redis may have done all of it, or nothing,
+/// before each attempt.
+template <class Act>
+Membership::Result Membership::Impl::attempt(Deadline deadline, const Act& act) {
+    for (;;) {
+        Result result = try_once(deadline, act);
+        if (result.answer != Answer::away) {
+            redis_.note_answer();
+            return result;
+        }
+        const bool is_broken = !redis_.is_connected();
+        note_away(result);
+        if (!is_broken || Clock::now() + pause_between_attempts >= deadline) return result;
+        std::this_thread::sleep_for(pause_between_attempts);
+    }
+}
+
+template <class Act>
+Membership::Result Membership::Impl::try_once(Deadline deadline, const Act& act) {
+    try {
+        Result result = use(deadline);
+        if (result.answer == Answer::done) result = act();
+        if (result.answer == Answer::away && is_of_connection(result.why)) redis_.drop(result.why);
+        return result;
+    } catch (const RedisError& error) {
+        redis_.drop(error.what());
+        return {Answer::away, error.what()};
+    }
+}
+
+/// Connects, if need be, and makes this node's tokens count. Same run: what was not answered is
+/// sent again. Another run: it may have lost what came last, so it gets that again.
+Membership::Result Membership::Impl::use(Deadline deadline) {
+    if (redis_.is_connected() && is_usable_) return {};
+    is_usable_ = false;
+    try {
+        redis_.connect(deadline, node_.birth());
+    } catch (const std::runtime_error& error) {  // also if it promises less than before
+        redis_.drop(error.what());
+        return {Answer::away, error.what()};
+    }
+    const std::string run = redis_.connection().run_id();
+    const bool is_new_run = run != run_;
+    if (is_new_run) {
+        spdlog::warn("Redis at {} has begun a new run", redis_.connection().address());
+        node_.begin_run();
+        deadline = std::max(deadline, Clock::now() + confirm_patience);
+    }
+    holdings_.begin_connection();
+    Result result = beat(deadline, is_new_run);
+    if (result.answer == Answer::done && holdings_.is_owner()) {
+        result = holdings_.confirm(redis_.connection(), deadline, is_new_run);
+        counters_.confirms += is_new_run && result.answer == Answer::done;
+    }
+    if (result.answer != Answer::done) return result;
+    run_ = run;
+    is_usable_ = true;
+    return result;
+}
+
+Membership::Result Membership::Impl::beat(Deadline deadline, bool is_new_run) {
+    Result result = node_.beat(redis_.connection(), deadline, is_new_run, holdings_.is_owner());
+    if (result.answer != Answer::done) return result;
+    node_.renew(lease_);
+    holdings_.recent().keep(monotonic_now());
+    return result;
+}
+
+/// The owner may be busy for longer than its lease.
+Membership::Result Membership::Impl::beat_if_due(Deadline deadline) {
+    return node_.is_beat_due() && is_well() ? beat(deadline, false) : Result{};
+}
+
+void Membership::Impl::note_away(const Result& result) {
+    if (redis_.is_connected())
+        redis_.note_trouble(result.why);
+    else
+        is_usable_ = false;
+    node_.ask_all(link_);
+    lease_.note_away();
+    lease_.holds();  // it goes on only if this is asked in time
+    show();
+}
+
+// -- standing by --
+
+bool Membership::Impl::await_ownership(const std::function<bool()>& give_up) {
+    const auto nap = std::chrono::milliseconds(std::clamp<Millis>(pace_.beat / 10, 1, 100));
+    for (; !give_up(); std::this_thread::sleep_for(nap)) {
+        if (!node_.is_beat_due() || !is_well()) continue;
+        const Deadline deadline = Clock::now() + write_patience;
+        const Result result = attempt(deadline, [&] { return take_turn(deadline); });
+        if (result.answer == Answer::fenced || result.answer == Answer::emptied)
+            begin_anew(result, deadline);
+        show();
+        if (holdings_.is_owner()) return true;
+    }
+    return false;
+}
+
+Membership::Result Membership::Impl::take_turn(Deadline deadline) {
+    Result result = beat(deadline, false);
+    if (result.answer != Answer::done) return result;
+    node_.judge(redis_.connection(), deadline, link_);
+    tokens_ = ClusterCalls(redis_.connection(), deadline).tokens();
+    for (std::size_t p = 0; p < partitions; ++p)
+        seen_epochs_[p] = std::max(seen_epochs_[p], tokens_[p].epoch);
+    if (is_claimed()) return adopt(deadline);
+    return node_.may_claim(tokens_) ? claim(deadline) : Result{};
+}
+
+/// Did an earlier claim succeed although its answer was lost?
+bool Membership::Impl::is_claimed() const {
+    return std::all_of(tokens_.begin(), tokens_.end(),
+                       [&](const Token& token) { return token.owner == node_.incarnation(); });
+}
+
+Membership::Result Membership::Impl::adopt(Deadline deadline) {
+    holdings_.take(seen_epochs_);
+    return holdings_.confirm(redis_.connection(), deadline, false);
+}
+
+Membership::Result Membership::Impl::claim(Deadline deadline) {
+    std::vector<std::uint64_t> epochs;
+    for (const std::uint64_t seen : seen_epochs_) epochs.push_back(seen + 1);
+    ClusterCalls calls(redis_.connection(), deadline);
+    Result result = calls.claim(holdings_.owner(), tokens_, epochs);
+    if (result.why.starts_with("LOST")) return {};  // another was quicker
+    if (result.answer != Answer::done) return result;
+    spdlog::info("{} owns all {} partitions, epoch {}", node_.incarnation(), partitions,
+                 epochs.front());
+    holdings_.take(std::move(epochs));
+    return beat(deadline, false);  // tells that it is the owner
+}
+
+/// A node that stands by has nothing to lose: it joins again. If Redis was emptied, it leaves it to
+/// the owner to fill it for a lease, as nobody else can.
+void Membership::Impl::begin_anew(const Result& why, Deadline deadline) {
+    if (!redis_.is_connected()) return;
+    try {
+        if (why.answer == Answer::emptied) {
+            if (!emptied_since_) emptied_since_ = monotonic_now();
+            const bool is_there = !ClusterCalls(redis_.connection(), deadline).birth().empty();
+            if (!is_there && monotonic_now() < *emptied_since_ + pace_.lease) return;
+            if (!is_there) spdlog::error("Redis was emptied, and nobody has filled it again");
+        } else {
+            ++counters_.fenced;
+        }
+        emptied_since_.reset();
+        spdlog::warn("joining again: {}", why.why);
+        join(deadline);
+        run_ = redis_.connection().run_id();
+    } catch (const RedisError& error) {
+        redis_.drop(error.what());
+    }
+}
+
+// -- owning --
+
+void Membership::Impl::read_rows(const Visit& visit) {
+    const auto patience = [] { return Clock::now() + start_patience; };
+    const Result usable = use(patience());
+    if (usable.answer != Answer::done) throw RedisError(usable.why);
+    RedisConnection& redis = redis_.connection();
+    for (const std::string& hash : ClusterCalls(redis, patience()).row_hashes()) {
+        const auto place = parse_partition_key(hash);
+        if (!place) continue;
+        RowKey key{place->first, place->second};
+        std::string cursor = "0";
+        do {
+            const RedisReply page =
+                ClusterCalls(redis, patience()).call({"HSCAN", hash, cursor, "COUNT", "1000"});
+            if (page.items.size() != 2)
+                throw RedisError(fmt::format("{}: HSCAN {}: {}", redis.address(), hash, page.text));
+            cursor = page.items[0].text;
+            const Result beaten = beat_if_due(patience());
+            if (beaten.answer != Answer::done) throw RedisError(beaten.why);
+            const auto& fields = page.items[1].items;
+            for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+                key.field = fields[i].text;
+                visit(key, fields[i + 1].text);
+            }
+        } while (cursor != "0");
+    }
+}
+
+Membership::Result Membership::Impl::write(const std::vector<RowChange>& changes,
+                                           bool may_overfill) {
+    if (end_) return *end_;
+    const Deadline deadline = Clock::now() + write_patience;
+    return settled(attempt(deadline, [&] {
+        Result result = beat_if_due(deadline);
+        if (result.answer != Answer::done) return result;
+        return holdings_.write(redis_.connection(), deadline, changes, may_overfill);
+    }));
+}
+
+Membership::Result Membership::Impl::look() {
+    if (end_) return *end_;
+    const Deadline deadline = Clock::now() + look_patience;
+    Result result = settled(attempt(deadline, [&] {
+        Result answer = beat_if_due(deadline);
+        if (answer.answer != Answer::done) return answer;
+        node_.judge(redis_.connection(), deadline, link_);
+        if (monotonic_now() < next_closer_look_) return answer;
+        redis_.look_closer(deadline);
+        next_closer_look_ = monotonic_now() + closer_look;
+        return answer;
+    }));
+    show();
+    return result;
+}
+
+/// Is it the end, for this life or this data set?
+Membership::Result Membership::Impl::settled(Result result) {
+    // A token that is gone does not say who has taken it.
+    if (result.answer == Answer::fenced && redis_.is_connected() && !is_rewriting_) {
+        try {
+            ClusterCalls calls(redis_.connection(), Clock::now() + look_patience);
+            if (calls.birth() != node_.birth()) result.answer = Answer::emptied;
+        } catch (const RedisError& error) {
+            redis_.drop(error.what());
+            return {Answer::away, error.what()};
+        }
+    }
+    if (result.answer == Answer::fenced) {
+        lease_.end();
+        ++counters_.fenced;
+        spdlog::error("another node may own the data: {}", result.why);
+        end_ = result;
+    } else if (result.answer == Answer::emptied) {
+        spdlog::error("Redis has lost all data: {}; this node writes what it has", result.why);
+        end_ = result;
+    }
+    return result;
+}
+
+Membership::Result Membership::Impl::rewrite(const std::vector<RowChange>& rows) {
+    if (!end_ || end_->answer != Answer::emptied) return end_.value_or(Result{});
+    const Deadline deadline = Clock::now() + confirm_patience;
+    Result result;
+    try {
+        redis_.connect(deadline, node_.birth());
+        if (!is_rewriting_) result = begin_rewrite(deadline);
+        if (result.answer == Answer::done) result = beat_if_due(deadline);
+        if (result.answer == Answer::done && !rows.empty())
+            result = holdings_.write(redis_.connection(), deadline, rows, true);
+    } catch (const std::runtime_error& error) {
+        redis_.drop(error.what());
+        result = {Answer::away, error.what()};
+    }
+    is_rewriting_ = result.answer == Answer::done && !rows.empty();
+    if (result.answer == Answer::away) note_away(result);
+    if (result.answer == Answer::fenced) {
+        end_.reset();
+        return settled(result);
+    }
+    if (result.answer != Answer::done || !rows.empty()) return result;
+    spdlog::info("Redis has all data again");
+    ++counters_.rewrites;
+    end_.reset();
+    return result;
+}
+
+/// The highest epoch wins, here too; then all rows go that may be there.
+Membership::Result Membership::Impl::begin_rewrite(Deadline deadline) {
+    RedisConnection& redis = redis_.connection();
+    const std::vector<std::uint64_t> epochs = holdings_.epochs();
+    join(deadline);
+    holdings_.take(epochs);
+    holdings_.begin_connection();
+    Result result = holdings_.confirm(redis, deadline, false);
+    if (result.answer != Answer::done) return result;
+    ClusterCalls calls(redis, deadline);
+    for (const std::string& hash : calls.row_hashes()) calls.call({"UNLINK", hash});
+    run_ = redis.run_id();
+    is_usable_ = true;
+    return result;
+}
+
+void Membership::Impl::leave() {
+    lease_.end();
+    if (end_) return;
+    const Deadline deadline = Clock::now() + write_patience;
+    const Result result = attempt(deadline, [&] {
+        return ClusterCalls(redis_.connection(), deadline)
+            .leave(node_.incarnation(), holdings_.epochs());
+    });
+    if (result.answer != Answer::done)
+        spdlog::warn("could not leave the cluster, others will notice: {}", result.why);
+    end_ = Result{Answer::fenced, "this node has left the cluster"};
+}
+
+// -- for people --
+
+void Membership::Impl::show() {
+    ClusterView view{.self = node_.incarnation(),
+                     .birth = node_.birth(),
+                     .nodes = node_.view(),
+                     .redis = redis_.view(),
+                     .counters = counters_};
+    for (Partition p = 0; p < partitions; ++p) {
+        if (holdings_.is_owner())
+            view.partitions.push_back({node_.incarnation(), holdings_.epochs()[p]});
+        else if (p < tokens_.size())
+            view.partitions.push_back({tokens_[p].owner, tokens_[p].epoch});
+    }
+    view.counters.units = holdings_.units();
+    view.counters.bytes = holdings_.bytes();
+    view.counters.reconnects = redis_.reconnects();
+    view.counters.tail_bytes = holdings_.recent().bytes();
+    view.counters.tail_bytes_dropped = holdings_.recent().dropped_bytes();
+    const std::lock_guard lock(mutex_);
+    view_ = std::move(view);
+}
+
+ClusterView Membership::Impl::view() const {
+    const std::lock_guard lock(mutex_);
+    ClusterView view = view_;
+    view.may_serve = lease_.holds();
+    return view;
+}
+
+// -- Membership --
+
+Membership::Membership(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Membership::~Membership() = default;
+
+bool Membership::await_ownership(const std::function<bool()>& give_up) {
+    return impl_->await_ownership(give_up);
+}
+void Membership::read_rows(const Visit& visit) { impl_->read_rows(visit); }
+Membership::Result Membership::write(const std::vector<RowChange>& changes, bool may_overfill) {
+    return impl_->write(changes, may_overfill);
+}
+Membership::Result Membership::rewrite(const std::vector<RowChange>& rows) {
+    return impl_->rewrite(rows);
+}
+Membership::Result Membership::look() { return impl_->look(); }
+void Membership::leave() { impl_->leave(); }
+bool Membership::may_serve() const { return impl_->may_serve(); }
+ClusterView Membership::view() const { return impl_->view(); }
+
+}  // namespace pulsegate

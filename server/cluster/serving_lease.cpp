@@ -1,0 +1,53 @@
+#include "server/cluster/serving_lease.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace pulsegate {
+
+namespace {
+
+/// Event loops ask at least once a second. Who has not asked for longer was stopped.
+constexpr Millis longest_pause = 3000;
+
+}  // namespace
+
+void ServingLease::renew(Millis sent, std::vector<Other> others) {
+    const std::lock_guard lock(mutex_);
+    others_ = std::move(others);
+    ends_at_ = sent + pace_.lease;
+    away_since_ = never;
+}
+
+void ServingLease::note_away() {
+    Millis unknown = never;
+    away_since_.compare_exchange_strong(unknown, boot_now());
+}
+
+bool ServingLease::holds() const {
+    if (is_ended_) return false;
+    const Millis now = boot_now();
+    if (now < ends_at_) return true;
+    const std::lock_guard lock(mutex_);
+    const Millis ends_at = ends_at_;
+    if (now < ends_at) return true;
+    if (ends_at == never) return false;  // there was no beat
+    if (away_since_ == never || away_since_ >= ends_at) return false;
+    if (now - ends_at > longest_pause) return false;
+    const Millis most = 2 * pace_.beat;
+    if (!std::all_of(others_.begin(), others_.end(),
+                     [&](const Other& other) { return lacks_redis(other, most); }))
+        return false;
+    // Soon they are asked again: an answer does not say for how long it holds.
+    ends_at_ = now + pace_.beat;
+    return true;
+}
+
+bool ServingLease::lacks_redis(const Other& other, Millis most) const {
+    const std::optional<LinkReport> report = link_.report(other.address, most);
+    if (!report) return false;
+    if (report->is_gone(other.incarnation)) return true;
+    return report->state == LinkReport::State::answered && !report->hello.has_redis;
+}
+
+}  // namespace pulsegate

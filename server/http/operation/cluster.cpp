@@ -1,0 +1,140 @@
+#include "server/http/operation/cluster.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "server/cluster/membership.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+namespace {
+
+std::int64_t milliseconds(std::chrono::milliseconds time) { return time.count(); }
+
+/// Partitions in a row that have the same owner and epoch are told as one.
+json::array partitions_json(const ClusterView& view) {
+    json::array ranges;
+    const auto& all = view.partitions;
+    for (std::size_t first = 0; first < all.size();) {
+        std::size_t end = first + 1;
+        while (end < all.size() && all[end].owner == all[first].owner &&
+               all[end].epoch == all[first].epoch)
+            ++end;
+        ranges.push_back(json::object{{"first", first},
+                                      {"last", end - 1},
+                                      {"owner", all[first].owner},
+                                      {"epoch", all[first].epoch}});
+        first = end;
+    }
+    return ranges;
+}
+
+json::array nodes_json(const ClusterView& view) {
+    json::array nodes;
+    for (const ClusterView::Node& node : view.nodes)
+        nodes.push_back(json::object{{"name", node.name},
+                                     {"incarnation", node.incarnation},
+                                     {"link", node.link_address},
+                                     {"version", node.version},
+                                     {"beat_age_ms", milliseconds(node.beat_age)},
+                                     {"owner", node.is_owner},
+                                     {"condemned", node.is_condemned}});
+    return nodes;
+}
+
+json::object redis_json(const ClusterView::Redis& redis) {
+    json::object state{{"address", redis.address},
+                       {"run_id", redis.run_id},
+                       {"reachable", redis.away.empty()},
+                       {"last_answer_age_ms", milliseconds(redis.last_answer_age)},
+                       {"used_memory", redis.used_memory},
+                       {"max_memory", redis.max_memory},
+                       {"replicas", redis.replicas}};
+    if (!redis.away.empty()) state["why"] = redis.away;
+    return state;
+}
+
+void add(std::vector<MetricFamily>& families, const char* name, const char* help, MetricType type,
+         double value) {
+    MetricFamily& family = families.emplace_back();
+    family.name = name;
+    family.help = help;
+    family.type = type;
+    auto& metric = family.metric.emplace_back();
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+}
+
+}  // namespace
+
+boost::asio::awaitable<ApiReply> show_cluster(const ApiContext& api, const ApiRequest&) {
+    if (!api.cluster)
+        co_return api_refusal(ApiError::no_cluster, "this node is in no cluster: see --cluster");
+    co_return api_reply(cluster_json(api.cluster->view()));
+}
+
+json::object cluster_json(const ClusterView& view) {
+    const ClusterView::Counters& counters = view.counters;
+    return {{"self", view.self},
+            {"data_set", view.birth},
+            {"may_serve", view.may_serve},
+            {"nodes", nodes_json(view)},
+            {"partitions", partitions_json(view)},
+            {"redis", redis_json(view.redis)},
+            {"counters",
+             {{"units", counters.units},
+              {"bytes", counters.bytes},
+              {"reconnects", counters.reconnects},
+              {"fenced", counters.fenced},
+              {"confirms", counters.confirms},
+              {"rewrites", counters.rewrites},
+              {"tail_bytes", counters.tail_bytes},
+              {"tail_bytes_dropped", counters.tail_bytes_dropped}}}};
+}
+
+std::vector<MetricFamily> cluster_metrics(const ClusterView& view) {
+    const ClusterView::Counters& counters = view.counters;
+    const auto owned = std::ranges::count(view.partitions, view.self, &ClusterView::Owned::owner);
+    std::vector<MetricFamily> families;
+    const auto gauge = [&](const char* name, const char* help, auto value) {
+        add(families, name, help, MetricType::Gauge, static_cast<double>(value));
+    };
+    const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
+        add(families, name, help, MetricType::Counter, static_cast<double>(value));
+    };
+    gauge("pulsegate_cluster_nodes", "Nodes of the cluster that beat.",
+          std::ranges::count(view.nodes, false, &ClusterView::Node::is_condemned));
+    gauge("pulsegate_cluster_partitions_owned", "Partitions that this node owns; 0: it stands by.",
+          owned);
+    gauge("pulsegate_cluster_redis_reachable", "1: Redis answers.",
+          view.redis.away.empty() ? 1 : 0);
+    gauge("pulsegate_cluster_redis_answer_age_seconds", "Time since the last answer of Redis.",
+          static_cast<double>(view.redis.last_answer_age.count()) / 1000);
+    gauge("pulsegate_cluster_redis_used_memory_bytes", "Memory that Redis uses.",
+          view.redis.used_memory);
+    gauge("pulsegate_cluster_redis_max_memory_bytes", "Memory that Redis may use; 0: no limit.",
+          view.redis.max_memory);
+    gauge("pulsegate_cluster_tail_bytes",
+          "Bytes that are kept to be written again if Redis loses its latest changes.",
+          counters.tail_bytes);
+    counter("pulsegate_cluster_tail_dropped_bytes_total",
+            "Bytes of these for which there was no room.", counters.tail_bytes_dropped);
+    counter("pulsegate_cluster_units_total", "Changes that Redis has taken.", counters.units);
+    counter("pulsegate_cluster_unit_bytes_total", "Bytes of these.", counters.bytes);
+    counter("pulsegate_cluster_redis_reconnects_total", "Connections to Redis after the first.",
+            counters.reconnects);
+    counter("pulsegate_cluster_confirms_total",
+            "How often a restarted or new primary was shown who owns the partitions.",
+            counters.confirms);
+    counter("pulsegate_cluster_rewrites_total", "How often an emptied Redis was filled again.",
+            counters.rewrites);
+    return families;
+}
+
+}  // namespace pulsegate

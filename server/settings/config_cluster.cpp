@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "server/auth/secret_file.h"
+#include "server/cluster/link/link_settings.h"
+#include "server/settings/config_options.h"
+
+namespace pulsegate {
+
+namespace {
+
+RedisTarget parse_cluster(const std::string& name, const std::string& text) {
+    try {
+        return parse_redis_target(text);
+    } catch (const std::invalid_argument& error) {
+        throw ConfigError(name + ": " + error.what());
+    }
+}
+
+RedisDurability parse_durability(const std::string& name, const std::string& text) {
+    if (text == "always") return RedisDurability::always;
+    if (text == "everysec") return RedisDurability::everysec;
+    if (text == "none") return RedisDurability::none;
+    throw ConfigError(
+        fmt::format("{}: '{}' is unknown; choose always, everysec or none", name, text));
+}
+
+std::string host_name() {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string parse_node_name(const std::string& name, const std::string& text) {
+    constexpr std::size_t longest = 64;
+    constexpr const char* allowed =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    if (text.size() > longest || text.find_first_not_of(allowed) != std::string::npos)
+        throw ConfigError(fmt::format(
+            "{}: '{}' is no name of a node: write up to {} letters, digits, '.', '-' and '_'", name,
+            text, longest));
+    return text;
+}
+
+std::string read_password(const std::string& path) {
+    try {
+        return read_token("cluster-password-file", path);
+    } catch (const std::runtime_error& error) {
+        throw ConfigError(error.what());
+    }
+}
+
+/// What nobody would use is a mistake.
+void check_unused(const Config& config) {
+    const ClusterSettings usual;
+    const ClusterSettings& cluster = config.cluster;
+    const std::pair<const char*, bool> stated[] = {
+        {"cluster-password-file", !cluster.password_file.empty()},
+        {"cluster-ca", !cluster.redis_ca.empty()},
+        {"node-name", !cluster.node_name.empty()},
+        {"link-listen", cluster.link_listen != usual.link_listen},
+        {"link-address", !cluster.link_address.empty()},
+        {"link-cert", !cluster.link_cert.empty()},
+        {"link-key", !cluster.link_key.empty()},
+        {"link-ca", !cluster.link_ca.empty()},
+        {"cluster-durability", cluster.durability != usual.durability},
+        {"cluster-replicas", cluster.replicas != usual.replicas},
+        {"node-lease", cluster.node_lease != usual.node_lease}};
+    for (const auto& [name, is_stated] : stated)
+        if (is_stated)
+            throw ConfigError(std::string(name) +
+                              ": this node is in no cluster; name its Redis with --cluster");
+}
+
+void check_link(const ClusterSettings& cluster) {
+    const int files =
+        !cluster.link_cert.empty() + !cluster.link_key.empty() + !cluster.link_ca.empty();
+    if (files != 0 && files != 3)
+        throw ConfigError(
+            "link-cert: the link needs all of link-cert, link-key and link-ca, or none of them");
+    boost::asio::ip::tcp::endpoint listens;
+    try {
+        listens = link_endpoint({.listen = cluster.link_listen, .certificate = cluster.link_cert});
+    } catch (const std::runtime_error& error) {
+        throw ConfigError(error.what());
+    }
+    if (cluster.link_address.empty() && listens.address().is_unspecified())
+        throw ConfigError(
+            fmt::format("link-address: other nodes can't connect to {}; write the HOST:PORT where "
+                        "they reach this node",
+                        cluster.link_listen));
+    if (!cluster.link_address.empty() && split_link_address(cluster.link_address).first.empty())
+        throw ConfigError(fmt::format(
+            "link-address: '{}' is no HOST:PORT; write it as 10.0.0.1:7883", cluster.link_address));
+}
+
+/// What is for a folder means nothing in a cluster.
+void check_data(const Config& config) {
+    if (!config.data.empty())
+        throw ConfigError(
+            "data: the data lies in the Redis that --cluster names; leave one of them out");
+    if (config.fsync != Fsync::always)
+        throw ConfigError(
+            "fsync: the data lies in Redis, which has settings of its own; what it must promise is "
+            "--cluster-durability");
+}
+
+}  // namespace
+
+void add_cluster(Settings& settings, Config& config) {
+    ClusterSettings& cluster = config.cluster;
+    settings.any("cluster", "URL", "",
+                 "The Redis that has the data of all nodes, instead of a folder for data: "
+                 "redis://HOST:PORT, rediss:// with TLS, redis+sentinel://HOST:PORT/NAME; several "
+                 "addresses are divided by commas",
+                 [&](auto& name, auto& text) { cluster.redis = parse_cluster(name, text); });
+    settings.any("cluster-password-file", "FILE", "", "File with the password of Redis",
+                 [&](auto&, auto& text) { cluster.password_file = text; });
+    settings.any("cluster-ca", "FILE", "",
+                 "CAs that may have signed the certificate of Redis, PEM; default: the system's "
+                 "CAs",
+                 [&](auto&, auto& text) { cluster.redis_ca = text; });
+    settings.any(
+        "cluster-durability", "always|everysec|none", "always",
+        "What Redis must promise at least: that all it has taken survives a power cut, all but the "
+        "last second, or nothing; only with always an acknowledgement means that it is on disk",
+        [&](auto& name, auto& text) { cluster.durability = parse_durability(name, text); });
+    settings.count("cluster-replicas", cluster.replicas, 0, 10, "0",
+                   "How many replicas of Redis must have what is acknowledged");
+    settings.any("node-name", "NAME", "the host name",
+                 "The name of this node, which no other node of the cluster has",
+                 [&](auto& name, auto& text) { cluster.node_name = parse_node_name(name, text); });
+    settings.duration("node-lease", cluster.node_lease, 4 * second, 60 * second, "8s",
+                      "How long a node may be silent before another one takes over; it must be "
+                      "the same for all nodes");
+    settings.any("link-listen", "HOST:PORT", "127.0.0.1:7883",
+                 "Where this node listens for other nodes, which ask whether it lives",
+                 [&](auto&, auto& text) { cluster.link_listen = text; });
+    settings.any("link-address", "HOST:PORT", "link-listen",
+                 "Where other nodes reach it, if that is another address",
+                 [&](auto&, auto& text) { cluster.link_address = text; });
+    settings.any("link-cert", "FILE", "",
+                 "The certificate that this node shows to other nodes, PEM; needed unless it "
+                 "listens for them at a loopback address",
+                 [&](auto&, auto& text) { cluster.link_cert = text; });
+    settings.any("link-key", "FILE", "", "Its private key, PEM",
+                 [&](auto&, auto& text) { cluster.link_key = text; });
+    settings.any("link-ca", "FILE", "", "CAs that sign the certificates of nodes, PEM",
+                 [&](auto&, auto& text) { cluster.link_ca = text; });
+}
+
+void complete_cluster(Config& config) {
+    ClusterSettings& cluster = config.cluster;
+    if (!cluster.redis) {
+        check_unused(config);
+        if (config.data.empty()) config.data = "data";
+        if (config.data == "none") config.data.clear();
+        return;
+    }
+    check_data(config);
+    check_link(cluster);
+    if (!cluster.redis_ca.empty() && !cluster.redis->tls)
+        throw ConfigError("cluster-ca: Redis has no certificate to check; write rediss://");
+    cluster.redis->ca_file = cluster.redis_ca;
+    if (!cluster.password_file.empty())
+        cluster.redis->password = read_password(cluster.password_file);
+    if (cluster.node_name.empty()) cluster.node_name = parse_node_name("node-name", host_name());
+    if (cluster.node_name.empty())
+        throw ConfigError("node-name: this machine has no name; write one");
+}
+
+}  // namespace pulsegate

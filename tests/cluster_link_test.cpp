@@ -1,0 +1,171 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "server/cluster/link/node_link.h"
+#include "server/cluster/serving_lease.h"
+#include "tests/support/self_signed.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+
+namespace {
+
+using State = LinkReport::State;
+
+LinkSettings on_loopback() { return {.listen = "127.0.0.1:0"}; }
+
+LinkSettings secured(const SelfSigned& files) {
+    return {.listen = "127.0.0.1:0",
+            .certificate = files.certificate,
+            .key = files.key,
+            .authorities = files.certificate};
+}
+
+constexpr Millis asked_again_after = 5;
+
+/// A node's link that says what it is told to say.
+struct Node {
+    explicit Node(std::string name, LinkSettings settings = on_loopback())
+        : incarnation(std::move(name)), link(settings, asked_again_after, [this] {
+              return LinkHello{incarnation, "birth", has_redis};
+          }) {}
+
+    const std::string incarnation;
+    std::atomic<bool> has_redis{true};
+    NodeLink link;
+};
+
+/// The first report that is newer than this call.
+LinkReport await_report(const NodeLink& link, const std::string& address) {
+    const Millis begin = boot_now();
+    for (;; std::this_thread::yield())
+        if (boot_now() > begin)
+            if (const auto report = link.report(address, boot_now() - begin - 1)) return *report;
+}
+
+}  // namespace
+
+TEST_CASE("a node says who it is and whether it has Redis") {
+    Node west("west#1"), east("east#1");
+    const LinkReport report = west.link.ask(east.link.address());
+    CHECK(report.state == State::answered);
+    CHECK(report.hello == LinkHello{"east#1", "birth", true});
+    CHECK_FALSE(report.is_gone("east#1"));
+    CHECK(report.is_gone("east#0"));  // an earlier process
+    east.has_redis = false;
+    CHECK_FALSE(west.link.ask(east.link.address()).hello.has_redis);
+}
+
+TEST_CASE("a port that refuses connections is told from a node that says nothing") {
+    Node west("west#1");
+    std::optional<Node> east(std::in_place, "east#1");
+    const std::string address = east->link.address();
+    east.reset();
+    CHECK(west.link.ask(address).state == State::refused);
+    CHECK(west.link.ask("").state == State::unreachable);
+    CHECK(west.link.ask("nowhere.invalid:1").state == State::unreachable);
+
+    boost::asio::io_context io;  // which accepts nobody, like a process that was stopped
+    boost::asio::ip::tcp::acceptor silent(io, {boost::asio::ip::address_v4::loopback(), 0});
+    CHECK(west.link.ask("127.0.0.1:" + std::to_string(silent.local_endpoint().port())).state ==
+          State::unreachable);
+}
+
+TEST_CASE("nodes that are watched are asked over and over") {
+    Node west("west#1"), east("east#1");
+    const std::string address = east.link.address();
+    CHECK_FALSE(west.link.report(address, 10'000));
+    west.link.watch({address});
+    CHECK(await_report(west.link, address).hello.has_redis);
+    east.has_redis = false;
+    CHECK_FALSE(await_report(west.link, address).hello.has_redis);
+    west.link.watch({});
+    CHECK_FALSE(west.link.report(address, 10'000));
+}
+
+TEST_CASE("with certificates both ends of a link must be signed by the authority") {
+    const SelfSigned files, others;
+    Node west("west#1", secured(files)), east("east#1", secured(files));
+    Node stranger("stranger#1", secured(others)), plain("plain#1");
+    CHECK(west.link.ask(east.link.address()).hello.incarnation == "east#1");
+    CHECK(west.link.ask(stranger.link.address()).state == State::unreachable);
+    CHECK(stranger.link.ask(west.link.address()).state == State::unreachable);
+    CHECK(plain.link.ask(west.link.address()).state == State::unreachable);
+    CHECK(west.link.ask(plain.link.address()).state == State::unreachable);
+}
+
+TEST_CASE("a link that cannot be is refused with the cure") {
+    const auto why = [](const LinkSettings& settings) {
+        return complaint(
+            [&] { const NodeLink link(settings, asked_again_after, [] { return LinkHello(); }); });
+    };
+    CHECK(why({.listen = "0.0.0.0:0"}) ==
+          "link-listen: 0.0.0.0:0 is beyond this machine, where links need certificates; set "
+          "link-cert, link-key and link-ca");
+    CHECK(why({.listen = "here"}) == "link-listen: here is no address; write it as 127.0.0.1:7883");
+    CHECK(why({.listen = "127.0.0.1:0", .certificate = "a.pem"}) ==
+          "link-cert, link-key and link-ca belong together; set all three");
+    CHECK(why({.listen = "127.0.0.1:0", .certificate = "a", .key = "b", .authorities = "c"})
+              .starts_with("link-cert: a: "));
+    CHECK(why({.listen = "127.0.0.1:0", .address = "west"}) ==
+          "link-address: west is no address; write it as west.example:7883");
+    const Node node("west#1");
+    CHECK(why({.listen = node.link.address()})
+              .ends_with("another node runs there, or choose another port"));
+}
+
+TEST_CASE("the line of a hello") {
+    const LinkHello hello{"west#1", "b1", true};
+    CHECK(to_line(hello) == "pulsegate-link 1 west#1 b1 redis\n");
+    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis") == hello);
+    CHECK(parse_link_hello("pulsegate-link 2 west#1 b1 redis and more") == hello);
+    for (const char* line : {"", "pulsegate-link", "pulsegate-link 1", "pulsegate-link 1 a b",
+                             "pulsegate-link 1 a b yes", "HTTP/1.1 400 a b redis"})
+        CHECK_FALSE(parse_link_hello(line));
+}
+
+TEST_CASE("an owner whose lease is over serves on only if Redis is away for all") {
+    Node self("self#1"), other("other#1");
+    const Pace pace{.lease = 200'000, .beat = 50'000};
+    ServingLease lease(self.link, pace);
+    CHECK_FALSE(lease.holds());
+    const std::string address = other.link.address();
+    // Redis is away before the lease ends, or is found so when it has ended.
+    const auto expire_while_away = [&](const std::string& incarnation, const std::string& where) {
+        const Millis end = boot_now() + 20;
+        lease.renew(end - pace.lease, {{incarnation, where}});
+        lease.note_away();
+        while (boot_now() < end) std::this_thread::yield();
+    };
+    lease.renew(boot_now(), {{"other#1", address}});
+    CHECK(lease.holds());
+
+    self.link.watch({address});
+    other.has_redis = false;
+    REQUIRE_FALSE(await_report(self.link, address).hello.has_redis);
+    lease.renew(boot_now() - pace.lease, {{"other#1", address}});
+    CHECK_FALSE(lease.holds());
+    lease.note_away();  // perhaps it was this process that stood still
+    CHECK_FALSE(lease.holds());
+    lease.renew(boot_now() - pace.lease, {});  // a node that it does not know may have claimed
+    lease.note_away();
+    CHECK_FALSE(lease.holds());
+    expire_while_away("other#1", address);
+    CHECK(lease.holds());
+
+    other.has_redis = true;
+    REQUIRE(await_report(self.link, address).hello.has_redis);
+    expire_while_away("other#1", address);
+    CHECK_FALSE(lease.holds());
+    expire_while_away("other#0", address);  // a life that has ended
+    CHECK(lease.holds());
+    expire_while_away("third#1", "127.0.0.1:1");  // nobody has asked it
+    CHECK_FALSE(lease.holds());
+    lease.end();
+    lease.renew(boot_now(), {});
+    CHECK_FALSE(lease.holds());
+}

@@ -1,0 +1,253 @@
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/cluster/membership.h"
+#include "server/cluster/row_call.h"
+#include "tests/support/cluster_options.h"
+#include "tests/support/quiet_log.h"
+#include "tests/support/redis_server.h"
+
+// Nodes on a real Redis. One that is not called any more is one that was stopped: its link goes on
+// answering, as the kernel's part of a stopped process does.
+
+using namespace pulsegate;
+
+namespace {
+
+using Answer = RowStore::Answer;
+using Rows = std::map<RowKey, std::string>;
+
+Rows rows_of(Membership& node) {
+    Rows rows;
+    node.read_rows([&](const RowKey& key, std::string_view value) { rows[key] = value; });
+    return rows;
+}
+
+Answer write(Membership& node, std::vector<RowChange> changes, bool may_overfill = false) {
+    return node.write(changes, may_overfill).answer;
+}
+
+/// Until Redis answers again.
+Answer write_again(Membership& node, const std::vector<RowChange>& changes) {
+    for (;;)
+        if (const Answer answer = node.write(changes, false).answer; answer != Answer::away)
+            return answer;
+}
+
+}  // namespace
+
+TEST_CASE("a node alone owns everything at once, and finds its rows again") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Rows written;
+    {
+        Membership node(hurried_node("a", redis.target()));
+        REQUIRE(own(node));
+        CHECK(write(node, {row(0, "user", "alice", "1"), row(127, "user", "bob", "2"),
+                           row(global_partition, "bans", "eve", "3")}) == Answer::done);
+        CHECK(write(node, {row(0, "user", "alice", "4"), no_row(127, "user", "bob")}) ==
+              Answer::done);
+        written = rows_of(node);
+        CHECK(written ==
+              Rows{{{0, "user", "alice"}, "4"}, {{global_partition, "bans", "eve"}, "3"}});
+        CHECK(node.may_serve());
+        CHECK(node.view().partitions.at(5).epoch == 1);
+    }
+    Membership again(hurried_node("a", redis.target()));
+    REQUIRE(own(again));
+    CHECK(rows_of(again) == written);
+    CHECK(again.view().partitions.at(5).epoch == 2);
+}
+
+TEST_CASE("a unit of many rows of one table is one call") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    std::vector<RowChange> changes;
+    for (int i = 0; i < 20'000; ++i) changes.push_back(row(7, "msg", std::to_string(i), "text"));
+    CHECK(write(node, changes) == Answer::done);
+    CHECK(rows_of(node).size() == 20'000);
+    for (RowChange& change : changes) change.value.reset();
+    CHECK(write(node, changes) == Answer::done);
+    CHECK(rows_of(node).empty());
+}
+
+TEST_CASE("a second node of the same name is refused while the first one lives") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership first(hurried_node("a", redis.target()));
+    const std::string why = complaint([&] { Membership(hurried_node("a", redis.target())); });
+    CHECK(why.find("a node named a is running at 127.0.0.1:") != std::string::npos);
+}
+
+TEST_CASE("an owner that was stopped changes no row after another has claimed") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership stopped(hurried_node("a", redis.target()));
+    REQUIRE(own(stopped));
+    CHECK(write(stopped, {row(1, "user", "alice", "1")}) == Answer::done);
+
+    Membership taker(hurried_node("b", redis.target()));
+    REQUIRE(own(taker));
+    CHECK_FALSE(stopped.may_serve());
+    CHECK(rows_of(taker) == Rows{{{1, "user", "alice"}, "1"}});
+    CHECK(write(stopped, {row(1, "user", "alice", "2")}) == Answer::fenced);
+    CHECK(stopped.look().answer == Answer::fenced);
+    CHECK(write(taker, {row(1, "user", "bob", "3")}) == Answer::done);
+    CHECK(rows_of(taker) == Rows{{{1, "user", "alice"}, "1"}, {{1, "user", "bob"}, "3"}});
+    CHECK(taker.view().partitions.at(1).epoch == 2);
+}
+
+TEST_CASE("when an owner leaves in order, one of those who stand by claims all") {
+    const QuietLog quiet;
+    RedisServer redis;
+    std::optional<Membership> owner(std::in_place, hurried_node("a", redis.target()));
+    REQUIRE(own(*owner));
+    for (int round = 0; round < 3; ++round) {
+        const std::string suffix = std::to_string(round);
+        std::optional<Membership> first(std::in_place, hurried_node("b" + suffix, redis.target()));
+        std::optional<Membership> second(std::in_place, hurried_node("c" + suffix, redis.target()));
+        std::atomic<int> owners{0};
+        const auto stand_by = [&](Membership& node) {
+            owners += node.await_ownership([&] { return owners > 0; });
+        };
+        std::thread one(stand_by, std::ref(*first));
+        std::thread other(stand_by, std::ref(*second));
+        owner->leave();
+        one.join();
+        other.join();
+        CHECK(owners == 1);
+        const std::string taker = first->view().partitions.at(0).owner;
+        if (first->view().self == taker) second->leave();
+        if (second->view().self == taker) first->leave();
+        owner.reset();
+        const bool is_first = first->view().self == first->view().partitions.at(3).owner;
+        CHECK(write(is_first ? *first : *second, {row(3, "t", suffix, "x")}) == Answer::done);
+        owner.emplace(hurried_node("a" + suffix, redis.target()));
+        (is_first ? *first : *second).leave();
+        REQUIRE(own(*owner));
+        CHECK(rows_of(*owner).size() == static_cast<std::size_t>(round + 1));
+    }
+}
+
+TEST_CASE("a claim whose answer was lost holds") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    const std::string claimed_by = node.view().self + ":0";
+    std::vector<std::string> keys{"{pg}:beats"};
+    for (Partition p = 0; p < partitions; ++p) keys.push_back(partition_key(p, "token"));
+    std::vector<std::string_view> words{"FCALL", "pg1_claim", "129"};
+    words.insert(words.end(), keys.begin(), keys.end());
+    words.push_back(claimed_by);
+    for (unsigned p = 0; p < partitions; ++p) words.insert(words.end(), {"", "1"});
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    REQUIRE_FALSE(RedisConnection(redis.target(), soon).call(words, soon).is_error());
+    REQUIRE(own(node));
+    CHECK(write(node, {row(0, "t", "f", "1")}) == Answer::done);
+    CHECK(node.view().partitions.at(0).epoch == 1);
+}
+
+TEST_CASE("an owner that does nothing but write, and never looks, is not condemned") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership owner(hurried_node("a", redis.target()));
+    REQUIRE(own(owner));
+    Membership standby(hurried_node("b", redis.target()));
+    std::atomic<bool> ends{false};
+    std::thread writing([&] {
+        for (int i = 0; !ends; ++i) owner.write({row(0, "t", std::to_string(i % 10), "x")}, false);
+    });
+    int turns = 0;
+    CHECK_FALSE(standby.await_ownership([&] { return ++turns > 200; }));  // twice a lease
+    ends = true;
+    writing.join();
+    CHECK(write(owner, {row(0, "t", "last", "x")}) == Answer::done);
+}
+
+TEST_CASE("a node that stands by, and was condemned, joins again") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership owner(hurried_node("a", redis.target()));
+    REQUIRE(own(owner));
+    Membership standby(hurried_node("b", redis.target()));
+    const std::string before = standby.view().self;
+    const auto is_condemned = [&] {
+        CHECK(owner.look().answer == Answer::done);
+        for (const auto& node : owner.view().nodes)
+            if (node.incarnation == before) return node.is_condemned;
+        return false;
+    };
+    while (!is_condemned()) std::this_thread::yield();
+    standby.await_ownership([&] { return standby.view().self != before; });
+    CHECK(standby.view().counters.fenced == 1);
+    owner.leave();
+    CHECK(own(standby));
+}
+
+TEST_CASE("a full Redis takes deletions, and then writes again") {
+    const QuietLog quiet;
+    RedisServer redis({"--maxmemory", "8mb"});
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    const std::string large(100'000, 'x');
+    int rows = 0;
+    Answer answer = Answer::done;
+    for (; answer == Answer::done && rows < 1000; ++rows)
+        answer = write(node, {row(2, "msg", std::to_string(rows), large)});
+    REQUIRE(answer == Answer::full);
+    CHECK(node.look().answer == Answer::done);
+    for (int i = 0; i < rows / 2; ++i)
+        CHECK(write(node, {no_row(2, "msg", std::to_string(i))}, true) == Answer::done);
+    CHECK(write_again(node, {row(2, "msg", "new", "small")}) == Answer::done);
+}
+
+TEST_CASE("what an earlier connection has left behind comes too late") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    CHECK(write(node, {row(0, "t", "f", "old")}) == Answer::done);
+
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    RedisConnection beside(redis.target(), soon);
+    const std::string token = beside.call({"GET", "{p0}:token"}, soon).text;
+    CHECK_FALSE(
+        beside.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}, soon).is_error());
+    CHECK(write(node, {row(0, "t", "f", "new")}) == Answer::done);
+    const RedisReply late = beside.call(
+        {"FCALL", "pg1_unit", "2", "{p0}:token", "{p0}:t", "1", token, "2", "0", "f", "old"}, soon);
+    CHECK(late.is_error("FENCED"));
+    CHECK(rows_of(node) == Rows{{{0, "t", "f"}, "new"}});
+}
+
+TEST_CASE("a replica that is missing is no replica that has it") {
+    const QuietLog quiet;
+    RedisServer primary({"--repl-diskless-sync-delay", "0"});
+    RedisServer replica({"--replicaof", "127.0.0.1 " + std::to_string(primary.port())});
+    auto options = hurried_node("a", primary.target());
+    options.replicas = 1;
+    std::optional<Membership> node;
+    while (!node) try {
+            node.emplace(options);
+        } catch (const RedisError&) {  // it is not connected yet
+        }
+    REQUIRE(own(*node));
+    CHECK(write_again(*node, {row(0, "t", "f", "1")}) == Answer::done);
+    replica.stop();
+    const auto result = node->write({row(0, "t", "f", "2")}, false);
+    CHECK(result.answer == Answer::away);
+    CHECK(result.why == "0 of 1 replicas have it");
+    replica.go_on();
+    CHECK(write_again(*node, {row(0, "t", "f", "2")}) == Answer::done);
+}

@@ -1,0 +1,343 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/cluster/membership.h"
+#include "tests/support/cluster_options.h"
+#include "tests/support/quiet_log.h"
+#include "tests/support/redis_server.h"
+
+// A Redis that is stopped, killed, set back and emptied under its owner.
+
+using namespace pulsegate;
+
+namespace {
+
+using Answer = RowStore::Answer;
+using Fields = std::map<std::string, std::string>;
+
+/// Nothing but what is saved survives a restart: a failover whose tail is as long as one likes.
+const std::vector<std::string> in_memory{"--appendonly", "no", "--save", ""};
+
+Membership::Options forgetful_node(const std::string& name, const RedisServer& redis) {
+    auto options = hurried_node(name, redis.target());
+    options.durability = RedisDurability::none;
+    return options;
+}
+
+void ask(RedisConnection& redis, std::initializer_list<std::string_view> words) {
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    REQUIRE_FALSE(redis.call(words, soon).is_error());
+}
+
+void ask(const RedisServer& redis, std::initializer_list<std::string_view> words) {
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    RedisConnection connection(redis.target(), soon);
+    ask(connection, words);
+}
+
+void save(const RedisServer& redis) { ask(redis, {"SAVE"}); }
+
+void empty(const RedisServer& redis) { ask(redis, {"FLUSHALL"}); }
+
+RedisTarget both(const RedisServer& first, const RedisServer& second) {
+    RedisTarget target = first.target();
+    target.addresses.push_back(second.target().addresses.front());
+    return target;
+}
+
+Fields fields_of(Membership& node) {
+    Fields fields;
+    node.read_rows([&](const RowKey& key, std::string_view value) { fields[key.field] = value; });
+    return fields;
+}
+
+RowStore::Result write(Membership& node, const std::string& field, const std::string& value) {
+    for (;;) {
+        auto result = node.write({row(9, "t", field, value)}, false);
+        if (result.answer != Answer::away) return result;
+    }
+}
+
+/// One that is called once a beat, as the ledger does, as long as it stands.
+class Looking {
+public:
+    explicit Looking(Membership& node)
+        : thread_([this, &node] {
+              while (!ends_) {
+                  answer_ = node.look().answer;
+                  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              }
+          }) {}
+    ~Looking() {
+        ends_ = true;
+        thread_.join();
+    }
+    Answer answer() const { return answer_; }
+
+private:
+    std::atomic<bool> ends_{false};
+    std::atomic<Answer> answer_{Answer::done};
+    std::thread thread_;
+};
+
+/// A call of Redis is given up before the lease ends, as it is with the usual settings.
+Membership::Options patient_node(std::string name, RedisTarget redis) {
+    Membership::Options options = hurried_node(std::move(name), std::move(redis));
+    options.lease = std::chrono::milliseconds(2000);
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("a Redis that stands still costs an owner nothing but time") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(patient_node("a", redis.target()));
+    REQUIRE(own(node));
+    CHECK(write(node, "f", "1").answer == Answer::done);
+    redis.stop();
+    const auto result = node.write({row(9, "t", "f", "2")}, false);
+    CHECK(result.answer == Answer::away);
+    CHECK_FALSE(result.why.empty());
+    CHECK(node.may_serve());  // there is nobody who could have claimed anything
+    redis.go_on();
+    CHECK(write(node, "f", "3").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"f", "3"}});
+    CHECK(node.view().partitions.at(9).epoch == 1);
+}
+
+TEST_CASE("an owner goes on after Redis was killed and has read its log") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    for (int i = 0; i < 3; ++i) {
+        CHECK(write(node, std::to_string(i), "x").answer == Answer::done);
+        redis.kill();
+        CHECK(node.write({row(9, "t", "lost", "x")}, false).answer == Answer::away);
+        redis.start();
+    }
+    CHECK(write(node, "last", "x").answer == Answer::done);
+    node.look();
+    CHECK(node.view().counters.confirms == 3);
+    CHECK(node.view().partitions.at(9).epoch == 1);
+    Fields fields = fields_of(node);
+    fields.erase("lost");
+    CHECK(fields == Fields{{"0", "x"}, {"1", "x"}, {"2", "x"}, {"last", "x"}});
+}
+
+TEST_CASE("an owner writes again what a failover has lost") {
+    const QuietLog quiet;
+    RedisServer redis(in_memory);
+    Membership node(forgetful_node("a", redis));
+    REQUIRE(own(node));
+    CHECK(write(node, "kept", "1").answer == Answer::done);
+    CHECK(write(node, "gone", "1").answer == Answer::done);
+    save(redis);
+    CHECK(write(node, "lost", "1").answer == Answer::done);
+    CHECK(write(node, "lost", "2").answer == Answer::done);
+    CHECK(node.write({no_row(9, "t", "gone")}, false).answer == Answer::done);
+    CHECK(node.write({row(global_partition, "bans", "eve", "1")}, false).answer == Answer::done);
+    redis.kill();
+    redis.start();
+    CHECK(write(node, "new", "1").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"kept", "1"}, {"lost", "2"}, {"new", "1"}, {"eve", "1"}});
+}
+
+TEST_CASE("an empty primary is left alone while another one has the data") {
+    const QuietLog quiet;
+    RedisServer replaced;
+    RedisServer redis;
+    replaced.kill();
+    Membership node(hurried_node("a", both(replaced, redis)));
+    REQUIRE(own(node));
+    CHECK(write(node, "kept", "1").answer == Answer::done);
+    replaced.start();
+    redis.kill();
+    redis.start();
+    CHECK(write(node, "new", "1").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"kept", "1"}, {"new", "1"}});
+    CHECK(node.view().redis.address == redis.target().addresses.front().text());
+    CHECK(node.view().counters.rewrites == 0);
+}
+
+TEST_CASE("a primary that is back with older data is left alone while the newer one answers") {
+    const QuietLog quiet;
+    RedisServer older;
+    RedisServer redis;
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    RedisConnection to_older(older.target(), soon);
+    ask(to_older, {"REPLICAOF", "127.0.0.1", std::to_string(redis.port())});
+    Membership node(hurried_node("a", both(older, redis)));
+    REQUIRE(own(node));
+    CHECK(write(node, "kept", "1").answer == Answer::done);
+    RedisConnection to_redis(redis.target(), soon);
+    ask(to_redis, {"SET", "mark", "1"});
+    CHECK(to_redis.call({"WAIT", "1", "30000"}, soon).integer == 1);
+    ask(to_older, {"REPLICAOF", "NO", "ONE"});
+    CHECK(write(node, "new", "1").answer == Answer::done);
+    ask(to_redis, {"CLIENT", "KILL", "TYPE", "normal"});
+    CHECK(write(node, "newer", "1").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"kept", "1"}, {"new", "1"}, {"newer", "1"}});
+    CHECK(node.view().redis.address == redis.target().addresses.front().text());
+}
+
+TEST_CASE("a claim that a failover has lost holds, and who was silent before it is fenced") {
+    const QuietLog quiet;
+    RedisServer redis(in_memory);
+    Membership stopped(forgetful_node("a", redis));
+    REQUIRE(own(stopped));
+    CHECK(write(stopped, "before", "1").answer == Answer::done);
+    std::optional<Membership> taker(std::in_place, forgetful_node("b", redis));
+    int beats = 0;  // it beats for most of its lease, and then all is lost from there on
+    taker->await_ownership([&] { return ++beats > 80; });
+    save(redis);
+    REQUIRE(own(*taker));
+    CHECK(write(*taker, "after", "1").answer == Answer::done);
+    redis.kill();
+    redis.start();
+
+    SUBCASE("if the taker comes back first") {
+        CHECK(write(*taker, "again", "1").answer == Answer::done);
+        CHECK(write(stopped, "stale", "1").answer == Answer::fenced);
+    }
+    SUBCASE("if the stopped one comes back first") {
+        CHECK(write(stopped, "stale", "1").answer == Answer::fenced);
+        CHECK(write(*taker, "again", "1").answer == Answer::done);
+    }
+    CHECK(fields_of(*taker) == Fields{{"before", "1"}, {"after", "1"}, {"again", "1"}});
+    taker->look();
+    CHECK(taker->view().partitions.at(9).epoch == 2);
+}
+
+TEST_CASE("failovers under load lose nothing, and nobody claims what has an owner") {
+    const QuietLog quiet;
+    RedisServer redis(in_memory);
+    Membership node(forgetful_node("a", redis));
+    REQUIRE(own(node));
+    Membership standby(forgetful_node("b", redis));
+    std::atomic<bool> ends{false};
+    std::atomic<int> acknowledged{0};
+    Fields written;
+    std::thread standing([&] { standby.await_ownership([&] { return ends.load(); }); });
+    std::thread writing([&] {
+        for (int i = 0; !ends; ++i) {
+            const std::string field = std::to_string(i % 50);
+            if (write(node, field, std::to_string(i)).answer != Answer::done) ends = true;
+            written[field] = std::to_string(i);
+            ++acknowledged;
+        }
+    });
+    const auto await_writes = [&](int more) {
+        for (const int begin = acknowledged; acknowledged < begin + more && !ends;)
+            std::this_thread::yield();
+    };
+    for (int failover = 0; failover < 5; ++failover) {
+        await_writes(100);
+        save(redis);
+        await_writes(100);
+        redis.kill();
+        redis.start();
+    }
+    await_writes(10);
+    ends = true;
+    writing.join();
+    standing.join();
+    CHECK(fields_of(node) == written);
+    node.look();
+    CHECK(node.view().counters.confirms == 5);
+    CHECK(node.view().partitions.at(9).epoch == 1);
+}
+
+TEST_CASE("an owner fills a Redis that was emptied") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    Membership standby(hurried_node("b", redis.target()));
+    CHECK(write(node, "f", "1").answer == Answer::done);
+    bool was_killed = false;
+    SUBCASE("by a command") { empty(redis); }
+    SUBCASE("by a command, and restarted") {
+        empty(redis);
+        redis.kill();
+        redis.start();
+        was_killed = true;
+    }
+    CAPTURE(was_killed);
+    CHECK(write(node, "f", "2").answer == Answer::emptied);
+    CHECK(write(node, "f", "2").answer == Answer::emptied);
+    CHECK(node.rewrite({row(9, "t", "f", "1"), row(9, "t", "g", "1")}).answer == Answer::done);
+    CHECK(node.rewrite({row(global_partition, "bans", "eve", "1")}).answer == Answer::done);
+    CHECK(node.rewrite({}).answer == Answer::done);
+    CHECK(write(node, "f", "2").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"f", "2"}, {"g", "1"}, {"eve", "1"}});
+
+    const Looking looks(node);
+    int turns = 0;
+    CHECK_FALSE(standby.await_ownership([&] { return ++turns > 200; }));  // twice its lease
+    CHECK(standby.view().birth == node.view().birth);
+    CHECK(standby.view().partitions.at(9).owner == node.view().self);
+    CHECK(looks.answer() == Answer::done);
+}
+
+namespace {
+
+/// A node that owns the data, and one that stands by and has seen it beat.
+struct OwnerAndStandby {
+    OwnerAndStandby() {
+        REQUIRE(own(owner));
+        const Looking looks(owner);
+        int turns = 0;
+        standby.await_ownership([&] { return ++turns > 20; });
+    }
+    /// Longer than a lease.
+    void stand_by_without_redis() {
+        redis.stop();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3000);
+        standby.await_ownership([&] { return std::chrono::steady_clock::now() > end; });
+    }
+
+    const QuietLog quiet{};
+    RedisServer redis{};
+    Membership owner{patient_node("a", redis.target())};
+    Membership standby{patient_node("b", redis.target())};
+};
+
+}  // namespace
+
+TEST_CASE("without Redis an owner serves as long as no other has it") {
+    OwnerAndStandby nodes;
+    const Looking looks(nodes.owner);
+    nodes.stand_by_without_redis();
+    CHECK(looks.answer() == Answer::away);
+    CHECK(nodes.owner.may_serve());
+    nodes.redis.go_on();
+}
+
+TEST_CASE("when Redis is back, an owner serves on although another node notices it first") {
+    OwnerAndStandby nodes;
+    {
+        const Looking looks(nodes.owner);
+        nodes.stand_by_without_redis();
+    }
+    REQUIRE(nodes.owner.may_serve());
+    nodes.redis.go_on();
+    int turns = 0;
+    nodes.standby.await_ownership([&] {
+        REQUIRE(nodes.owner.may_serve());
+        return nodes.standby.view().redis.away.empty() && ++turns > 40;  // four beats
+    });
+    CHECK(nodes.owner.look().answer == Answer::done);
+    CHECK(nodes.owner.may_serve());
+}

@@ -1,0 +1,327 @@
+"""Two gateways with one Redis: one serves, the other one stands by. kill_test kills them under load."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+import urllib.request
+from pathlib import Path
+
+from gateway import PUBACK, SANITIZED, Client, Gateway, binary, connect_packet, free_port, wait_until
+from redis_server import RedisServer
+
+LEASE = 4  # seconds; the shortest that may be set
+QUOTA_EXCEEDED = 0x97
+
+
+def node(redis, name, *arguments, lease=LEASE):
+    """Each node has an address of its own for other nodes."""
+    link = f"127.0.0.1:{free_port()}"
+    return Gateway("--cluster", redis.url, "--node-name", name, "--link-listen", link, "--node-lease", f"{lease}s",
+                   "--shards", "2", *arguments, keeps=True)
+
+
+def standby(redis, name, http, *arguments, lease=LEASE):
+    """It says that it stands by; its API is on the port `http` meanwhile."""
+    made = node(redis, name, "--listen", f"http://127.0.0.1:{http}", *arguments, lease=lease)
+    made.launch().wait_for_log("standing by")
+    return made
+
+
+def ask(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def reason_of(answer):
+    """Of a PUBACK of MQTT 5.0."""
+    first, body = answer
+    assert first >> 4 == PUBACK, answer
+    return body[2] if len(body) > 2 else 0
+
+
+def publish(client, topic, payload, packet_id=1):
+    """QoS 1; the answer, or None if the gateway closes the connection."""
+    client.publish(topic, payload, qos=1, packet_id=packet_id)
+    return client.receive()
+
+
+def leave_a_session(gateway, name, *filters):
+    """A session that is kept, whose client is away."""
+    client = Client(gateway.port)
+    client.send(connect_packet(name, clean=False))
+    assert client.receive()[0] == 0x20
+    client.subscribe(*filters, qos=1)
+    client.disconnect()
+
+
+def returned(gateway, name):
+    """A raw client that is back in its session."""
+    client = Client(gateway.port)
+    client.send(connect_packet(name, clean=False))
+    connack = client.receive()
+    assert connack == (0x20, b"\1\0"), connack
+    return client
+
+
+class ClusterTest(unittest.TestCase):
+    def setUp(self):
+        self.redis = self.enterContext(RedisServer())
+
+    def pair(self, lease=LEASE):
+        """One node that serves, and one that stands by; the port of the second one's API."""
+        first = self.enterContext(node(self.redis, "first", lease=lease))
+        http = free_port()
+        second = standby(self.redis, "second", http, lease=lease)
+        self.addCleanup(second.kill)
+        return first, second, http
+
+
+class TakeoverTest(ClusterTest):
+    def test_a_standby_says_so_and_lets_nobody_in(self):
+        first, second, http = self.pair()
+        status, body = ask(http, "/readyz")
+        self.assertEqual(status, 503)
+        self.assertEqual(body, {"status": "standby", "why": "this node stands by; node first serves"})
+        self.assertEqual(ask(http, "/healthz"), (200, {"status": "ok"}))
+        self.assertEqual(ask(http, "/api/v1/users")[0], 503)
+        for port in (http, first.http_port):
+            status, cluster = wait_until(lambda port=port: (lambda found: len(found[1]["nodes"]) == 2 and found)(
+                ask(port, "/api/v1/cluster")))
+            self.assertEqual(status, 200)
+            self.assertEqual({each["name"]: each["owner"] for each in cluster["nodes"]},
+                             {"first": True, "second": False})
+            self.assertEqual([(each["first"], each["last"]) for each in cluster["partitions"]], [(0, 127)])
+        self.assertEqual(first.metric("pulsegate_cluster_partitions_owned"), 128)
+        self.assertEqual(first.metric("pulsegate_cluster_redis_reachable"), 1)
+
+    def test_a_standby_takes_over_what_a_killed_node_had(self):
+        first, second, http = self.pair()
+        leave_a_session(first, "bob", "chat/#")
+        with first.connect("ann", version=5) as ann:
+            self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
+            ann.publish("kept", b"two", qos=1, flags=1)
+            ann.receive()
+        epoch = ask(http, "/api/v1/cluster")[1]["partitions"][0]["epoch"]
+        first.kill()
+        second.await_ready(LEASE + 20)
+        self.assertEqual(second.get_json("/api/v1/cluster")[1]["partitions"][0]["epoch"], epoch + 1)
+        with returned(second, "bob") as bob:
+            self.assertEqual(bob.receive_publish(), ("chat/a", b"one"))
+            bob.subscribe("kept")
+            self.assertEqual(bob.receive_publish(), ("kept", b"two"))
+        second.stop()
+
+    def test_a_node_that_is_stopped_in_order_hands_over_at_once(self):
+        first, second, _ = self.pair(lease=60)
+        leave_a_session(first, "bob", "chat/#")
+        first.stop()
+        second.await_ready(20)
+        with returned(second, "bob"):
+            pass
+        second.stop()
+
+    def test_a_node_that_stood_still_changes_nothing_and_begins_anew(self):
+        first, second, _ = self.pair()
+        leave_a_session(first, "bob", "chat/#")
+        ann, eve = first.connect("ann"), first.connect("eve")
+        eve.subscribe("live", qos=1)
+        first.process.send_signal(signal.SIGSTOP)
+        os.waitpid(first.pid, os.WUNTRACED)  # all of its threads stand still
+        for client, topic in ((ann, "chat/stale"), (ann, "live")):  # they wait in its sockets
+            client.publish(topic, b"stale", qos=1, packet_id=7)
+        second.await_ready(LEASE + 20)
+        with second.connect("carl", version=5) as carl:
+            self.assertEqual(reason_of(publish(carl, "chat/new", b"new")), 0)
+        before = self.redis.rows("message")
+        first.process.send_signal(signal.SIGCONT)
+        self.assertEqual(ann.receive_until_closed(), [])
+        self.assertEqual(eve.receive_until_closed(), [])
+        first.wait_for_log("standing by", 20)
+        self.assertEqual(self.redis.rows("message"), before)
+        with returned(second, "bob") as bob:
+            self.assertEqual(bob.receive_publish(), ("chat/new", b"new"))
+        second.stop()  # and the first one, which stands by, takes over
+        wait_until(lambda: first.log.count(" ready: ") == 2, 60, "the first node serves again")
+
+    def test_a_second_node_of_the_same_name_is_refused(self):
+        first = self.enterContext(node(self.redis, "first"))
+        other = node(self.redis, "first")
+        other.launch().process.wait(60)
+        other.kill()  # its log is complete now
+        self.assertIn("node-name: a node named first is running", other.log)
+        self.assertEqual(other.process.returncode, 1)
+        first.connect("ann").ping()
+
+
+class RedisTroubleTest(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        self.gateway = self.enterContext(node(self.redis, "only"))
+        leave_a_session(self.gateway, "bob", "chat/#")
+
+    def test_clients_don_t_notice_a_redis_that_stands_still_for_some_seconds(self):
+        ann = self.gateway.connect("ann", version=5)
+        eve = self.gateway.connect("eve")
+        eve.subscribe("live", qos=1)
+        self.redis.stop()
+        stored = threading.Timer(LEASE + 2, self.redis.go_on)
+        stored.start()
+        self.addCleanup(stored.join)
+        ann.publish("live", b"at once", qos=1, packet_id=1)
+        self.assertEqual(eve.receive_publish(), ("live", b"at once"))
+        self.assertEqual(reason_of(ann.receive()), 0)
+        self.assertTrue(stored.is_alive(), "an online receiver needs no Redis")
+        eve.ping()
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"waits", 2)), 0)
+        self.assertFalse(self.redis.ask("PING") != "PONG")
+        with returned(self.gateway, "bob") as bob:
+            self.assertEqual(bob.receive_publish(), ("chat/a", b"waits"))
+
+    def test_what_must_be_stored_is_refused_while_redis_is_away(self):
+        ann = self.gateway.connect("ann", version=5)
+        old = self.gateway.connect("old")
+        eve = self.gateway.connect("eve")
+        self.redis.kill()
+        ann.socket.settimeout(60)
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"refused")), QUOTA_EXCEEDED)
+        status, body = self.gateway.get_json("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("Redis", body["why"])
+        status, body = self.gateway.ask("POST", "/api/v1/publish", {"topic": "chat/a", "payload": "refused"})
+        self.assertEqual(status, 503)
+        self.assertRegex(body["error"], "^Redis fails: .*; publish again")
+        self.assertEqual(self.gateway.get_json("/api/v1/cluster")[1]["redis"]["reachable"], False)
+        self.assertIsNone(publish(old, "chat/a", b"refused"))  # MQTT 3.1.1 has no code for it
+        eve.ping()
+        self.redis.start()
+        wait_until(lambda: self.gateway.get("/readyz")[0] == 200, 60, "ready again")
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"taken", 2)), 0)
+        eve.ping()
+
+    def test_nothing_is_lost_when_redis_is_killed_again_and_again(self):
+        ann = self.gateway.connect("ann", version=5)
+        acknowledged = []
+        for life in range(1 if SANITIZED else 3):
+            for number in range(20):
+                payload = f"{life}/{number}".encode()
+                ann.publish("chat/a", payload, qos=1, packet_id=1 + number)
+                if number == 10:
+                    self.redis.kill()
+                    self.redis.start()
+                answer = ann.receive()
+                self.assertEqual(reason_of(answer), 0)
+                acknowledged.append(payload)
+        with returned(self.gateway, "bob") as bob:
+            self.assertEqual([bob.receive_publish()[1] for _ in acknowledged], acknowledged)
+
+    def test_a_redis_that_lost_everything_is_filled_again(self):
+        ann = self.gateway.connect("ann", version=5)
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
+        before = self.redis.rows("message"), self.redis.rows("owner"), self.redis.rows("subscription")
+        self.redis.ask("FLUSHALL")
+        self.gateway.wait_for_log("rows were written anew", 20)
+        self.assertEqual((self.redis.rows("message"), self.redis.rows("owner"), self.redis.rows("subscription")), before)
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"two", 2)), 0)
+
+    def test_a_full_redis_refuses_what_is_new_and_heals_by_what_is_read(self):
+        ann = self.gateway.connect("ann", version=5)
+        used = int(self.redis.ask("INFO", "memory").split("used_memory:")[1].split()[0])
+        self.redis.ask("CONFIG", "SET", "maxmemory", used + 2_000_000)
+        payload, taken = b"x" * 100_000, 0
+        while reason_of(publish(ann, "chat/a", payload)) == 0:
+            taken += 1
+            self.assertLess(taken, 500)
+        self.assertGreater(taken, 10)
+        status, body = self.gateway.get_json("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("maxmemory", body["why"])
+        for qos in (1, 2):  # MQTT 3.1.1 has no code for it, and would take an answer for a promise
+            with self.gateway.connect("old") as old:
+                old.publish("chat/a", payload, qos=qos)
+                self.assertIsNone(old.receive())
+        with returned(self.gateway, "bob") as bob:
+            for _ in range(taken):
+                self.assertEqual(bob.receive_publish(), ("chat/a", payload))
+            bob.ping()
+        wait_until(lambda: self.gateway.get("/readyz")[0] == 200, 60, "room again")
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"fits", 2)), 0)
+
+
+class StartTest(ClusterTest):
+    def complaint(self, *arguments):
+        done = subprocess.run([str(binary()), *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_a_redis_that_promises_too_little_is_refused_with_the_cure(self):
+        start = ("--cluster", self.redis.url, "--link-listen", f"127.0.0.1:{free_port()}",
+                 "--listen", f"mqtt://127.0.0.1:{free_port()}", "--listen", f"http://127.0.0.1:{free_port()}")
+        self.redis.ask("CONFIG", "SET", "appendfsync", "everysec")
+        self.assertIn("CONFIG SET appendfsync always", self.complaint(*start))
+        self.redis.ask("CONFIG", "SET", "appendfsync", "always")
+        self.redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        self.assertIn("CONFIG SET maxmemory-policy noeviction", self.complaint(*start))
+        self.redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        self.redis.ask("CONFIG", "SET", "requirepass", "secret")
+        self.assertIn("cluster-password-file", self.complaint(*start))
+        with tempfile.NamedTemporaryFile("w") as password:
+            password.write("wrong\n")
+            password.flush()
+            self.assertIn("WRONGPASS", self.complaint(*start, "--cluster-password-file", password.name))
+        self.redis.kill()
+        self.assertIn("Connection refused", self.complaint(*start))
+
+    def test_data_moves_from_a_folder_to_a_cluster_and_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data, back = Path(folder) / "data", Path(folder) / "back"
+            with Gateway("--data", data, "--shards", "2") as gateway:
+                leave_a_session(gateway, "bob", "chat/#")
+                with gateway.connect("ann", version=5) as ann:
+                    publish(ann, "chat/a", b"one")
+                    ann.publish("kept", b"two", qos=1, flags=1)
+                    ann.receive()
+            move = [str(binary()), "import", str(data), "--cluster", self.redis.url, "--link-listen",
+                    f"127.0.0.1:{free_port()}"]
+            done = subprocess.run(move, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^\d+ rows were copied$")
+            again = subprocess.run(move, capture_output=True, text=True, timeout=60)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("has data already", again.stderr)
+            with node(self.redis, "first") as gateway:
+                with returned(gateway, "bob") as bob:
+                    self.assertEqual(bob.receive_publish(), ("chat/a", b"one"))
+                with gateway.connect("ann", version=5) as ann:
+                    publish(ann, "chat/a", b"three")
+                back.mkdir()
+                status, body = gateway.ask("POST", "/api/v1/backup", {"file": str(back / "pulsegate.db")})
+                self.assertEqual(status, 200, body)
+            with Gateway("--data", back, "--shards", "2") as gateway, returned(gateway, "bob") as bob:
+                self.assertEqual(bob.receive_publish(), ("chat/a", b"three"))
+                bob.subscribe("kept")
+                self.assertEqual(bob.receive_publish(), ("kept", b"two"))
+
+    def test_settings_that_exclude_each_other_or_lack_something(self):
+        for arguments, cause in (
+                (("--cluster", self.redis.url, "--data", "d"), "data: "),
+                (("--cluster", "http://a"), "redis://HOST:PORT"),
+                (("--node-name", "a"), "--cluster"),
+                (("--cluster", self.redis.url, "--node-name", "a b"), "node-name: "),
+                (("--cluster", self.redis.url, "--link-cert", "c"), "link-key"),
+                (("--cluster", self.redis.url, "--cluster-ca", "c"), "rediss://"),
+                (("--cluster", self.redis.url, "--cluster-durability", "often"), "everysec"),
+                (("--cluster", self.redis.url, "--link-listen", "0.0.0.0:7883"), "link-cert")):
+            with self.subTest(arguments):
+                self.assertIn(cause, self.complaint(*arguments))
+
+
+if __name__ == "__main__":
+    unittest.main()

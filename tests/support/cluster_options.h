@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "server/cluster/membership.h"
+#include "server/redis/redis_target.h"
+#include "tests/support/sanitized.h"
+
+namespace pulsegate {
+
+/// A node that hurries: its lease is half a second, or two in a sanitizer's build. Its link has a
+/// port of its own.
+inline Membership::Options hurried_node(std::string name, RedisTarget redis) {
+    Membership::Options options;
+    options.redis = std::move(redis);
+    options.node_name = std::move(name);
+    options.link.listen = "127.0.0.1:0";
+    options.beat = std::chrono::milliseconds(50);
+    options.lease = std::chrono::milliseconds(sanitized ? 2000 : 500);
+    return options;
+}
+
+/// As often as it takes.
+inline bool own(Membership& node) {
+    return node.await_ownership([] { return false; });
+}
+
+inline RowChange row(Partition partition, std::string table, std::string field, std::string value) {
+    return {{partition, std::move(table), std::move(field)}, std::move(value)};
+}
+
+inline RowChange no_row(Partition partition, std::string table, std::string field) {
+    return {{partition, std::move(table), std::move(field)}, {}};
+}
+
+}  // namespace pulsegate
