@@ -1,16 +1,9 @@
-#include "server/settings/config.h"
-
+// The table of settings, but for those of backends and of the cluster.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "server/base/machine.h"
-#include "server/settings/config_file.h"
 #include "server/settings/config_options.h"
 #include "server/settings/config_values.h"
 
@@ -18,33 +11,50 @@ namespace pulsegate {
 
 namespace {
 
-constexpr unsigned most_shards = 256;
-
 /// The longest silence that a keepalive can allow: one and a half times 65,535 s.
 constexpr Millis longest_silence = 98'303 * second;
 
+/// Longer than a day is taken for a typing error.
+constexpr Millis longest_drain = 86'400 * second;
+
 /// Listeners, admin API, event loops and logs.
 void add_general(Settings& settings, Config& config) {
-    settings.each("listen", "URL",
-                  "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
-                  "http://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), all but "
-                  "http take ?proxy-protocol. A kind that is not named keeps its default: "
-                  "mqtt://127.0.0.1:1883, http://127.0.0.1:8080",
-                  [&](const std::string& url) { config.listen.push_back(parse_listen_url(url)); });
+    settings
+        .each(
+            "listen", "URL", "",
+            "Where to listen, repeatable: mqtt, mqtts, ws or wss://HOST:PORT for clients, "
+            "http or https://HOST:PORT for the admin API; ws and wss take a /path (/mqtt), all but "
+            "http and https take ?proxy-protocol. A kind that is not named keeps its default: "
+            "mqtt://127.0.0.1:1883, http://127.0.0.1:8080",
+            config.listen, [](const std::string& url) { return parse_listen_url(url); })
+        .shown = [&config] {
+        std::vector<std::string> urls;
+        urls.reserve(config.listen.size());
+        for (const ListenUrl& url : config.listen) urls.push_back(url.text());
+        return urls;
+    };
     settings.any("admin-token-file", "FILE", "",
                  "File with the bearer token for the admin API; required unless the API listens on "
                  "loopback only",
                  [&](auto&, auto& text) { config.admin_token_file = text; });
+    settings.any(
+        "admin-tokens-file", "FILE", "",
+        "File with further tokens, a line NAME:ROLE:HASH each, with the role read, publish "
+        "or operate; pulsegate token NAME ROLE makes one",
+        [&](auto&, auto& text) { config.admin_tokens_file = text; });
+    settings.any("admin-socket", "FILE|none", "admin.sock in the data folder",
+                 "Unix socket for `pulsegate ctl`, which needs no token there: only the gateway's "
+                 "user and root may use it",
+                 [&](auto&, auto& text) { config.admin_socket = text; });
     settings.count("shards", config.shards, 1, most_shards, "one per core",
                    "Event loops, each with a thread of its own");
     settings.any(
         "events", "FILE", "",
         "Append every presence change to this file as a line of JSON; - is standard output",
         [&](auto&, auto& text) { config.events = text; });
-    config.data = "data";
     settings.any("data", "DIR", "data",
                  "Folder for all that outlives the process; none: a restart forgets everything",
-                 [&](auto&, auto& text) { config.data = text == "none" ? "" : text; });
+                 [&](auto&, auto& text) { config.data = text; });
     settings.any(
         "fsync", "always|1s|never", "always",
         "When what is stored is forced to the disk: always before it is acknowledged; once "
@@ -60,6 +70,11 @@ void add_general(Settings& settings, Config& config) {
     settings.any("log-level", "LEVEL", "info",
                  "What to log to standard error: debug, info, warn or error",
                  [&](auto& name, auto& text) { config.log_level = parse_level(name, text); });
+    settings.any("log-format", "text|json", "text",
+                 "How the lines of the log are written: as text, or each as an object of JSON",
+                 [&](auto& name, auto& text) { config.log_format = parse_log_format(name, text); });
+    settings.flag("log-logins", config.log_logins,
+                  "Log each login, and the end of its connection, at the level info");
 }
 
 /// For mqtts and wss listeners.
@@ -73,7 +88,7 @@ void add_tls(Settings& settings, Config& config) {
                  "Clients must show a certificate that one of these CAs signed, PEM",
                  [&](auto&, auto& text) { config.tls.client_ca = text; });
     settings.any("tls-client-crl", "FILE", "",
-                 "Certificates that the --tls-client-ca has revoked, PEM; read anew at SIGHUP",
+                 "Certificates that the --tls-client-ca has revoked, PEM; SIGHUP reads them again",
                  [&](auto&, auto& text) { config.tls.client_crl = text; });
     settings.any("tls-min-version", "1.2|1.3", "1.2", "The oldest TLS version that is accepted",
                  [&](auto& name, auto& text) {
@@ -94,6 +109,19 @@ void add_logins(Settings& settings, Config& config) {
                    "sends its token as the password; the token's sub is the user");
     settings.files("jwt-key", config.authenticator.jwt.public_key_files,
                    "File with the public key of RS256, ES256 or EdDSA tokens, PEM; repeatable");
+    auto& keys = config.authenticator.key_server;
+    settings.any("jwt-jwks-url", "URL", "",
+                 "Where an identity provider publishes its public keys as a JWK set, http or "
+                 "https; a token's kid chooses among them",
+                 [&](auto& name, auto& text) { keys.url = parse_hook_url(name, text); });
+    settings.duration("jwt-jwks-refresh", keys.refresh, second, 24 * 3600 * second, "5m",
+                      "How often the keys of jwt-jwks-url are fetched");
+    settings.duration("jwt-jwks-keep", keys.keep, 0, 30 * 24 * 3600 * second, "1h",
+                      "How long a key stays good that has left the set of jwt-jwks-url");
+    settings.any("jwt-jwks-ca", "FILE", "",
+                 "CAs that may have signed the certificate of jwt-jwks-url, PEM; default: the "
+                 "system's CAs",
+                 [&](auto&, auto& text) { keys.ca_file = text; });
     settings.any("jwt-issuer", "TEXT", "", "The iss that tokens must have",
                  [&](auto&, auto& text) { config.authenticator.jwt.issuer = text; });
     settings.any("jwt-audience", "TEXT", "", "The audience that must be in the aud of tokens",
@@ -145,12 +173,11 @@ void add_silence(Settings& settings, Config& config) {
                  });
     settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
                       "How long a new connection may take to send its CONNECT");
-    settings.each("websocket-origin", "ORIGIN",
+    settings.each("websocket-origin", "ORIGIN", "",
                   "Web pages that may open a WebSocket, repeatable: https://HOST, or * for all; "
                   "default: pages of the same host as the gateway's",
-                  [&](const std::string& origin) {
-                      config.websocket_origin.push_back(parse_origin(origin));
-                  });
+                  config.websocket_origin,
+                  [](const std::string& origin) { return parse_origin(origin); });
     settings.duration("websocket-ping", config.websocket_ping, 0, longest_silence, "0s",
                       "How long a WebSocket may be idle before the gateway sends a ping, so that "
                       "proxies keep it open; 0s: no pings");
@@ -159,6 +186,17 @@ void add_silence(Settings& settings, Config& config) {
     settings.duration("stop-wait", config.stop_wait, 0, 60 * second, "3s",
                       "How long a stop waits, at most, for those who subscribe to presence to hear "
                       "that everybody is offline");
+    settings.duration(
+        "drain-notice", config.drain.notice, 0, longest_drain, "0s",
+        "How long a stop waits, while /readyz is 503, before it asks the first client "
+        "to leave: the time in which a load balancer notices");
+    settings.duration("drain-time", config.drain.over, 0, longest_drain, "0s",
+                      "How long a stop takes to ask all clients to leave, as many in each second; "
+                      "their users stay online if they are back in time. 0s: all at once, and all "
+                      "users are offline");
+    settings.any("server-reference", "HOST:PORT", "",
+                 "Where a drained gateway sends its MQTT 5.0 clients (Server Reference)",
+                 [&](auto&, auto& text) { config.server_reference = text; });
 }
 
 /// Sessions, message queues and retained messages.
@@ -181,6 +219,10 @@ void add_sessions(Settings& settings, Config& config) {
                    "How many messages are queued for one client; beyond it the oldest are dropped");
     settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
                   "How many bytes of messages are queued for one client");
+
+    settings.size("history-bytes", config.history_bytes, 0, most_bytes, "16MiB",
+                  "How much memory has what happened last to each user: logins, refusals, ends of "
+                  "connections, lost messages; 0 keeps nothing");
 
     settings.on_off("retain-available", config.retain_available,
                     "Whether clients may publish retained messages");
@@ -326,81 +368,32 @@ void add_limits(Settings& settings, Config& config) {
                       "How long a ban lasts");
 }
 
-/// What nobody would use is a mistake: the operator thinks that it protects something.
-void check_tls(const Config& config) {
-    const Tls::Settings& tls = config.tls;
-    if (!tls.client_crl.empty() && tls.client_ca.empty())
-        throw ConfigError(
-            "tls-client-crl: clients are not asked for certificates; name a --tls-client-ca as "
-            "well");
-    const char* unused = tls.allow_1_2 ? nullptr : "tls-min-version";
-    if (!tls.certificates.empty()) unused = "tls-cert";
-    if (!tls.keys.empty()) unused = "tls-key";
-    if (!tls.client_ca.empty()) unused = "tls-client-ca";
-    const bool used = std::any_of(config.listen.begin(), config.listen.end(),
-                                  [](const ListenUrl& url) { return url.has_tls(); });
-    if (unused && !used)
-        throw ConfigError(fmt::format(
-            "{}: no listener has TLS; name one with --listen mqtts://0.0.0.0:8883", unused));
-}
-
-/// Where anybody may log in under any name, members mean nothing; where there are rules, these say
-/// who may read what.
-bool closes_rooms(const Config& config) {
-    const AuthenticatorSettings& by = config.authenticator;
-    const bool knows_users = !by.password_file.empty() || !by.jwt.secret_files.empty() ||
-                             !by.jwt.public_key_files.empty() || by.hook.url ||
-                             config.user_from == UserFrom::certificate;
-    return knows_users && by.access_file.empty() && !config.demo;
-}
-
-/// In reverse, as CLI11 takes them, and `--name=` as `--name ""`: CLI11 would take the next
-/// argument for its value, or a flag for set.
-std::vector<std::string> arguments_for(const CLI::App& app, int argc, const char* const* argv) {
-    std::vector<std::string> arguments;
-    for (int i = argc - 1; i > 0; --i) {
-        std::string argument = argv[i];
-        if (argument.starts_with("--") && argument.ends_with('=')) {
-            argument.pop_back();
-            const std::string name = argument.substr(2);
-            if (is_flag(app, name))
-                throw ConfigError(fmt::format("{0}: the value is empty; write --{0} alone", name));
-            arguments.emplace_back();
-        }
-        arguments.push_back(std::move(argument));
-    }
-    return arguments;
-}
+/// A reload applies changes of these. All others need a restart: clients have been told of them, or
+/// have rights by them; or threads, listeners and files depend on them.
+constexpr const char* live_settings[] = {
+    "log-level", "log-format", "log-logins", "stop-wait", "admin-token-file", "admin-tokens-file",
+    // TLS
+    "tls-cert", "tls-key", "tls-client-crl", "tls-min-version",
+    // silence
+    "idle-timeout", "strict-idle-timeout", "max-keepalive", "websocket-ping", "forget-after",
+    // sessions and retained messages
+    "max-session-expiry", "persistent-session-quota", "persistent-session-bytes", "queue-memory",
+    "max-queued-messages", "max-queued-bytes", "max-retained-messages", "max-retained-bytes",
+    "max-retained-messages-per-user", "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
+    "max-inboxes-per-user", "max-inbox-bytes-per-user",
+    // messages and topics
+    "max-client-id-length", "output-budget", "max-room-members", "max-subscriptions",
+    "max-client-memory", "max-user-memory", "max-topic-levels",
+    // limits
+    "max-connections-per-address", "max-connections-per-user", "login-rate", "login-wait",
+    "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures",
+    "ban-flaps", "duel-takeovers", "ban-time",
+    // backends
+    "webhook-timeout", "webhook-payload"};
 
 }  // namespace
 
-Config parse_config(int argc, const char* const* argv) {
-    Config config;
-    config.shards = std::min(available_processors(), most_shards);
-    leave_shares_open(config);
-
-    CLI::App app{
-        "Pulsegate, a chat gateway: MQTT 3.1, 3.1.1 and 5.0 for mobile clients, with reliable "
-        "presence.\n"
-        "Without arguments it serves MQTT on 127.0.0.1:1883 and its admin API on 127.0.0.1:8080.",
-        "pulsegate"};
-    app.get_formatter()->column_width(34);
-    app.set_help_flag("-h,--help", "Print this help and exit");
-    app.set_version_flag("--version", "pulsegate " PULSEGATE_VERSION, "Print the version and exit");
-    app.set_config("--config", "",
-                   "Read settings from a TOML-style file, by the names below without the dashes: "
-                   "idle-timeout = \"30s\"")
-        ->type_name("FILE")
-        ->check([](const std::string& file) { return file.empty() ? "the value is empty" : ""; });
-    app.config_formatter(std::make_shared<ConfigFile>(app));
-    app.allow_config_extras(CLI::config_extras_mode::error);
-    app.footer(
-        "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
-        "Other commands, each with a --help: pulsegate passwd writes a password file, pulsegate\n"
-        "backup has a running gateway copy what it stores. server/README.md describes every\n"
-        "setting.");
-
-    Settings settings(app);
+void add_settings(Settings& settings, Config& config) {
     settings.begin("Serving");
     add_general(settings, config);
     settings.begin("TLS");
@@ -417,52 +410,9 @@ Config parse_config(int argc, const char* const* argv) {
     add_limits(settings, config);
     settings.begin("What backends are told");
     add_events(settings, config);
-
-    try {
-        app.parse(arguments_for(app, argc, argv));
-    } catch (const CLI::CallForHelp&) {
-        throw UsageRequested{app.help()};
-    } catch (const CLI::CallForVersion& version) {
-        throw UsageRequested{std::string(version.what()) + "\n"};
-    } catch (const CLI::ConfigError& error) {
-        std::string_view what = error.what();
-        if (what.ends_with(".++")) what.remove_suffix(3);  // CLI11's mark of a section's beginning
-        throw ConfigError(fmt::format("config: unknown setting '{}'; --help lists the settings",
-                                      what.substr(what.rfind(' ') + 1)));
-    } catch (const CLI::ParseError& error) {
-        throw ConfigError(fmt::format("{}; see --help", error.what()));
-    }
-
-    if (config.output_budget < config.max_packet_size)
-        throw ConfigError(fmt::format(
-            "output-budget: {} bytes are less than max-packet-size ({}); a packet must fit",
-            config.output_budget, config.max_packet_size));
-    if (!config.rooms_are_stated) config.rooms_are_closed = closes_rooms(config);
-    if (config.sender_in_topic && config.sender_property.empty())
-        throw ConfigError(
-            "sender-in-topic: the sender is not told at all; name a --sender-property as well");
-    config.client_limits.ban_time = config.address_limits.ban_time;
-    config.authenticator.user_by_certificate = config.user_from == UserFrom::certificate;
-    if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
-        throw ConfigError(
-            "user-from: clients are not asked for certificates; name a --tls-client-ca as well");
-    complete_shares(config);
-    check_tls(config);
-    check_events(config);
-    complete_events(config);
-    const auto& hook = config.authenticator.hook;
-    if (!hook.ca_file.empty() && !(hook.url && hook.url->tls))
-        throw ConfigError(
-            "auth-hook-ca: the auth-hook has no certificate to check; name one with https://");
-    const auto listens = [&](bool for_clients) {
-        return std::any_of(config.listen.begin(), config.listen.end(),
-                           [&](auto& url) { return url.for_clients() == for_clients; });
-    };
-    if (!listens(true)) config.listen.push_back({ListenUrl::Scheme::mqtt, "127.0.0.1", 1883});
-    if (!listens(false)) config.listen.push_back({ListenUrl::Scheme::http, "127.0.0.1", 8080});
-    if (config.demo && std::ranges::none_of(config.listen, &ListenUrl::is_websocket))
-        config.listen.push_back({ListenUrl::Scheme::ws, "127.0.0.1", 8083, "/mqtt"});
-    return config;
+    settings.begin("Cluster");
+    add_cluster(settings, config);
+    for (const char* name : live_settings) settings.find(name)->is_live = true;
 }
 
 }  // namespace pulsegate

@@ -3,66 +3,284 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <sstream>
-#include <string>
+#include <string_view>
 #include <utility>
 
+#include "protocol/utf8.h"
 #include "server/base/text/lines.h"
-#include "server/settings/config.h"
 
 namespace pulsegate {
 
 namespace {
 
-/// The beginning or the end of a section, which no setting is in: CLI11 refuses it by its name.
-bool is_section(const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; }
+constexpr std::string_view blanks = " \t\r\f\v";
+constexpr std::string_view of_names =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 
-/// A setting that is repeated gets all its values: CLI11 would take those of its first place only.
-void join_repeated(std::vector<CLI::ConfigItem>& items) {
-    std::vector<CLI::ConfigItem> joined;
-    joined.reserve(items.size());
-    for (auto& item : items) {
-        const auto same = std::ranges::find_if(joined, [&](const CLI::ConfigItem& one) {
-            return !is_section(one) && one.name == item.name && one.parents == item.parents;
-        });
-        if (same == joined.end())
-            joined.push_back(std::move(item));
-        else
-            same->inputs.insert(same->inputs.end(), item.inputs.begin(), item.inputs.end());
-    }
-    items = std::move(joined);
+std::string_view trimmed(std::string_view text) {
+    const auto begin = text.find_first_not_of(blanks);
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
+
+std::string_view without_comment(std::string_view text) {
+    return trimmed(text.substr(0, text.find('#')));
+}
+
+bool needs_no_quotes(std::string_view text) {
+    if (text == "true" || text == "false") return true;
+    return text.find_first_not_of("0123456789.+-_") == text.npos;
+}
+
+/// How a value should have been written.
+std::string in_form(std::string_view value) {
+    if (value.empty()) return "\"...\"";
+    const bool as_it_is = needs_no_quotes(value) || value.find_first_of("\"'[") == 0;
+    return as_it_is ? std::string(value) : fmt::format("\"{}\"", value);
+}
+
+/// "true" or "false" for other words that mean it; or "".
+std::string_view switch_meant(std::string_view word) {
+    for (const char* yes : {"yes", "on", "True", "Yes", "On", "TRUE"})
+        if (word == yes) return "true";
+    for (const char* no : {"no", "off", "False", "No", "Off", "FALSE"})
+        if (word == no) return "false";
+    return "";
+}
+
+/// What can't be read of a line.
+struct Unreadable {
+    std::string what;
+};
+
+class SettingsFileReader {
+public:
+    SettingsFileReader(const FileFault& fault,
+                       const std::function<std::string(const std::string&)>& meant)
+        : fault_(fault), meant_(meant) {}
+
+    std::vector<FileLine> read(const std::string& text) {
+        Lines lines(text);
+        while (lines.next()) {
+            number_ = lines.number();
+            rest_ = lines.line();
+            try {
+                read_line();
+            } catch (const Unreadable& fault) {
+                fault_(number_, fault.what);
+                skips_list_ = in_list_ && rest_.find(']') == rest_.npos;
+                needs_comma_ = false;
+                in_list_ = false;
+            }
+        }
+        if (in_list_) fault_(list_.line, unclosed());
+        return std::move(found_);
+    }
+
+private:
+    void read_line() {
+        if (rest_.find('\0') != rest_.npos)
+            throw Unreadable{"has a null character; save the file as UTF-8"};
+        if (!valid_utf8(rest_)) throw Unreadable{"is not UTF-8; save the file as UTF-8"};
+        skip_blanks();
+        if (skips_list_) return skip_list();
+        if (in_list_ && begins_setting()) {
+            fault_(list_.line, unclosed());
+            in_list_ = false;
+            needs_comma_ = false;
+        }
+        if (in_list_) return read_items();
+        if (!rest_.empty()) read_setting();
+    }
+
+    void read_setting() {
+        if (rest_.front() == '[')
+            throw Unreadable{fmt::format("{}: the file has no sections; remove the line",
+                                         without_comment(rest_))};
+        FileLine setting{.name = read_name(), .line = number_};
+        skip_blanks();
+        if (!rest_.starts_with('=')) throw Unreadable{no_equals_sign(setting.name)};
+        rest_.remove_prefix(1);
+        skip_blanks();
+        if (rest_.starts_with('[')) {
+            rest_.remove_prefix(1);
+            setting.is_list = true;
+            list_ = std::move(setting);
+            in_list_ = true;
+            return read_items();
+        }
+        setting.values.push_back({read_value(setting.name), number_});
+        skip_blanks();
+        if (!rest_.empty()) throw Unreadable{surplus(setting)};
+        found_.push_back(std::move(setting));
+    }
+
+    std::string read_name() {
+        const auto end = std::min(rest_.find_first_not_of(of_names), rest_.size());
+        std::string name(rest_.substr(0, end));
+        if (name.empty())
+            throw Unreadable{
+                fmt::format("'{}' does not begin with the name of a setting; write "
+                            "NAME = VALUE, or a # before a comment",
+                            without_comment(rest_))};
+        rest_.remove_prefix(end);
+        return name;
+    }
+
+    std::string no_equals_sign(const std::string& name) const {
+        const std::string known = meant_(name);
+        const auto written = [&](std::string_view value) {
+            return fmt::format("write {} = {}", known, in_form(without_comment(value)));
+        };
+        if (rest_.empty()) return fmt::format("{}: the value is missing; {}", name, written(""));
+        if (rest_.front() == ':')
+            return fmt::format("{}: there is a ':' in place of the '='; {}", name,
+                               written(rest_.substr(1)));
+        return fmt::format("{}: there is no '=' before the value; {}", name, written(rest_));
+    }
+
+    /// A text in quotes, or a number, or true or false; "" if there is nothing.
+    std::string read_value(const std::string& name) {
+        if (rest_.starts_with('"')) return read_quoted(name);
+        if (rest_.starts_with('\'')) return read_literal(name);
+        const auto end = std::min(rest_.find_first_of(in_list_ ? "#,]" : "#"), rest_.size());
+        const std::string_view bare = trimmed(rest_.substr(0, end));
+        if (!needs_no_quotes(bare)) throw Unreadable{no_quotes(name, bare)};
+        rest_.remove_prefix(end);
+        return std::string(bare);
+    }
+
+    std::string no_quotes(const std::string& name, std::string_view bare) const {
+        const bool half = bare.ends_with('"') || bare.ends_with('\'');
+        if (half) bare.remove_suffix(1);
+        if (const auto meant = switch_meant(bare); !meant.empty())
+            return fmt::format("{}: {} is not true or false; write {} = {}", name, bare, name,
+                               meant);
+        if (in_list_) return fmt::format("{}: {} is not in quotes; write \"{}\"", name, bare, bare);
+        if (bare.find(',') != bare.npos && bare.find_first_of("\"'") == bare.npos)
+            return fmt::format(
+                "{}: {} is not in quotes; write {} = \"{}\", or a list as {} = "
+                "[\"...\", \"...\"]",
+                name, bare, name, bare, name);
+        return fmt::format("{}: {} is not in quotes; write {} = \"{}\"", name, bare, name, bare);
+    }
+
+    std::string read_quoted(const std::string& name) {
+        std::string text;
+        for (std::size_t i = 1; i < rest_.size(); ++i) {
+            if (rest_[i] == '"') {
+                rest_.remove_prefix(i + 1);
+                return text;
+            }
+            if (rest_[i] == '\\') {
+                ++i;
+                if (i == rest_.size() || (rest_[i] != '"' && rest_[i] != '\\'))
+                    throw Unreadable{fmt::format(
+                        "{}: \\ begins an escape in double quotes, and this one is unknown; write "
+                        "\\\\, or the text in single quotes",
+                        name)};
+            }
+            text += rest_[i];
+        }
+        throw Unreadable{no_closing_quote(name, '"')};
+    }
+
+    std::string read_literal(const std::string& name) {
+        const auto end = rest_.find('\'', 1);
+        if (end == rest_.npos) throw Unreadable{no_closing_quote(name, '\'')};
+        std::string text(rest_.substr(1, end - 1));
+        rest_.remove_prefix(end + 1);
+        return text;
+    }
+
+    std::string no_closing_quote(const std::string& name, char quote) const {
+        return fmt::format("{}: {} has no closing quote; write a {} behind the value", name,
+                           trimmed(rest_), quote);
+    }
+
+    std::string surplus(const FileLine& setting) const {
+        const std::string& name = setting.name;
+        if (rest_.front() == ',')
+            return fmt::format("{}: several values are a list; write {} = [\"{}\", ...]", name,
+                               name, setting.values.front().text);
+        return fmt::format(
+            "{}: there is something behind the value: {}; remove it, or write a # "
+            "before a comment",
+            name, rest_);
+    }
+
+    /// The rest of a list with a fault.
+    void skip_list() {
+        skips_list_ = !begins_setting() && rest_.find(']') == rest_.npos;
+        if (begins_setting()) read_setting();
+    }
+
+    /// Of a list, up to its end or that of the line.
+    void read_items() {
+        for (skip_blanks(); !rest_.empty(); skip_blanks()) {
+            if (rest_.starts_with(']')) return end_list();
+            if (rest_.starts_with('['))
+                throw Unreadable{list_.name + ": there is a list in the list; write one list"};
+            if (rest_.starts_with(',') || needs_comma_)
+                throw Unreadable{list_.name +
+                                 ": the values of the list are not divided by one comma each; "
+                                 "write [\"...\", \"...\"]"};
+            list_.values.push_back({read_value(list_.name), number_});
+            skip_blanks();
+            needs_comma_ = !rest_.starts_with(',');
+            if (!needs_comma_) rest_.remove_prefix(1);
+        }
+    }
+
+    void end_list() {
+        rest_.remove_prefix(1);
+        skip_blanks();
+        needs_comma_ = false;
+        FileLine setting = std::move(list_);
+        in_list_ = false;
+        if (!rest_.empty())
+            throw Unreadable{
+                fmt::format("{}: there is something behind the list: {}; remove it, "
+                            "or write a # before a comment",
+                            setting.name, rest_)};
+        if (setting.values.empty()) setting.values.push_back({"", setting.line});
+        found_.push_back(std::move(setting));
+    }
+
+    /// Is this no value of the list that has begun, but another setting? Then its end was
+    /// forgotten.
+    bool begins_setting() const {
+        const auto end = rest_.find_first_not_of(of_names);
+        return end != rest_.npos && end > 0 && trimmed(rest_.substr(end)).starts_with('=');
+    }
+
+    std::string unclosed() const {
+        return list_.name + ": the list has no end; write a ] behind its last value";
+    }
+
+    /// And a comment.
+    void skip_blanks() {
+        rest_.remove_prefix(std::min(rest_.find_first_not_of(blanks), rest_.size()));
+        if (rest_.starts_with('#')) rest_ = {};
+    }
+
+    const FileFault& fault_;
+    const std::function<std::string(const std::string&)>& meant_;
+    std::vector<FileLine> found_{};
+    FileLine list_{};  ///< that is being read
+    bool in_list_ = false;
+    bool needs_comma_ = false;
+    bool skips_list_ = false;
+    std::string_view rest_{};  ///< of the line
+    std::size_t number_ = 0;   ///< of the line
+};
 
 }  // namespace
 
-bool is_flag(const CLI::App& app, const std::string& name) {
-    const auto* const option = app.get_option_no_throw("--" + name);
-    return option && option->get_expected_min() == 0;
-}
-
-std::string ConfigFile::path() const { return app_.get_config_ptr()->as<std::string>(); }
-
-std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& in) const {
-    const std::string file{std::istreambuf_iterator<char>(in), {}};
-    if (const auto line = line_with_null(file); line > 0)
-        throw ConfigError(fmt::format("config: {}:{}: has a null character; save the file as UTF-8",
-                                      path(), line));
-    std::istringstream lines{std::string(without_byte_order_mark(file))};
-    auto items = CLI::ConfigTOML::from_config(lines);
-    for (auto& item : items) {
-        if (is_section(item)) continue;
-        if (item.inputs.empty()) item.inputs.emplace_back();  // [] is an empty value, too
-        for (const std::string& text : item.inputs)
-            if (text.starts_with('"') || text.starts_with('\''))
-                throw ConfigError(fmt::format(
-                    "{}: {} has a quote too many or too few; a # begins a comment, also in quotes",
-                    item.name, text));
-        if (is_flag(app_, item.name) && item.inputs.front().empty())
-            throw ConfigError(fmt::format("{0}: the value is empty; write {0} = true", item.name));
-    }
-    join_repeated(items);
-    return items;
+std::vector<FileLine> read_settings_file(
+    const std::string& text, const FileFault& fault,
+    const std::function<std::string(const std::string& name)>& meant) {
+    return SettingsFileReader(fault, meant).read(text);
 }
 
 }  // namespace pulsegate

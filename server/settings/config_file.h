@@ -1,28 +1,33 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <istream>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace pulsegate {
 
-/// Does the setting need no value?
-bool is_flag(const CLI::App& app, const std::string& name);
+/// A line of the settings file: `idle-timeout = "30s"`, or a list, which may go on over more lines.
+struct FileLine {
+    struct Value {
+        std::string text;
+        std::size_t line;
+    };
 
-/// The file of settings, as CLI11 reads it; but what CLI11 would overlook or take for something
-/// else is refused.
-class ConfigFile final : public CLI::ConfigTOML {
-public:
-    explicit ConfigFile(const CLI::App& app) : app_(app) {}
-
-    /// Throws ConfigError.
-    std::vector<CLI::ConfigItem> from_config(std::istream& in) const override;
-
-private:
-    std::string path() const;
-
-    const CLI::App& app_;
+    std::string name;
+    std::size_t line;
+    bool is_list = false;
+    std::vector<Value> values{};
 };
+
+/// A line that can't be read: `what` says why, and what to write.
+using FileFault = std::function<void(std::size_t line, const std::string& what)>;
+
+/// Reads the text of a settings file: the part of TOML that has names, texts in quotes, numbers,
+/// `true`, `false` and lists of these. What can't be read is told to `fault` and left out. `meant`
+/// says what name an unknown one stands for.
+std::vector<FileLine> read_settings_file(
+    const std::string& text, const FileFault& fault,
+    const std::function<std::string(const std::string& name)>& meant);
 
 }  // namespace pulsegate

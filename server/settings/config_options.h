@@ -1,13 +1,17 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/settings/config.h"
 #include "server/settings/config_values.h"
+#include "server/settings/setting.h"
 
 namespace pulsegate {
 
@@ -17,17 +21,18 @@ inline constexpr Millis second = 1000;
 inline constexpr Millis longest_memory = 3650ll * 86'400 * second;
 inline constexpr std::size_t most_bytes = std::size_t{1} << 40;
 
+inline constexpr unsigned most_shards = 256;
+
 /// Not stated: it follows from another setting.
 inline constexpr std::size_t by_share = SIZE_MAX;
 /// Before the settings are read, and behind.
 void leave_shares_open(Config& config);
 void complete_shares(Config& config);
 
-/// Defines the options: each one parses its text into a member of the Config.
+/// The table of all settings: each one parses its text into a member of the Config, which must
+/// outlive the table. The command line, the settings file, `--help` and the documents use it.
 class Settings {
 public:
-    explicit Settings(CLI::App& app) : app_(app) {}
-
     /// Sets the heading in `--help` for the settings that follow.
     void begin(const char* group) { group_ = group; }
 
@@ -37,88 +42,88 @@ public:
     };
 
     template <class Parse>
-    void any(const std::string& name, const char* type, const char* usual, const char* help,
-             Parse parse, Empty empty = Empty::is_refused) {
-        const auto take = [=](const std::string& text) {
+    Setting& any(const std::string& name, const char* type, const char* usual, const char* help,
+                 Parse parse, Empty empty = Empty::is_refused) {
+        return add(name, Setting::Form::value, type, usual, help, [=](const std::string& text) {
             if (!text.empty() || empty == Empty::is_refused) require_value(name, type, text);
             parse(name, text);
-        };
-        auto* option = app_.add_option_function<std::string>("--" + name, take, help);
-        option->type_name(type)->group(group_);
-        if (*usual) option->default_str(usual);
+        });
     }
 
     /// A setting that may be repeated.
-    template <class Take>
-    void each(const char* name, const char* type, const char* help, Take take) {
-        const auto take_all = [=](const std::vector<std::string>& texts) {
-            for (const auto& text : texts) {
-                require_value(name, type, text);
-                take(text);
-            }
-        };
-        app_.add_option_function<std::vector<std::string>>(std::string("--") + name, take_all, help)
-            ->type_name(type)
-            ->group(group_)
-            ->allow_extra_args(false)
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    template <class Item, class Parse>
+    Setting& each(const std::string& name, const char* type, const char* usual, const char* help,
+                  std::vector<Item>& values, Parse parse) {
+        auto& setting = add(name, Setting::Form::list, type, usual, help,
+                            [=, &values](const std::string& text) {
+                                require_value(name, type, text);
+                                values.push_back(parse(text));
+                            });
+        setting.clear = [&values] { values.clear(); };
+        return setting;
     }
 
-    void files(const char* name, std::vector<std::string>& value, const char* help) {
-        each(name, "FILE", help, [&value](const std::string& file) { value.push_back(file); });
+    Setting& files(const char* name, std::vector<std::string>& values, const char* help) {
+        return each(name, "FILE", "", help, values, [](const std::string& file) { return file; });
     }
 
-    void flag(const char* name, bool& value, const char* help) {
-        app_.add_flag(std::string("--") + name, value, help)->group(group_);
+    /// A file, or another text that means what it says.
+    Setting& text(const char* name, const char* type, std::string& value, const char* help) {
+        return any(name, type, "", help, [&value](auto&, auto& stated) { value = stated; });
     }
 
-    void duration(const char* name, Millis& value, Millis least, Millis most, const char* usual,
-                  const char* help) {
-        any(name, "DURATION", usual, help, [&value, least, most](auto& named, auto& text) {
-            value = parse_duration(named, text, least, most);
-        });
-    }
-
-    void size(const char* name, std::size_t& value, std::size_t least, std::size_t most,
-              const char* usual, const char* help) {
-        any(name, "SIZE", usual, help, [&value, least, most](auto& named, auto& text) {
-            value = parse_size(named, text, least, most);
-        });
-    }
+    Setting& flag(const char* name, bool& value, const char* help);
+    Setting& duration(const char* name, Millis& value, Millis least, Millis most, const char* usual,
+                      const char* help);
+    Setting& size(const char* name, std::size_t& value, std::size_t least, std::size_t most,
+                  const char* usual, const char* help);
+    Setting& on_off(const char* name, bool& value, const char* help);
 
     template <class Number>
-    void count(const char* name, Number& value, unsigned least, unsigned most, const char* usual,
-               const char* help) {
-        any(name, "N", usual, help, [&value, least, most](auto& named, auto& text) {
-            value = static_cast<Number>(parse_count(named, text, least, most));
-        });
+    Setting& count(const char* name, Number& value, unsigned least, unsigned most,
+                   const char* usual, const char* help) {
+        auto& setting =
+            any(name, "N", usual, help, [&value, least, most](auto& named, auto& stated) {
+                value = static_cast<Number>(parse_count(named, stated, least, most));
+            });
+        setting.shown = [&value] { return number_shown(static_cast<std::uint64_t>(value)); };
+        return setting;
     }
 
-    void on_off(const char* name, bool& value, const char* help) {
-        any(name, "on|off", value ? "on" : "off", help,
-            [&value](auto& named, auto& text) { value = parse_switch(named, text); });
-    }
+    /// Null: there is none of this name.
+    Setting* find(std::string_view name);
+    const Setting* find(std::string_view name) const;
+    const std::deque<Setting>& all() const { return all_; }
+    std::deque<Setting>& all() { return all_; }
 
 private:
-    /// A variable that is not set must not switch a protection off: there, as `--data "$DATA"`, the
-    /// value is empty, and as `--data $DATA` it is what comes next.
-    static void require_value(const std::string& name, const char* type, const std::string& text) {
-        if (text.empty())
-            throw ConfigError(name + ": the value is empty; write " + type +
-                              ", or leave the setting out");
-        if (text.starts_with("--"))
-            throw ConfigError(name + ": the value is missing before " + text);
-    }
+    Setting& add(std::string name, Setting::Form form, const char* type, const char* usual,
+                 const char* help, std::function<void(const std::string&)> take);
+    static void require_value(const std::string& name, const char* type, const std::string& text);
+    static std::vector<std::string> number_shown(std::uint64_t number);
 
-    CLI::App& app_;
+    std::deque<Setting> all_{};  // references to its elements stay
     const char* group_ = "Options";
 };
 
+/// All settings, in the order in which `--help` has them.
+void add_settings(Settings& settings, Config& config);
 /// The webhook, the presence feed, and the log of events that both read.
 void add_events(Settings& settings, Config& config);
-/// What follows from other settings. Throws ConfigError.
+/// The cluster, and this node's part in it.
+void add_cluster(Settings& settings, Config& config);
+
+/// Runs a step, and keeps what it throws.
+using Attempt = std::function<void(const std::function<void()>& step)>;
+/// Derives what follows from other settings, and checks whether they fit together, in steps that
+/// throw ConfigError.
+void complete(Config& config, const Attempt& attempt);
+
+// Some of these steps:
+
 void complete_events(Config& config);
-/// Throws ConfigError.
 void check_events(const Config& config);
+/// Reads the password's file, too.
+void complete_cluster(Config& config);
 
 }  // namespace pulsegate

@@ -41,8 +41,8 @@ struct SchemeUse {
 };
 
 /// In the order of ListenUrl::Scheme.
-constexpr SchemeUse schemes[] = {
-    {"mqtt", 1883}, {"mqtts", 8883}, {"ws", 8083}, {"wss", 8084}, {"http", 8080}};
+constexpr SchemeUse schemes[] = {{"mqtt", 1883}, {"mqtts", 8883}, {"ws", 8083},
+                                 {"wss", 8084},  {"http", 8080},  {"https", 8443}};
 
 std::uint16_t parse_port(std::string_view text, const auto& fail) {
     std::uint16_t port = 0;
@@ -229,6 +229,12 @@ spdlog::level::level_enum parse_level(const std::string& name, const std::string
     if (text == "error") return spdlog::level::err;
     throw ConfigError(
         fmt::format("{}: '{}' is unknown; choose debug, info, warn or error", name, text));
+}
+
+LogFormat parse_log_format(const std::string& name, const std::string& text) {
+    if (text == "text") return LogFormat::text;
+    if (text == "json") return LogFormat::json;
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose text or json", name, text));
 }
 
 UserFrom parse_user_from(const std::string& name, const std::string& text) {

@@ -47,6 +47,7 @@ std::string parse_property_name(const std::string& name, const std::string& text
 
 spdlog::level::level_enum parse_level(const std::string& name, const std::string& text);
 UserFrom parse_user_from(const std::string& name, const std::string& text);
+LogFormat parse_log_format(const std::string& name, const std::string& text);
 Fsync parse_fsync(const std::string& name, const std::string& text);
 
 }  // namespace pulsegate

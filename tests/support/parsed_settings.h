@@ -12,16 +12,23 @@
 
 namespace pulsegate {
 
-inline Config parsed(std::vector<std::string> arguments) {
+/// The settings of a command line, with these variables: `PULSEGATE_SHARDS=2`.
+inline Config parsed(std::vector<std::string> arguments,
+                     const std::vector<std::string>& variables = {}) {
     std::vector<const char*> argv{"pulsegate"};
     for (const auto& argument : arguments) argv.push_back(argument.c_str());
-    return parse_config(static_cast<int>(argv.size()), argv.data());
+    std::vector<const char*> environment;
+    environment.reserve(variables.size() + 1);
+    for (const auto& variable : variables) environment.push_back(variable.c_str());
+    environment.push_back(nullptr);
+    return parse_config(static_cast<int>(argv.size()), argv.data(), environment.data());
 }
 
 /// What is said about arguments that can't be used; empty if they can.
-inline std::string complaint(std::vector<std::string> arguments) {
+inline std::string complaint(std::vector<std::string> arguments,
+                             const std::vector<std::string>& variables = {}) {
     try {
-        parsed(std::move(arguments));
+        parsed(std::move(arguments), variables);
         return {};
     } catch (const ConfigError& error) {
         return error.what();
@@ -37,6 +44,7 @@ public:
     }
     ~SettingsFile() { std::remove(path_.c_str()); }
 
+    const std::string& path() const { return path_; }
     std::vector<std::string> arguments() const { return {"--config", path_}; }
 
 private:

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+/// `POST /api/v1/reload`: applies changed settings and files, as SIGHUP does, and tells what has
+/// changed and what needs a restart.
+boost::asio::awaitable<ApiReply> reload(const ApiContext& api, const ApiRequest& request);
+
+}  // namespace pulsegate

@@ -1,0 +1,121 @@
+#include "server/settings/config_reload.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/limits/address_limits.h"
+#include "server/limits/login_rate.h"
+#include "tests/support/parsed_settings.h"
+#include "tests/support/text.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// The settings of a file that is written anew, and what was applied last.
+struct ReloadedFile {
+    explicit ReloadedFile(const std::string& text, std::vector<std::string> flags = {})
+        : file(text), arguments(std::move(flags)) {
+        for (const char* word : {"pulsegate", "--config", file.path().c_str()})
+            argv.push_back(word);
+        for (const auto& argument : arguments) argv.push_back(argument.c_str());
+        settings.emplace(static_cast<int>(argv.size()), argv.data(), environment);
+        REQUIRE(settings->in_force().faults().empty());
+    }
+
+    ReloadOutcome reload(const std::string& text, std::vector<std::string> faults = {}) {
+        std::ofstream(file.path()) << text;
+        return settings->reload([&](const Config& config) {
+            applied = config;
+            return faults;
+        });
+    }
+
+    std::string place(unsigned line) const {
+        return " (" + file.path() + ":" + std::to_string(line) + ")";
+    }
+
+    SettingsFile file;
+    std::vector<std::string> arguments;
+    std::vector<const char*> argv{};
+    const char* environment[2] = {"PULSEGATE_LOGIN_WAIT=7s", nullptr};
+    std::optional<ConfigReload> settings{};
+    std::optional<Config> applied{};
+};
+
+using Told = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a reload applies live settings, and names those that need a restart") {
+    ReloadedFile file("shards = 2\nidle-timeout = \"20s\"\n");
+    const auto outcome = file.reload("shards = 3\nlogin-rate = 9\n");
+    CHECK(outcome.faults.empty());
+    CHECK(outcome.needs_restart == Told{"shards = 3" + file.place(1)});
+    CHECK(outcome.applied ==
+          Told{"idle-timeout = \"30s\" (default)", "login-rate = 9" + file.place(2)});
+    REQUIRE(file.applied);
+    CHECK(file.applied->shards == 2);
+    CHECK(file.applied->idle_timeout == 30'000);
+    CHECK(file.applied->admission.login_rate == 9);
+    const auto again = file.reload("shards = 3\nlogin-rate = 9\n");
+    CHECK(again.applied.empty());
+    CHECK(again.needs_restart.size() == 1);
+    CHECK(file.reload("shards = 2\nlogin-rate = 9\n").needs_restart.empty());
+}
+
+TEST_CASE("a reload with a fault applies nothing") {
+    ReloadedFile file("idle-timeout = \"20s\"\npassword-file = \"users\"\n");
+    const auto wrong = file.reload("idle-timeout = \"40s\"\npassword-file: \"users\"\n");
+    CHECK(wrong.applied.empty());
+    CHECK_FALSE(file.applied);
+    REQUIRE(wrong.faults.size() == 1);
+    CHECK(has(wrong.faults.front(), file.file.path() + ":2: password-file: "));
+    const std::string text = "idle-timeout = \"40s\"\npassword-file = \"users\"\n";
+    const auto unusable = file.reload(text, {"password-file: users: can't be read"});
+    CHECK(unusable.applied.empty());
+    CHECK(unusable.faults == Told{file.file.path() + ":2: password-file: users: can't be read"});
+    CHECK(file.settings->in_force().config().idle_timeout == 20'000);
+    CHECK(file.reload(text).applied.size() == 1);
+    CHECK(file.settings->in_force().config().idle_timeout == 40'000);
+}
+
+TEST_CASE("a live setting must fit those that stay as they are until a restart") {
+    ReloadedFile file("max-packet-size = \"1MiB\"\n");
+    const auto outcome = file.reload("max-packet-size = \"16KiB\"\noutput-budget = \"16KiB\"\n");
+    REQUIRE(outcome.faults.size() == 1);
+    CHECK(has(outcome.faults.front(), ":2: output-budget: 16384 bytes are less"));
+    CHECK_FALSE(file.applied);
+}
+
+TEST_CASE("the command line and variables beat the file at a reload too") {
+    ReloadedFile file("", {"--idle-timeout", "20s"});
+    const auto outcome = file.reload("idle-timeout = \"40s\"\nlogin-wait = \"9s\"\n");
+    CHECK(outcome.applied.empty());
+    CHECK(outcome.needs_restart.empty());
+    REQUIRE(file.applied);
+    CHECK(file.applied->idle_timeout == 20'000);
+    CHECK(file.applied->login_wait == 7'000);
+}
+
+TEST_CASE("limits may change while they are used") {
+    LoginRate rate(1);
+    CHECK(rate.take(1'000'000));
+    CHECK_FALSE(rate.take(1'000'000));
+    rate.use(0);
+    CHECK(rate.take(1'000'000));
+    rate.use(1);
+    CHECK_FALSE(rate.take(1'000'000));
+
+    AddressLimits limits({.max_connections_per_address = 1});
+    const Address address = *Address::parse("192.0.2.1");
+    CHECK(limits.enter(address, 0) == AddressLimits::Standing::ok);
+    CHECK(limits.enter(address, 0) == AddressLimits::Standing::too_many);
+    limits.use({.max_connections_per_address = 3});
+    CHECK(limits.enter(address, 0) == AddressLimits::Standing::ok);
+}

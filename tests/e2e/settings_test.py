@@ -1,0 +1,264 @@
+"""Settings from the command line, the environment and the settings file: checked, printed, and reloaded."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from certificates import Certificates
+from gateway import Client, Gateway, add_users, binary, connect_packet, port_of, wait_until
+
+FREE_PORTS = 'listen = ["mqtt://127.0.0.1:0", "http://127.0.0.1:0"]\n'
+
+
+class SettingsTestCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-settings-")))
+        self.file = self.folder / "pulsegate.toml"
+
+    def run_gateway(self, *arguments, **variables):
+        return subprocess.run([str(binary()), *map(str, arguments)], stdin=subprocess.DEVNULL, cwd=self.folder,
+                              capture_output=True, text=True, timeout=60, env={**os.environ, **variables})
+
+
+class CheckTest(SettingsTestCase):
+    def check(self, text, *arguments):
+        """Exit status, and lines of standard error without the beginning that names the file."""
+        self.file.write_text(text)
+        done = self.run_gateway("--check", "--config", self.file, *arguments)
+        return done.returncode, [line.replace(f"pulsegate: {self.file}:", "") for line in done.stderr.splitlines()]
+
+    def test_right_settings_are_said_to_be_right_and_nothing_is_touched(self):
+        (self.folder / "users").write_text("")
+        (self.folder / "users").chmod(0o600)
+        before = sorted(self.folder.iterdir())
+        status, faults = self.check('password-file = "users"\nevents = "events.jsonl"\ndata = "state/data"\n')
+        self.assertEqual((status, faults), (0, []))
+        self.assertEqual(sorted(self.folder.iterdir()), sorted([*before, self.file]))
+
+    def test_every_fault_is_told_with_its_line(self):
+        status, faults = self.check("""shards = 0
+idletimeout = "30s"
+log-level = debug
+password-file = "no-users"
+jwt-secret = ["no-secret",
+    "no-other"]
+jwt-key = "no-key"
+access-file = "no-rules"
+admin-token-file = "no-token"
+webhook = "http://127.0.0.1:9"
+webhook-secret-file = "no-webhook-secret"
+events = "no-folder/events"
+data = "pulsegate.toml"
+listen = ["mqtt://no.such.host.invalid", "mqtts://127.0.0.1:8883"]
+max-packet-size = "2MiB"
+""")
+        self.assertEqual(status, 1)
+        for line, words in ((1, "shards: '0' is out of range; choose 1 to 256"),
+                            (2, "unknown setting 'idletimeout'; did you mean idle-timeout?"),
+                            (3, 'write log-level = "debug"'), (4, "no-users"), (5, "no-secret"), (6, "no-other"),
+                            (7, "no-key"), (8, "no-rules"), (9, "no-token"), (11, "no-webhook-secret"),
+                            (12, "events: no-folder/events: No such file"), (13, "data: "),
+                            (14, "no such host"), (14, "TLS needs a certificate"), (15, "output-budget: ")):
+            with self.subTest(line=line, words=words):
+                self.assertTrue(any(fault.startswith(f"{line}: ") and words in fault for fault in faults), faults)
+        for fault in faults:
+            self.assertRegex(fault, r"^\d+: .+; .+")
+
+    def test_a_gateway_that_runs_does_not_disturb_the_check(self):
+        self.file.write_text("shards = 1\n")
+        with Gateway("--data", self.folder / "data") as gateway:
+            done = self.run_gateway("--check", "--data", self.folder / "data", "--listen",
+                                    f"mqtt://127.0.0.1:{gateway.port}", "--listen",
+                                    f"http://127.0.0.1:{gateway.http_port}")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("the settings are right", done.stdout)
+
+    def test_a_public_listener_without_logins_is_a_fault(self):
+        status, faults = self.check('\nlisten = "mqtt://0.0.0.0"\n')
+        self.assertEqual((status, len(faults)), (1, 1))
+        self.assertRegex(faults[0], r"^2: listen: mqtt://0\.0\.0\.0:1883: reachable from outside")
+
+
+class PrintTest(SettingsTestCase):
+    def test_what_is_in_force_is_printed_with_its_place(self):
+        self.file.write_text('shards = 2\nidle-timeout = "20s"\nlog-level = "warn"\n')
+        done = self.run_gateway("--print-config", "--config", self.file, "--shards", 3, PULSEGATE_LOG_LEVEL="error")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for line in ("shards = 3  # command line", f'idle-timeout = "20s"  # {self.file}:2',
+                     'log-level = "error"  # PULSEGATE_LOG_LEVEL', '# login-timeout = "10s"  # default'):
+            self.assertIn(f"\n{line}\n", done.stdout)
+        self.file.write_text(done.stdout)
+        self.assertEqual(self.run_gateway("--check", "--config", self.file).returncode, 0)
+
+    def test_the_sample_is_a_settings_file(self):
+        done = self.run_gateway("--print-sample")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.file.write_text(done.stdout + FREE_PORTS)
+        self.assertEqual(self.run_gateway("--check", "--config", self.file).returncode, 0)
+
+
+class EnvironmentTest(SettingsTestCase):
+    def test_a_gateway_is_configured_by_variables(self):
+        self.file.write_text('shards = 2\nlog-level = "error"\n' + FREE_PORTS)
+        done = self.run_gateway("--print-config", PULSEGATE_CONFIG=str(self.file), PULSEGATE_LOG_LEVEL="info",
+                                PULSEGATE_LISTEN="mqtt://127.0.0.1:1 http://127.0.0.1:2")
+        self.assertIn(f"\nshards = 2  # {self.file}:1\n", done.stdout)
+        self.assertIn('\nlog-level = "info"  # PULSEGATE_LOG_LEVEL\n', done.stdout)
+        self.assertIn('\nlisten = ["mqtt://127.0.0.1:1", "http://127.0.0.1:2"]  # PULSEGATE_LISTEN\n', done.stdout)
+
+
+class ReloadTest(SettingsTestCase):
+    def gateway(self, text, *arguments):
+        self.file.write_text(text + FREE_PORTS)
+        return self.enterContext(Gateway("--config", self.file, "--data", "none", *arguments, listen=False))
+
+    def reload(self, gateway, text=None, answer="settings"):
+        """Sends SIGHUP with this text in the file; returns what the log says, up to the answer and then some."""
+        if text is not None:
+            self.file.write_text(text + FREE_PORTS)
+        before = len(gateway.log)
+        os.kill(gateway.pid, signal.SIGHUP)
+        return wait_until(lambda: gateway.log[before:] if re.search(answer, gateway.log[before:]) else None,
+                          what=f"log line /{answer}/")
+
+    @staticmethod
+    def server_keepalive(gateway, client):
+        """What a 5.0 client without a keepalive is told: two thirds of idle-timeout."""
+        with Client(gateway.port) as stream:
+            stream.send(connect_packet(client, version=5, keepalive=0))
+            connack = stream.receive()[1]
+            return int.from_bytes(connack[connack.index(b"\x13") + 1:][:2], "big")
+
+    def test_what_can_change_while_it_runs_is_applied(self):
+        gateway = self.gateway('idle-timeout = "30s"\n')
+        stays = gateway.connect("stays")
+        self.assertEqual(self.server_keepalive(gateway, "before"), 20)
+        log = self.reload(gateway, 'idle-timeout = "60s"\nlog-level = "debug"\nmax-connections-per-user = 1\n',
+                          "settings reloaded: .*")
+        for words in (f'idle-timeout = "1m" ({self.file}:1)', f'log-level = "debug" ({self.file}:2)',
+                      f"max-connections-per-user = 1 ({self.file}:3)"):
+            self.assertIn(words, log)
+        self.assertNotIn("restart", log)
+        self.assertEqual(self.server_keepalive(gateway, "after"), 40)
+        gateway.wait_for_log(" debug ")
+        gateway.connect("phone", username="ann").ping()
+        with Client(gateway.port) as second:
+            second.send(connect_packet("laptop", username="ann"))
+            self.assertNotEqual(second.receive(), (0x20, b"\0\0"))
+        stays.ping()
+
+    def test_a_setting_that_is_removed_gets_its_default_again(self):
+        gateway = self.gateway('idle-timeout = "60s"\n')
+        self.assertEqual(self.server_keepalive(gateway, "before"), 40)
+        self.reload(gateway, "", r'settings reloaded: idle-timeout = "30s" \(default\)')
+        self.assertEqual(self.server_keepalive(gateway, "after"), 20)
+
+    def test_what_needs_a_restart_is_named_and_stays(self):
+        gateway = self.gateway("shards = 1\n")
+        log = self.reload(gateway, 'shards = 2\nmax-qos = 0\nidle-timeout = "60s"\n', "need a restart: .*")
+        self.assertIn(f"warning settings that need a restart: shards = 2 ({self.file}:1), max-qos = 0 ({self.file}:2)",
+                      log)
+        self.assertIn("settings reloaded: idle-timeout", log)
+        self.assertEqual(self.server_keepalive(gateway, "after"), 40)
+        self.assertIn("need a restart: shards = 2", self.reload(gateway, answer="need a restart: .*"))
+        self.reload(gateway, 'shards = 1\nidle-timeout = "60s"\n', "settings: nothing changed")
+
+    def test_a_wrong_file_changes_nothing(self):
+        gateway = self.gateway('idle-timeout = "30s"\n')
+        for text, fault in (('idle-timeout = "60s"\nlog-level = debug\n', ":2: log-level: debug is not in quotes; write"),
+                            ('idle-timeout = "60s"\nidletimeout = "60s"\n', ":2: unknown setting 'idletimeout'; did you"),
+                            ('idle-timeout = "60s"\noutput-budget = "16KiB"\n', ":2: output-budget: 16384 bytes are less"),
+                            ('idle-timeout = "60s"\nidle-timeout = "50s"\n', ":2: idle-timeout: line 1 has set it")):
+            with self.subTest(text=text):
+                log = self.reload(gateway, text, "nothing has changed")
+                self.assertIn(f"error not reloaded: {self.file}{fault}", log)
+                self.assertEqual(self.server_keepalive(gateway, "same"), 20)
+        self.reload(gateway, 'idle-timeout = "60s"\n', "settings reloaded: ")
+        self.assertEqual(self.server_keepalive(gateway, "after"), 40)
+
+    def test_a_file_that_cannot_be_used_keeps_all_settings_as_they_were(self):
+        users = add_users(self.folder / "users", ann="secret")
+        gateway = self.gateway(f'password-file = "{users}"\nallow-anonymous = true\n')
+        self.assertEqual(self.server_keepalive(gateway, "before"), 20)
+        Path(users).write_text("no line of a password file\n")
+        log = self.reload(gateway, f'password-file = "{users}"\nallow-anonymous = true\nidle-timeout = "60s"\n',
+                          "nothing has changed")
+        self.assertIn("users, keys and rules not reloaded: password-file: ", log)
+        self.assertIn(f"not reloaded: {self.file}:1: password-file: ", log)
+        self.assertEqual(self.server_keepalive(gateway, "after"), 20)
+
+    def test_the_command_line_keeps_its_precedence(self):
+        gateway = self.gateway('idle-timeout = "30s"\n', "--idle-timeout", "15s")
+        self.reload(gateway, 'idle-timeout = "60s"\n', "settings: nothing changed")
+        self.assertEqual(self.server_keepalive(gateway, "same"), 10)
+
+    def test_without_a_change_it_says_so(self):
+        gateway = self.gateway('idle-timeout = "60s"\n')
+        self.reload(gateway, 'idle-timeout = "1m"  # the same\n', "settings: nothing changed")
+
+    def test_an_admin_token_may_come_from_another_file(self):
+        for name in ("old", "new"):
+            (self.folder / name).write_text(f"{name}-0123456789abcdef")
+            (self.folder / name).chmod(0o600)
+
+        def status(token):
+            request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}/api/v1/users?state=online",
+                                             headers={"Authorization": f"Bearer {token}-0123456789abcdef"})
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code
+
+        gateway = self.gateway(f'admin-token-file = "{self.folder}/old"\n')
+        self.assertEqual((status("old"), status("new")), (200, 401))
+        self.reload(gateway, f'admin-token-file = "{self.folder}/new"\n', "settings reloaded: admin-token-file")
+        self.assertEqual((status("old"), status("new")), (401, 200))
+        log = self.reload(gateway, f'admin-token-file = "{self.folder}/none"\n', "nothing has changed")
+        self.assertIn(f"not reloaded: {self.file}:1: admin-token-file: ", log)
+        self.assertEqual((status("old"), status("new")), (401, 200))
+
+    def test_the_api_is_not_opened_to_everybody_by_a_reload(self):
+        (self.folder / "token").write_text("0123456789abcdef")
+        (self.folder / "token").chmod(0o600)
+        self.file.write_text(f'admin-token-file = "{self.folder}/token"\n')
+        with Gateway("--config", self.file, "--data", "none", "--listen", "mqtt://127.0.0.1:0",
+                     "--listen", "http://0.0.0.0:0", listen=False) as gateway:
+            self.file.write_text("")
+            os.kill(gateway.pid, signal.SIGHUP)
+            gateway.wait_for_log("not reloaded: listen: http://0.0.0.0:.* the admin API would be reachable from outside")
+            gateway.wait_for_log("nothing has changed")
+
+    def test_a_certificate_may_come_from_another_file(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        files = {name: authority.issue(name, host=host) for name, host in (("a", "localhost"), ("b", "other.example"))}
+        tls = 'tls-cert = "{}"\ntls-key = "{}"\n'
+
+        def names():
+            context = ssl.create_default_context(cafile=authority.ca)
+            context.check_hostname = False
+            with socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=60) as plain, \
+                    context.wrap_socket(plain) as stream:
+                return [name for kind, name in stream.getpeercert()["subjectAltName"] if kind == "DNS"]
+
+        self.file.write_text(tls.format(*files["a"]))
+        gateway = self.enterContext(Gateway("--config", self.file, "--data", "none", "--listen", "mqtts://127.0.0.1:0",
+                                            "--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0", listen=False))
+        self.assertIn("localhost", names())
+        self.file.write_text(tls.format(*files["b"]))
+        os.kill(gateway.pid, signal.SIGHUP)
+        wait_until(lambda: "other.example" in names(), what="the other certificate")
+
+
+if __name__ == "__main__":
+    unittest.main()
