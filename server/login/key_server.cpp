@@ -1,0 +1,233 @@
+#include "server/login/key_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/base/log.h"
+
+namespace pulsegate {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+/// Unknown keys have the set fetched so often, and so often a failed fetch is repeated.
+constexpr Millis shortest_pause = 5'000;
+constexpr Millis fetch_timeout = 5'000;
+constexpr std::size_t most_waiting_for_keys = 2000;
+/// Of those that have left the set, and stay for a while.
+constexpr std::size_t most_kept_keys = 100;
+
+/// A key that has left the set.
+struct KeptKey {
+    Jwk key;
+    Millis ends;
+};
+
+/// Of one fetch. Its end may still be on its way when the answer has come.
+struct Patience {
+    explicit Patience(asio::io_context& io) : timer(io, std::chrono::milliseconds(fetch_timeout)) {}
+
+    asio::steady_timer timer;
+    HttpClient::Call call{};
+    bool is_over = false;
+};
+
+std::string kids_of(const JwkSet& set) {
+    std::string text;
+    for (const Jwk& key : set.keys) {
+        if (!text.empty()) text += ", ";
+        text += fmt::format("{} ({})", in_quotes(key.kid), key.algorithm);
+    }
+    return text;
+}
+
+}  // namespace
+
+struct KeyServer::Impl {
+    Impl(const KeyServerSettings& all, std::shared_ptr<const HttpCredentials> credentials)
+        : settings(all), client(io, *all.url, most_jwk_set_bytes) {
+        client.use(std::move(credentials));
+    }
+
+    Millis pause() const { return std::min(settings.refresh, shortest_pause); }
+
+    /// As long as the gateway runs.
+    asio::awaitable<void> serve() {
+        while (true) {
+            is_fetching = true;
+            std::string trouble = co_await fetch();
+            is_fetching = false;
+            last_fetch = monotonic_now();
+            conclude(trouble);
+            for (const auto& done : std::exchange(waiting, {})) {
+                --places;
+                done();
+            }
+            const Millis time = trouble.empty() ? settings.refresh : pause();
+            timer.expires_after(std::chrono::milliseconds(time));
+            error_code cancelled;
+            co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        }
+    }
+
+    /// Returns what is in the way, or nothing.
+    asio::awaitable<std::string> fetch() {
+        const auto patience = std::make_shared<Patience>(io);
+        patience->timer.async_wait([patience](error_code cancelled) {
+            if (cancelled) return;
+            patience->is_over = true;
+            patience->call.give_up();
+        });
+        HttpReply reply;
+        try {
+            reply = co_await client.get(patience->call);
+        } catch (const std::exception& failure) {
+            reply.trouble = failure.what();
+        }
+        patience->timer.cancel();
+        if (patience->is_over) co_return fmt::format("no answer within {} ms", fetch_timeout);
+        if (!reply.trouble.empty()) co_return reply.trouble;
+        if (reply.status != 200) co_return fmt::format("it answers {}", reply.status);
+        JwkReading reading = read_jwk_set(reply.body);
+        if (!reading.trouble.empty()) co_return "its answer: " + reading.trouble;
+        replace(std::move(reading));
+        co_return "";
+    }
+
+    /// What has left the set stays for a while: tokens that it has signed are still about.
+    void replace(JwkReading reading) {
+        const auto is_in = [](const JwkSet& set, const Jwk& key) {
+            return std::ranges::find(set.keys, key) != set.keys.end();
+        };
+        const Millis now = monotonic_now();
+        for (const Jwk& key : fetched.keys)
+            if (!is_in(reading.set, key)) kept.push_back({key, now + settings.keep});
+        std::erase_if(kept, [&](const KeptKey& each) { return is_in(reading.set, each.key); });
+        if (kept.size() > most_kept_keys)
+            kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(most_kept_keys));
+        if (reading.set.keys != fetched.keys)
+            spdlog::info("jwt-jwks-url: {}: {} keys: {}", settings.url->authority(),
+                         reading.set.keys.size(), kids_of(reading.set));
+        fetched = std::move(reading.set);
+    }
+
+    void conclude(const std::string& trouble) {
+        const Millis now = monotonic_now();
+        std::erase_if(kept, [&](const KeptKey& each) { return each.ends <= now; });
+        auto all = std::make_shared<JwkSet>(fetched);
+        for (const KeptKey& each : kept) all->keys.push_back(each.key);
+        if (!trouble.empty())
+            spdlog::warn("jwt-jwks-url: {}: {}; {}", settings.url->authority(), trouble,
+                         all->keys.empty() ? "logins with tokens are refused until keys come"
+                                           : "the last good set of keys stays");
+        const std::lock_guard lock(mutex);
+        ++(trouble.empty() ? counters.fetched : counters.failed);
+        counters.keys = all->keys.size();
+        if (trouble.empty()) counters.last = now;
+        is_in_trouble = !trouble.empty();
+        if (!all->keys.empty()) keys = std::move(all);
+    }
+
+    void await(std::function<void()> done) {
+        const bool is_fresh = last_fetch && monotonic_now() < *last_fetch + pause();
+        if (!is_fetching && is_fresh) {
+            --places;
+            return done();
+        }
+        waiting.push_back(std::move(done));
+        if (!is_fetching) timer.cancel();
+    }
+
+    void use(std::shared_ptr<const HttpCredentials> credentials) {
+        client.use(std::move(credentials));
+        if (!is_fetching) timer.cancel();
+    }
+
+    const KeyServerSettings& settings;
+    asio::io_context io{1};
+    HttpClient client;
+    asio::steady_timer timer{io};
+    JwkSet fetched;             ///< the last good one
+    std::vector<KeptKey> kept;  ///< the one that ends first in front
+    std::vector<std::function<void()>> waiting;
+    std::optional<Millis> last_fetch;
+    bool is_fetching = false;
+    std::atomic<std::size_t> places = 0;  ///< taken by those who wait
+
+    mutable std::mutex mutex;  ///< of what follows
+    std::shared_ptr<const JwkSet> keys;
+    bool is_in_trouble = true;
+    KeyServerCounters counters;
+
+    std::thread thread;
+};
+
+KeyServer::KeyServer(KeyServerSettings settings)
+    : settings_(std::move(settings)), impl_(std::make_unique<Impl>(settings_, read_credentials())) {
+    asio::co_spawn(impl_->io, impl_->serve(), asio::detached);
+    impl_->thread = std::thread([this] { impl_->io.run(); });
+}
+
+KeyServer::~KeyServer() { stop(); }
+
+void KeyServer::stop() {
+    impl_->io.stop();
+    if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+std::shared_ptr<const JwkSet> KeyServer::keys() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->keys;
+}
+
+bool KeyServer::is_in_trouble() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->is_in_trouble;
+}
+
+bool KeyServer::await(std::function<void()> done) {
+    if (impl_->places.fetch_add(1) >= most_waiting_for_keys) {
+        --impl_->places;
+        return false;
+    }
+    asio::post(impl_->io,
+               [this, done = std::move(done)]() mutable { impl_->await(std::move(done)); });
+    return true;
+}
+
+std::shared_ptr<const HttpCredentials> KeyServer::read_credentials() const {
+    auto read = std::make_shared<HttpCredentials>();
+    if (settings_.url->tls) read->authorities = read_authorities("jwt-jwks-ca", settings_.ca_file);
+    return read;
+}
+
+void KeyServer::use(std::shared_ptr<const HttpCredentials> credentials) {
+    asio::post(impl_->io,
+               [this, credentials = std::move(credentials)] { impl_->use(credentials); });
+}
+
+KeyServerCounters KeyServer::counters() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->counters;
+}
+
+}  // namespace pulsegate
