@@ -1,0 +1,37 @@
+#include "server/session/sending/traced_fate.h"
+
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "protocol/utf8.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t longest_traced_topic = 256;
+
+const char* why_it_waits(const Session& session) {
+    return session.is_greeted() ? "its window or its connection has no room" : "the client is away";
+}
+
+const char* why_it_is_dropped(Fate fate) {
+    return fate == Fate::no_room ? "there is no room in the queue"
+                                 : "it has expired, or the client has no room for it";
+}
+
+}  // namespace
+
+void trace_fate(Tracer& tracer, const Session& session, const Delivery& delivery, Fate fate) {
+    tracer.tell({.user = session.user.name, .client = session.client, .link = session.link}, [&] {
+        const bool waits = fate == Fate::queued;
+        const Message& message = *delivery.message;
+        return boost::json::object{
+            {"event", waits ? "message_queued" : "message_dropped"},
+            {"topic", first_characters(message.topic, longest_traced_topic)},
+            {"qos", static_cast<int>(delivery.qos)},
+            {"why", waits ? why_it_waits(session) : why_it_is_dropped(fate)}};
+    });
+}
+
+}  // namespace pulsegate

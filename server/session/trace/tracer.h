@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/base/owner_thread.h"
+#include "server/limits/address.h"
+#include "server/session/terms/link.h"
+#include "server/session/trace/trace.h"
+
+namespace pulsegate {
+
+/// What an event is about. What is unknown is empty.
+struct TraceSubject {
+    std::string_view user{};
+    std::string_view client{};
+    const Link* link = nullptr;  ///< null: the client is away
+    Address address{};           ///< of a peer that has no link
+};
+
+/// A connection that was closed without a word.
+boost::json::object traced_rejection();
+
+/// The traces of one shard. While there are none, an event costs a look at `is_on`; while there are
+/// some, each event of the shard is compared with all of them. It belongs to the shard's thread.
+class Tracer {
+public:
+    bool is_on() const { return is_on_; }
+
+    void begin(std::shared_ptr<Trace> trace);
+
+    /// Puts the event into the traces that follow its subject. `describe` is called if there is
+    /// one; time, user, client and address are added to what it returns.
+    void tell(const TraceSubject& subject, const std::function<boost::json::object()>& describe);
+
+    /// Who the peer of a connection without a session says it is, or was: from now on the events of
+    /// the connection are about that client as well.
+    void claim(const Link& link, std::string_view user, std::string_view client);
+    /// The connection is closed.
+    void forget(const Link& link);
+
+private:
+    struct Claim {
+        std::string user;
+        std::string client;
+    };
+
+    static bool is_followed(const Trace& trace, const TraceSubject& subject);
+    TraceSubject with_claim(const TraceSubject& subject) const;
+    void drop_ended();
+
+    bool is_on_ = false;
+    std::vector<std::shared_ptr<Trace>> traces_;
+    boost::unordered_flat_map<const Link*, Claim> claims_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
