@@ -1,0 +1,272 @@
+#include "server/session/users/history.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "protocol/utf8.h"
+#include "server/base/hash.h"
+#include "server/session/users/history_json.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t longest_client = 128;
+constexpr std::size_t longest_address = 64;
+constexpr std::size_t longest_listener = 128;
+constexpr std::size_t longest_cause = 200;
+
+std::uint32_t as_32_bits(std::int64_t number) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(number, 0, UINT32_MAX));
+}
+
+HistoryEvent with_short_texts(HistoryEvent event) {
+    event.client = first_characters(event.client, longest_client);
+    event.address = first_characters(event.address, longest_address);
+    event.listener = first_characters(event.listener, longest_listener);
+    event.why = first_characters(event.why, longest_cause);
+    return event;
+}
+
+/// Does it tell the same as the one before, but for the moment and the port? Logins never do.
+bool is_repeated(const HistoryEvent& last, const HistoryEvent& event) {
+    return event.kind != HistoryKind::login && last.kind == event.kind &&
+           last.cause == event.cause && last.reason == event.reason &&
+           last.client == event.client && last.why == event.why;
+}
+
+/// The bytes of each account in a block.
+class AccountBytes {
+public:
+    std::size_t& of(std::uint32_t account) {
+        for (auto& [known, bytes] : accounts_)
+            if (known == account) return bytes;
+        return accounts_.emplace_back(account, 0).second;
+    }
+
+private:
+    std::vector<std::pair<std::uint32_t, std::size_t>> accounts_;
+};
+
+}  // namespace
+
+std::string_view name(HistoryKind kind) {
+    switch (kind) {
+        case HistoryKind::login: return "login";
+        case HistoryKind::refused: return "login_refused";
+        case HistoryKind::taken_over: return "taken_over";
+        case HistoryKind::ended: return "disconnected";
+        case HistoryKind::banned: return "banned";
+        case HistoryKind::ban_lifted: return "ban_lifted";
+        case HistoryKind::dropped: return "messages_dropped";
+        case HistoryKind::session_ended: return "session_ended";
+    }
+    return "unknown";
+}
+
+/// How an event begins in its block; its texts are behind it.
+struct HistoryBlocks::Head {
+    std::uint64_t owner;
+    WallMillis time;
+    std::uint32_t account;
+    std::uint32_t count;
+    std::uint32_t lasted;
+    std::uint32_t silence;
+    HistoryKind kind;
+    Cause cause;
+    Reason reason;
+    Version version;
+    std::uint8_t client;  ///< sizes of the texts
+    std::uint8_t address;
+    std::uint8_t listener;
+    std::uint8_t why;
+
+    static Head of(const HistoryEvent& event, std::uint64_t owner, std::uint64_t account) {
+        return {.owner = owner,
+                .time = event.time,
+                .account = static_cast<std::uint32_t>(account),
+                .count = event.count,
+                .lasted = as_32_bits(event.lasted),
+                .silence = as_32_bits(event.silence),
+                .kind = event.kind,
+                .cause = event.cause,
+                .reason = event.reason,
+                .version = event.version,
+                .client = static_cast<std::uint8_t>(event.client.size()),
+                .address = static_cast<std::uint8_t>(event.address.size()),
+                .listener = static_cast<std::uint8_t>(event.listener.size()),
+                .why = static_cast<std::uint8_t>(event.why.size())};
+    }
+    static Head at(const Block& block, std::size_t place) {
+        Head head{};
+        std::memcpy(&head, block.bytes + place, sizeof head);
+        return head;
+    }
+    void put(Block& block, std::size_t place) const {
+        std::memcpy(block.bytes + place, this, sizeof *this);
+    }
+    std::size_t size() const { return sizeof(Head) + client + address + listener + why; }
+    HistoryEvent event(const Block& block, std::size_t place) const {
+        const char* texts = block.bytes + place + sizeof(Head);
+        const auto take = [&texts](std::size_t bytes) {
+            return std::string_view(std::exchange(texts, texts + bytes), bytes);
+        };
+        HistoryEvent event{.kind = kind,
+                           .time = time,
+                           .count = count,
+                           .lasted = lasted,
+                           .silence = silence,
+                           .cause = cause,
+                           .reason = reason,
+                           .version = version};
+        event.client = take(client);
+        event.address = take(address);
+        event.listener = take(listener);
+        event.why = take(why);
+        return event;
+    }
+};
+
+HistoryBlocks::HistoryBlocks(std::size_t bytes)
+    : blocks_(std::max<std::size_t>(bytes / block_bytes, 1)) {}
+
+void HistoryBlocks::add(std::uint64_t owner, std::uint64_t account, const HistoryEvent& event) {
+    const HistoryEvent shorter = with_short_texts(event);
+    const Head head = Head::of(shorter, owner, account);
+    Block& block = block_of(owner);
+    if (event.kind != HistoryKind::login && add_to_last(block, head, shorter)) return;
+    make_room(block, head);
+    head.put(block, block.used);
+    char* to = block.bytes + block.used + sizeof head;
+    for (const auto text : {shorter.client, shorter.address, shorter.listener, shorter.why})
+        to = std::ranges::copy(text, to).out;
+    block.used = static_cast<std::uint16_t>(block.used + head.size());
+}
+
+/// Counts the event in the owner's last one, if that is the same. Its texts stay as they are.
+bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEvent& event) {
+    std::optional<std::size_t> last;
+    for (std::size_t place = 0; place < block.used;) {
+        const Head each = Head::at(block, place);
+        if (each.owner == head.owner && each.account == head.account) last = place;
+        place += each.size();
+    }
+    if (!last) return false;
+    Head counted = Head::at(block, *last);
+    if (!is_repeated(counted.event(block, *last), event)) return false;
+    counted.lasted = as_32_bits(counted.lasted + std::max<Millis>(event.time - counted.time, 0));
+    counted.count = as_32_bits(std::int64_t{counted.count} + event.count);
+    counted.time = event.time;
+    counted.silence = head.silence;
+    counted.put(block, *last);
+    return true;
+}
+
+/// More than is needed, so that it is not done for each event.
+void HistoryBlocks::make_room(Block& block, const Head& head) {
+    constexpr std::size_t kept = sizeof block.bytes / 4 * 3;
+    if (block.used + head.size() <= sizeof block.bytes) return;
+    std::vector<std::pair<std::size_t, Head>> events;  // with their places
+    events.reserve(block.used / sizeof(Head));
+    AccountBytes bytes;
+    bytes.of(head.account) += head.size();
+    for (std::size_t place = 0; place < block.used; place += events.back().second.size()) {
+        events.emplace_back(place, Head::at(block, place));
+        bytes.of(events.back().second.account) += events.back().second.size();
+    }
+    for (std::size_t used = block.used + head.size(); used > kept;) {
+        auto oldest = events.end();  // of the account that has most
+        std::size_t most = 0;
+        for (auto each = events.begin(); each != events.end(); ++each)
+            if (const auto has = bytes.of(each->second.account); has > most) {
+                most = has;
+                oldest = each;
+            }
+        if (oldest == events.end()) break;
+        bytes.of(oldest->second.account) -= oldest->second.size();
+        used -= oldest->second.size();
+        events.erase(oldest);
+    }
+    std::size_t to = 0;
+    for (const auto& [place, event] : events) {
+        std::memmove(block.bytes + to, block.bytes + place, event.size());
+        to += event.size();
+    }
+    block.used = static_cast<std::uint16_t>(to);
+}
+
+void HistoryBlocks::remove(Block& block, std::size_t place) {
+    const auto size = Head::at(block, place).size();
+    std::memmove(block.bytes + place, block.bytes + place + size, block.used - place - size);
+    block.used = static_cast<std::uint16_t>(block.used - size);
+}
+
+void HistoryBlocks::visit(std::uint64_t owner,
+                          const std::function<void(const HistoryEvent&)>& visitor) const {
+    const Block& block = blocks_[owner % blocks_.size()];
+    for (std::size_t place = 0; place < block.used;) {
+        const Head each = Head::at(block, place);
+        if (each.owner == owner) visitor(each.event(block, place));
+        place += each.size();
+    }
+}
+
+void HistoryBlocks::forget(std::uint64_t owner) {
+    Block& block = block_of(owner);
+    for (std::size_t place = 0; place < block.used;) {
+        const Head each = Head::at(block, place);
+        if (each.owner == owner)
+            remove(block, place);
+        else
+            place += each.size();
+    }
+}
+
+History::History(std::size_t bytes, Tracer& tracer)
+    : keeps_(bytes > 0), tracer_(tracer), of_users_(bytes / 4 * 3), of_refused_(bytes / 4) {}
+
+void History::add(std::string_view user, const HistoryEvent& event) {
+    thread_.assert_here();
+    tell_traces(user, event);
+    if (!keeps_) return;
+    const auto owner = keyed_hash(user);
+    of_users_.add(owner, owner, event);
+}
+
+void History::add_refused(std::string_view user, std::string_view address,
+                          const HistoryEvent& event) {
+    thread_.assert_here();
+    tell_traces(user, event);
+    if (keeps_) of_refused_.add(keyed_hash(user), keyed_hash(address), event);
+}
+
+/// What is still to be sent on the connection, or how it ends, is about the same client.
+void History::tell_traces(std::string_view user, const HistoryEvent& event) {
+    if (!tracer_.is_on() || event.is_traced) return;
+    if (event.link) tracer_.claim(*event.link, user, event.client);
+    tracer_.tell({user, event.client, event.link}, [&] {
+        auto told = to_json(event);
+        if (event.kind == HistoryKind::login && event.link)
+            told["silence_limit"] = static_cast<double>(event.link->limit()) / 1000;
+        return told;
+    });
+}
+
+void History::visit(std::string_view user,
+                    const std::function<void(const HistoryEvent&)>& visitor) const {
+    thread_.assert_here();
+    const auto owner = keyed_hash(user);
+    of_users_.visit(owner, visitor);
+    of_refused_.visit(owner, visitor);
+}
+
+void History::forget(std::string_view user) {
+    thread_.assert_here();
+    const auto owner = keyed_hash(user);
+    of_users_.forget(owner);
+    of_refused_.forget(owner);
+}
+
+}  // namespace pulsegate

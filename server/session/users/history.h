@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "protocol/packet.h"
+#include "protocol/reason.h"
+#include "server/base/clock.h"
+#include "server/base/owner_thread.h"
+#include "server/session/terms/cause.h"
+#include "server/session/terms/link.h"
+#include "server/session/trace/tracer.h"
+
+namespace pulsegate {
+
+/// What can happen to a user and their clients.
+enum class HistoryKind : std::uint8_t {
+    login,
+    refused,        ///< a login
+    taken_over,     ///< by another connection
+    ended,          ///< a connection, for its cause
+    banned,         ///< or a client of the user
+    ban_lifted,     ///< the same
+    dropped,        ///< messages to a client
+    session_ended,  ///< of a client that was away
+};
+
+std::string_view name(HistoryKind kind);
+
+/// One thing that happened, or several of the same. What does not apply is empty. The texts are
+/// lent, and cut when they are long.
+struct HistoryEvent {
+    HistoryKind kind{};
+    WallMillis time = 0;      ///< of the last one
+    std::uint32_t count = 1;  ///< how often, or of how many messages
+    Millis lasted = 0;        ///< from the first one to the last one
+    Millis silence = 0;       ///< before a connection ended
+    Cause cause{};            ///< why it ended
+    Reason reason{};          ///< that the client was refused by
+    Version version{};
+    std::string_view client{};
+    std::string_view address{};
+    std::string_view listener{};
+    std::string_view why{};
+    const Link* link = nullptr;  ///< of the client, for those who trace it; it is not kept
+    bool is_traced = false;      ///< those who trace the user were told before
+};
+
+/// Events in a fixed amount of memory, which is taken at once. Owners share blocks of 4 KiB, by
+/// their hash. When a block is full, the oldest event goes of the account that has most in it: who
+/// causes many events loses their own.
+class HistoryBlocks {
+public:
+    explicit HistoryBlocks(std::size_t bytes);
+
+    void add(std::uint64_t owner, std::uint64_t account, const HistoryEvent& event);
+    /// In the order in which they were added.
+    void visit(std::uint64_t owner, const std::function<void(const HistoryEvent&)>& visitor) const;
+    void forget(std::uint64_t owner);
+
+    static constexpr std::size_t block_bytes = 4096;
+
+private:
+    struct Block {
+        std::uint16_t used = 0;
+        char bytes[block_bytes - sizeof(std::uint16_t)]{};
+    };
+    struct Head;
+
+    Block& block_of(std::uint64_t owner) { return blocks_[owner % blocks_.size()]; }
+    static bool add_to_last(Block& block, const Head& head, const HistoryEvent& event);
+    static void make_room(Block& block, const Head& head);
+    static void remove(Block& block, std::size_t place);
+
+    std::vector<Block> blocks_;
+};
+
+/// What happened last to the users of a shard, while the process runs. Refused logins may name any
+/// user, so they are charged to their address, and have memory of their own: a scanner pushes out
+/// only its own events. Traces of the user are told each event at once. It belongs to the shard's
+/// thread.
+class History {
+public:
+    /// `bytes`: 0 keeps nothing.
+    History(std::size_t bytes, Tracer& tracer);
+
+    /// Is there anybody for an event?
+    bool is_on() const { return keeps_ || tracer_.is_on(); }
+    void add(std::string_view user, const HistoryEvent& event);
+    /// `address`: without the port.
+    void add_refused(std::string_view user, std::string_view address, const HistoryEvent& event);
+    /// In the order in which they were added; refused logins come last.
+    void visit(std::string_view user,
+               const std::function<void(const HistoryEvent&)>& visitor) const;
+    void forget(std::string_view user);
+
+private:
+    void tell_traces(std::string_view user, const HistoryEvent& event);
+
+    const bool keeps_;
+    Tracer& tracer_;
+    HistoryBlocks of_users_;
+    HistoryBlocks of_refused_;
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
