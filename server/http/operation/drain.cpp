@@ -1,0 +1,82 @@
+#include "server/http/operation/drain.h"
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <optional>
+
+#include "server/auth/json_claims.h"
+#include "server/http/questions/admin_host.h"
+#include "server/http/questions/shard_questions.h"
+
+namespace pulsegate {
+
+namespace {
+
+namespace json = boost::json;
+using Phase = DrainState::Phase;
+
+/// False: it is no number of seconds up to a day.
+bool set_span(const json::object& body, std::string_view member, Millis& span) {
+    constexpr double most = 86'400;
+    const auto* const value = body.if_contains(member);
+    if (!value) return true;
+    if (!value->is_number()) return false;
+    const auto seconds = value->to_number<double>();
+    if (!(seconds >= 0 && seconds <= most)) return false;
+    span = static_cast<Millis>(seconds * 1000);
+    return true;
+}
+
+/// Nothing: the body is wrong.
+std::optional<DrainTerms> parse_terms(std::string_view body, DrainTerms terms) {
+    if (body.empty()) return terms;
+    const auto object = read_object(body);
+    if (!object) return std::nullopt;
+    const bool are_known = std::ranges::all_of(*object, [](const auto& member) {
+        return member.key() == "over" || member.key() == "notice";
+    });
+    if (!are_known || !set_span(*object, "over", terms.over) ||
+        !set_span(*object, "notice", terms.notice))
+        return std::nullopt;
+    return terms;
+}
+
+}  // namespace
+
+std::string_view drain_name(Phase phase) {
+    switch (phase) {
+        case Phase::none: return "none";
+        case Phase::notice: return "notice";
+        case Phase::leaving: return "leaving";
+        case Phase::stopping: return "stopping";
+    }
+    return "unknown";
+}
+
+boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequest&) {
+    const Phase phase = api.drain.phase();
+    json::object state{{"phase", drain_name(phase)}};
+    if (const WallMillis until = api.drain.until(); until != 0) state["until"] = rfc3339(until);
+    const auto connected = co_await api.shards.ask_all(
+        [](Shard& shard) { return shard.broker().sessions().connected(); });
+    std::size_t clients = 0;
+    for (const auto& each : connected) clients += each.value_or(0);
+    state["clients"] = clients;
+    co_return api_reply(state);
+}
+
+boost::asio::awaitable<ApiReply> begin_drain(const ApiContext& api, const ApiRequest& request) {
+    const auto terms = parse_terms(request.body, api.drain_terms);
+    if (!terms)
+        co_return api_refusal(ApiError::bad_member,
+                              "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");
+    if (!api.host.drain || api.drain.phase() != Phase::none)
+        co_return api_refusal(ApiError::drain_under_way, "the gateway is being drained already");
+    api.host.drain(*terms);
+    auto reply = api_reply({{"notice", static_cast<double>(terms->notice) / 1000},
+                            {"over", static_cast<double>(terms->over) / 1000}});
+    reply.status = boost::beast::http::status::accepted;
+    co_return reply;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "server/base/clock.h"
+
+namespace pulsegate {
+
+/// How the gateway asks its clients to leave before it stops.
+struct DrainTerms {
+    Millis notice = 0;  ///< for so long it is not ready, and does nothing else
+    Millis over = 0;    ///< the clients leave within that time, as many in each part of it
+
+    bool is_wanted() const { return notice > 0 || over > 0; }
+};
+
+/// How far a drain has got. The main thread sets it, any thread reads it.
+class DrainState {
+public:
+    enum class Phase : std::uint8_t {
+        none,     ///< the gateway serves
+        notice,   ///< it is not ready: load balancers are to send new clients elsewhere
+        leaving,  ///< logins are refused, and clients are asked to leave
+        stopping,
+    };
+
+    void enter(Phase phase, WallMillis until) {
+        until_.store(until, std::memory_order_relaxed);
+        phase_.store(phase, std::memory_order_release);
+    }
+    Phase phase() const { return phase_.load(std::memory_order_acquire); }
+    /// The end of the phase; 0: there is none.
+    WallMillis until() const { return until_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<Phase> phase_{Phase::none};
+    std::atomic<WallMillis> until_{0};
+};
+
+}  // namespace pulsegate
