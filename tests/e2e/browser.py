@@ -44,7 +44,7 @@ class Browser:
                 self.call("DELETE", "")
         finally:
             self.driver.terminate()
-            self.driver.wait(20)
+            self.driver.wait(60)
             self.driver.stdout.close()
             self.folder.cleanup()
 
@@ -61,7 +61,7 @@ class Browser:
                     threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # lest it block
                     return found[1]
             self.driver.stdout.close()
-            self.driver.wait(20)
+            self.driver.wait(60)
         raise AssertionError(f"chromedriver did not start: {''.join(said)}")
 
     def call(self, method, path, **body):
@@ -117,7 +117,7 @@ class Tab:
         """Until the element has this text among its lines, or a line that the function `text` accepts."""
         accepts = text if callable(text) else lambda line: line == text
         try:
-            wait_until(lambda: any(map(accepts, self.text(selector).splitlines())), 30, f"'{text}' in {selector}")
+            wait_until(lambda: any(map(accepts, self.text(selector).splitlines())), 60, f"'{text}' in {selector}")
         except AssertionError as error:
             raise AssertionError(f"{error}; it says '{self.text(selector)}'") from None
 

@@ -39,7 +39,7 @@ def key_hash(certificate):
     """What Chromium calls a certificate's SPKI: it trusts this key and no other that nobody vouches for."""
     key = openssl("x509", "-in", certificate, "-noout", "-pubkey", folder="/")
     der = subprocess.run(["openssl", "pkey", "-pubin", "-outform", "der"], input=key, capture_output=True, check=True,
-                         timeout=30).stdout
+                         timeout=60).stdout
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
@@ -104,15 +104,15 @@ class BrowserTest(unittest.TestCase):
     def test_a_page_and_a_client_over_tcp_talk_to_each_other(self):
         page = self.log_in("carol", "wss", 5)
         dave = ["-h", "127.0.0.1", "-p", str(self.gateway.port), "-u", "dave", "-P", "dave's", "-q", "1"]
-        subprocess.run(["mosquitto_pub", *dave, "-t", "inbox/carol", "-m", "call me"], check=True, timeout=20)
+        subprocess.run(["mosquitto_pub", *dave, "-t", "inbox/carol", "-m", "call me"], check=True, timeout=60)
         page.wait_for("#heard", "inbox/carol: call me")
 
         before = self.gateway.metric("pulsegate_packets_sent_total", type="suback")
-        listener = subprocess.Popen(["mosquitto_sub", *dave, "-t", "inbox/dave", "-C", "1", "-W", "30"],
+        listener = subprocess.Popen(["mosquitto_sub", *dave, "-t", "inbox/dave", "-C", "1", "-W", "60"],
                                     stdout=subprocess.PIPE)
         wait_until(lambda: self.gateway.metric("pulsegate_packets_sent_total", type="suback") > before)
         self.say(page, "inbox/dave", "I do")
-        self.assertEqual(listener.communicate(timeout=40)[0], b"I do\n")
+        self.assertEqual(listener.communicate(timeout=60)[0], b"I do\n")
         page.close()
 
     def test_a_wrong_password_shows_its_reason_code_in_the_page(self):

@@ -1,0 +1,13 @@
+#include "server/http/dashboard/dashboard.h"
+
+#include "server/http/serving/web_files.h"
+
+namespace pulsegate {
+
+boost::asio::awaitable<ApiReply> show_dashboard(const ApiContext&, const ApiRequest& request) {
+    const WebFile* const file = find_web_file(request.path);
+    if (!file) co_return api_refusal(ApiError::unknown_resource, "no such file of the dashboard");
+    co_return web_file_reply(*file);
+}
+
+}  // namespace pulsegate
