@@ -110,7 +110,7 @@ TEST_CASE("/metrics counts what happened") {
     CHECK(sum(text, "pulsegate_expiry_false_alarms_total") == 0);
     CHECK(sum(text, "pulsegate_login_timeouts_total") == 0);
     CHECK(sum(text, "pulsegate_limit_hits_total") == 0);
-    CHECK(sum(text, "pulsegate_open_files_limit") > 0);
+    CHECK(sum(text, "process_max_fds") > 0);
     CHECK(sum(text, "pulsegate_open_files_headroom") > 0);
     CHECK(sum(text, "pulsegate_wheel_slot_nodes") == sum(text, "pulsegate_connections"));
     CHECK(sum(text, "pulsegate_loop_lag_seconds_count") >= 0);
@@ -235,7 +235,7 @@ TEST_CASE("a question about users with a mistake, or about too many, is a 400") 
     for (const std::string& target :
          {std::string("/api/v1/users?ids="), std::string("/api/v1/users?id=alice"),
           std::string("/api/v1/users?limit=0"), std::string("/api/v1/users?limit=1001"),
-          std::string("/api/v1/users?state=offline"), std::string("/api/v1/users?after=x"),
+          std::string("/api/v1/users?state=away"), std::string("/api/v1/users?after=x"),
           std::string("/api/v1/users?after=9999-1-1"), std::string("/api/v1/users?after=0-1-1-1"),
           "/api/v1/users?ids=" + ids + ",u"}) {
         const auto answer = get(gateway, target);
@@ -246,7 +246,7 @@ TEST_CASE("a question about users with a mistake, or about too many, is a 400") 
 
 TEST_CASE("what is not there is a 404, and what is not asked is a 405") {
     const Gateway gateway;
-    for (const char* target : {"/", "/healthz/", "/api", "/api/v1/users/", "/api/v2/wheel", "*"})
+    for (const char* target : {"//", "/healthz/", "/api", "/api/v1/users/", "/api/v2/wheel", "*"})
         CHECK(get(gateway, target).status == 404);
     for (const char* verb : {"POST", "PUT", "DELETE", "OPTIONS"}) {
         const auto answer = get(gateway, "/healthz", verb);

@@ -21,8 +21,8 @@ struct HttpCrowd {
         const Address address{boost::asio::ip::address_v4(from)};
         const Place place = all.make_room(address);
         if (place == Place::none) return place;
-        auto& one = connections.emplace_back(boost::asio::ip::tcp::socket(io), address,
-                                             place == Place::spare);
+        auto& one = connections.emplace_back(HttpProtocol::socket(io), address,
+                                             place == Place::spare, false);
         all.add(one);
         all.enter(one, state);
         one.moved -= ago;

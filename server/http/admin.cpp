@@ -1,10 +1,17 @@
 #include "server/http/admin.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "server/http/api.h"
 #include "server/http/chat/chat.h"
 #include "server/http/events/presence_feed.h"
+#include "server/http/events/traces.h"
+#include "server/http/messages/once.h"
+#include "server/http/operation/samples.h"
+#include "server/http/questions/request_counts.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/http/serving/http_server.h"
 
@@ -12,45 +19,84 @@ namespace pulsegate {
 
 struct Admin::Impl {
     Impl(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
-         const Config& config, std::string token)
-        : server({.most_body_bytes = [this](auto& request) { return api.most_body_bytes(request); },
+         const Config& config, AdminTokens tokens, AdminHost asked)
+        : host(std::move(asked)),
+          server({.most_body_bytes = [this](auto& request) { return api.most_body_bytes(request); },
                   .refusal = [this](auto& request) { return api.refusal(request); },
                   .is_probe = [this](auto& request) { return api.is_probe(request); },
-                  .answer = [this](auto& request) { return api.answer(request); }}),
+                  .answer = [this](auto& request) { return api.answer(request); },
+                  .answered = [this](auto& request, auto status) { api.count(request, status); }}),
           questions(server.io(), std::move(shards)),
           feed(server.io(), shared.store, config.keeps_presence()),
+          traces(server.io()),
+          samples(questions, shared.admission, shared.store),
           api({.io = server.io(),
                .shards = questions,
                .admission = shared.admission,
                .address_limits = shared.address_limits,
                .authenticator = shared.authenticator,
                .store = shared.store,
+               .drain = shared.drain,
+               .drain_terms = config.drain,
+               .host = host,
+               .started = wall_now(),
                .feed = feed,
+               .traces = traces,
+               .repeated = repeated,
+               .samples = samples,
+               .requests = requests,
                .webhook = webhook,
+               .cluster = shared.cluster,
                .settings = config,
                .chat = chat},
-              std::move(token)) {}
+              std::move(tokens)) {}
 
+    const AdminHost host;
     HttpServer server;
     std::optional<ChatGateway> chat;
     const ShardQuestions questions;
     PresenceFeed feed;
-    const Api api;
+    Traces traces;
+    RepeatedRequests repeated;
+    Samples samples;
+    RequestCounts requests;
+    Api api;
 };
 
 Admin::Admin(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
-             const Config& config, std::string token)
-    : impl_(std::make_unique<Impl>(std::move(shards), shared, webhook, config, std::move(token))) {}
+             const Config& config, AdminTokens tokens, AdminHost host)
+    : impl_(std::make_unique<Impl>(std::move(shards), shared, webhook, config, std::move(tokens),
+                                   std::move(host))) {}
 
 Admin::~Admin() { stop(); }
 
-Admin::Endpoint Admin::listen(const Endpoint& endpoint, bool only_ipv6) {
-    return impl_->server.listen(endpoint, only_ipv6);
+Admin::Endpoint Admin::listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls) {
+    return impl_->server.listen(endpoint, only_ipv6, has_tls);
 }
+
+void Admin::use(std::function<SSL*()> new_tls_session) {
+    impl_->server.use(std::move(new_tls_session));
+}
+
+void Admin::listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls) {
+    impl_->server.listen(endpoint, std::move(inherited), has_tls);
+}
+
+void Admin::listen_locally(const std::string& path) { impl_->server.listen_locally(path); }
 
 void Admin::show_chat(const ChatGateway& gateway) { impl_->chat = gateway; }
 
-void Admin::start() { impl_->server.start(); }
+void Admin::use(AdminTokens tokens) {
+    boost::asio::post(impl_->server.io(), [this, tokens = std::move(tokens)]() mutable {
+        impl_->api.use(std::move(tokens));
+    });
+}
+
+void Admin::start() {
+    boost::asio::co_spawn(impl_->server.io(), impl_->samples.take(impl_->server.io()),
+                          boost::asio::detached);
+    impl_->server.start();
+}
 
 void Admin::stop() { impl_->server.stop(); }
 

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <openssl/ssl.h>
+
 #include <boost/asio/ip/tcp.hpp>
+#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "server/auth/admin_tokens.h"
+#include "server/base/files/unique_fd.h"
+#include "server/http/questions/admin_host.h"
 #include "server/settings/config.h"
 #include "server/shard/gateway_parts.h"
 
@@ -22,18 +27,29 @@ class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// `webhook` is null if there is none. Requests must carry the token as a bearer token, unless
-    /// it is empty; /healthz needs none.
+    /// `webhook` is null if there is none. Requests must carry one of the tokens, if there are any;
+    /// /healthz needs none.
     Admin(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
-          const Config& config, std::string token);
+          const Config& config, AdminTokens tokens, AdminHost host);
     ~Admin();
 
     /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
     /// another listener's for IPv4. Throws boost::system::system_error.
-    Endpoint listen(const Endpoint& endpoint, bool only_ipv6);
+    Endpoint listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls);
+
+    /// The same on a socket that listens already.
+    void listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
+    /// The same on a Unix socket, without a token. Throws boost::system::system_error.
+    void listen_locally(const std::string& path);
 
     /// Serves the demo's page, which connects there. Call it before `start`.
     void show_chat(const ChatGateway& gateway);
+
+    /// For new connections to listeners with TLS. Any thread.
+    void use(std::function<SSL*()> new_tls_session);
+
+    /// From now on requests must carry one of these. Any thread.
+    void use(AdminTokens tokens);
 
     void start();
     void stop();

@@ -1,82 +1,68 @@
 #include "server/http/api.h"
 
-#include <openssl/crypto.h>
+#include <optional>
+#include <string>
+#include <utility>
 
-#include "server/base/text/web_origin.h"
+#include "server/http/audit.h"
+#include "server/http/questions/request_counts.h"
 #include "server/http/routes.h"
 #include "server/http/serving/bad_request.h"
 
 namespace pulsegate {
-
-using boost::beast::http::status;
 
 namespace {
 
 ApiReply method_refused(const Route& route) {
     const std::string allowed = route.allowed();
     auto refusal =
-        api_refusal(status::method_not_allowed, "method not allowed: use one of " + allowed);
+        api_refusal(ApiError::method_not_allowed, "method not allowed: use one of " + allowed);
     refusal.fields.emplace_back("Allow", allowed);
-    return refusal;
-}
-
-ApiReply token_refused() {
-    auto refusal = api_refusal(status::unauthorized,
-                               "token missing or wrong: send Authorization: Bearer TOKEN");
-    refusal.fields.emplace_back("WWW-Authenticate", "Bearer");
     return refusal;
 }
 
 boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiContext& context,
                                       const ApiRequest& request) {
-    std::string mistake;
+    std::optional<BadRequest> mistake;
     try {
         ApiRequest parsed = request;
         if (method.parameters != any_parameters)
             parsed.query = Query(request.encoded_query, method.parameters);
         co_return co_await method.answer(context, parsed);
     } catch (const BadRequest& wrong) {
-        mistake = wrong.what();
+        mistake.emplace(wrong);
     }
-    co_return api_refusal(status::bad_request, mistake);
+    co_return api_refusal(mistake->error, mistake->what());
+}
+
+/// Changes, and what shows as much as one who may change all may see.
+bool is_audited(const ApiRequest& request, const Route& route) {
+    const Route::Method* const method = route.method(request.method);
+    return is_change(request) || (method && method->role_needed() == AdminRole::operate);
 }
 
 }  // namespace
 
-bool Api::has_token(const ApiRequest& request) const {
-    if (token_.empty()) return true;
-    const std::string expected = "Bearer " + token_;
-    const auto shown = request.authorization;
-    return shown.size() == expected.size() &&
-           CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
-}
-
-/// Without a token, everybody who reaches the API may use it, but not the scripts of web pages in
-/// a browser on this machine, which come under the name of the page's host (DNS rebinding) or from
-/// another origin. What is wrong with the request, or nothing.
-std::string_view Api::objection_to_page(const ApiRequest& request) const {
-    if (!token_.empty()) return {};
-    if (!request.host.empty() && !is_loopback_host(request.host))
-        return "without an admin-token-file only requests to localhost or a loopback address "
-               "are answered: see the Host field";
-    if (!origin_allowed(request.origin, request.host, {}))
-        return "requests of web pages from elsewhere are not answered: see the Origin field";
-    return {};
-}
-
 std::size_t Api::most_body_bytes(const ApiRequest& request) const {
     const Route usual{};
-    return has_token(request) ? find_route(request.path).most_body_bytes : usual.most_body_bytes;
+    return judge(request) ? usual.most_body_bytes : find_route(request.path).most_body_bytes;
+}
+
+std::optional<ApiReply> Api::judge(const ApiRequest& request) const {
+    const Route& route = find_route(request.path);
+    const Route::Method* const method = route.method(request.method);
+    if (!method) return method_refused(route);
+    if (route.access == Route::Access::anybody) return std::nullopt;
+    return guard_.refusal(request, method->role_needed());
 }
 
 std::optional<ApiReply> Api::refusal(const ApiRequest& request) const {
-    const Route& route = find_route(request.path);
-    if (!route.method(request.method)) return method_refused(route);
-    if (route.access == Route::Access::anybody) return std::nullopt;
-    if (!has_token(request)) return token_refused();
-    if (const auto objection = objection_to_page(request); !objection.empty())
-        return api_refusal(status::forbidden, objection);
-    return std::nullopt;
+    auto refused = judge(request);
+    if (!refused || !is_audited(request, find_route(request.path))) return refused;
+    ApiRequest shown = request;
+    shown.token = guard_.name_shown(request);
+    audit_refused(shown, refused->status);
+    return refused;
 }
 
 bool Api::is_probe(const ApiRequest& request) const { return find_route(request.path).is_probe; }
@@ -86,7 +72,22 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     const Route& route = find_route(request.path);
     ApiRequest routed = request;
     routed.route = route.path;
-    co_return co_await call(*route.method(request.method), context_, routed);
+    const std::string token(guard_.name_shown(request));  // tokens may be others by the end
+    routed.token = token;
+    ApiReply reply = co_await call(*route.method(request.method), context_, routed);
+    if (is_audited(routed, route)) audit(routed, reply.status);
+    co_return reply;
+}
+
+void Api::count(const ApiRequest& request, boost::beast::http::status status) const {
+    const Route& route = find_route(request.path);
+    const bool is_known = !route.path.empty();
+    const boost::beast::string_view method = is_known && route.method(request.method)
+                                                 ? to_string(request.method)
+                                                 : boost::beast::string_view("other");
+    context_.requests.count({.route = is_known ? route.path : "none",
+                             .method = {method.data(), method.size()},
+                             .status = static_cast<unsigned>(status)});
 }
 
 }  // namespace pulsegate

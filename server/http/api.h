@@ -3,9 +3,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <optional>
-#include <string>
-#include <string_view>
+#include <utility>
 
+#include "server/http/guard.h"
 #include "server/http/questions/api_context.h"
 
 namespace pulsegate {
@@ -13,14 +13,17 @@ namespace pulsegate {
 /// Decides whether a request may be answered, and passes it to its resource (see routes.h).
 class Api {
 public:
-    /// Requests must carry the token as a bearer token, unless it is empty.
-    Api(const ApiContext& context, std::string token)
-        : context_(context), token_(std::move(token)) {}
+    /// Requests must carry one of the tokens, if there are any.
+    Api(const ApiContext& context, AdminTokens tokens)
+        : context_(context), guard_(std::move(tokens)) {}
+
+    void use(AdminTokens tokens) { guard_ = ApiGuard(std::move(tokens)); }
 
     /// The longest body that a request with this header may have.
     std::size_t most_body_bytes(const ApiRequest& request) const;
 
-    /// What the answer is whatever the body says; nothing: that depends.
+    /// What the answer is whatever the body says; nothing: that depends. The log is told of changes
+    /// that are refused.
     std::optional<ApiReply> refusal(const ApiRequest& request) const;
 
     /// Does it ask whether the gateway is well?
@@ -28,12 +31,14 @@ public:
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) const;
 
+    /// The request is answered with that status, by whatever part of the server.
+    void count(const ApiRequest& request, boost::beast::http::status status) const;
+
 private:
-    bool has_token(const ApiRequest& request) const;
-    std::string_view objection_to_page(const ApiRequest& request) const;
+    std::optional<ApiReply> judge(const ApiRequest& request) const;
 
     const ApiContext context_;
-    const std::string token_;
+    ApiGuard guard_;
 };
 
 }  // namespace pulsegate

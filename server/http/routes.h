@@ -3,9 +3,12 @@
 #include <boost/beast/http/verb.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "server/auth/admin_tokens.h"
 #include "server/http/questions/api_context.h"
 
 namespace pulsegate {
@@ -20,7 +23,13 @@ struct Route {
     struct Method {
         boost::beast::http::verb verb;  ///< GET has HEAD with it, which the server answers
         Handler answer;
-        std::string_view parameters{};  ///< that it takes, separated by spaces
+        std::string_view parameters{};    ///< that it takes, separated by spaces
+        std::optional<AdminRole> role{};  ///< nothing: read for GET, operate for all others
+
+        AdminRole role_needed() const {
+            const bool is_read = verb == boost::beast::http::verb::get;
+            return role.value_or(is_read ? AdminRole::read : AdminRole::operate);
+        }
     };
     enum class Access : std::uint8_t { with_token, anybody };
 
@@ -36,6 +45,9 @@ struct Route {
     /// As in the field Allow.
     std::string allowed() const;
 };
+
+/// All of them.
+std::span<const Route> all_routes();
 
 /// One that answers 404 if there is no such resource.
 const Route& find_route(std::string_view path);

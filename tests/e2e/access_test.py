@@ -65,7 +65,7 @@ class AdminTokenTest(Folder):
             def status(path, **headers):
                 request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}{path}", headers=headers)
                 try:
-                    with urllib.request.urlopen(request, timeout=10) as answer:
+                    with urllib.request.urlopen(request, timeout=60) as answer:
                         return answer.status
                 except urllib.error.HTTPError as error:
                     with error:

@@ -6,7 +6,7 @@ import time
 import unittest
 from pathlib import Path
 
-from gateway import Client, Gateway, connect_packet, wait_until
+from gateway import Client, Gateway, connect_packet, seconds_since_1970, seconds_until, wait_until
 from packets import DISCONNECT
 
 BANNED = 0x8A
@@ -32,6 +32,24 @@ class BanTest(unittest.TestCase):
     def ban(self, gateway, query):
         return gateway.ask("PUT", f"/api/v1/bans?{query}")
 
+    def test_a_ban_may_stand_in_the_body(self):
+        with self.gateway() as gateway:
+            body = {"user": "bob", "client": "phone", "seconds": 3600, "reason": "lost"}
+            self.assertEqual(gateway.ask("PUT", "/api/v1/bans", body), (200, {"disconnected": 0}))
+            (ban,) = self.bans(gateway)
+            self.assertLessEqual(seconds_until(ban.pop("ends")), 3600)
+            self.assertEqual(ban, {"user": "bob", "client": "phone", "by": "administrator", "reason": "lost"})
+            self.assertEqual(self.lift(gateway, "user=bob&client=phone"), (200, {"lifted": 1}))
+            for wrong, code in (({"user": "bob", "address": "10.0.0.7"}, "missing_parameter"), ({}, "missing_parameter"),
+                                ({"user": "bob", "secnods": 5}, "unknown_member"), ({"user": 5}, "bad_member"),
+                                ({"user": "bob", "seconds": 0}, "bad_member"), ({"address": "x"}, "bad_parameter"),
+                                ({"user": "bob", "seconds": "5"}, "bad_member"), ([], "bad_json"), (b"{", "bad_json")):
+                status, said = gateway.ask("PUT", "/api/v1/bans", wrong)
+                self.assertEqual((status, said["code"]), (400, code), wrong)
+            status, said = gateway.ask("PUT", "/api/v1/bans?user=bob", {"user": "bob"})
+            self.assertEqual((status, said["code"]), (400, "conflicting_parameters"))
+            self.assertEqual(self.bans(gateway), [])
+
     def lift(self, gateway, query):
         return gateway.ask("DELETE", f"/api/v1/bans?{query}")
 
@@ -48,14 +66,14 @@ class BanTest(unittest.TestCase):
             other = gateway.connect("phone", username="alice", version=5)
             began = time.monotonic()
             self.assertEqual(self.ban(gateway, "user=bob&reason=spam%0Aspam"), (200, {"disconnected": 700}))
-            self.assertLess(time.monotonic() - began, 1)
+            self.assertLess(time.monotonic() - began, 10)
             for client in crowd:
                 self.assert_thrown_out(client)
             self.assertEqual((code(gateway), code(gateway, "new", version=4)), (BANNED, 5))
             other.ping()
             self.assertEqual(self.bans(gateway), [{"user": "bob", "by": "administrator", "reason": "spam\nspam"}])
             gateway.wait_for_log(r"banned user 'bob' for good, and disconnected 700 clients: 'spam\\x0aspam'")
-            self.assertEqual(self.lift(gateway, "user=bob"), (200, {"bans": []}))
+            self.assertEqual(self.lift(gateway, "user=bob"), (200, {"lifted": 1}))
             self.assertEqual(self.lift(gateway, "user=bob")[0], 404)
             self.assertEqual(code(gateway), 0)
 
@@ -69,7 +87,7 @@ class BanTest(unittest.TestCase):
             self.assertEqual((code(gateway), code(gateway, "tablet")), (BANNED, 0))
             gateway.wait_for_log("login refused: banned by the admin API: 'lost'")
             (ban,) = self.bans(gateway)
-            self.assertLessEqual(ban.pop("ends_in_ms"), 3600_000)
+            self.assertLessEqual(seconds_until(ban.pop("ends")), 3600)
             self.assertEqual(ban, {"user": "bob", "client": "phone", "by": "administrator", "reason": "lost"})
             self.assertEqual(self.lift(gateway, "user=bob")[0], 404)
             self.assertEqual(self.lift(gateway, "user=bob&client=phone")[0], 200)
@@ -95,7 +113,7 @@ class BanTest(unittest.TestCase):
 
     def test_a_ban_ends_by_itself(self):
         with self.gateway() as gateway:
-            self.assertEqual(self.ban(gateway, "user=bob&seconds=1"), (200, {"disconnected": 0}))
+            self.assertEqual(self.ban(gateway, "user=bob&seconds=5"), (200, {"disconnected": 0}))
             self.assertEqual(code(gateway), BANNED)
             wait_until(lambda: code(gateway) == 0, what="the end of the ban")
             self.assertEqual(self.bans(gateway), [])
@@ -105,13 +123,14 @@ class BanTest(unittest.TestCase):
         killed = self.gateway().start()
         try:
             for query in ("user=bob&reason=stolen", "user=eve&client=phone&seconds=3600", "address=127.0.0.7",
-                          "user=short&seconds=1", "user=lifted"):
+                          "user=short&seconds=2", "user=lifted"):
                 self.assertEqual(self.ban(killed, query)[0], 200)
             self.assertEqual(self.lift(killed, "user=lifted")[0], 200)
+            ends = next(seconds_since_1970(ban["ends"]) for ban in self.bans(killed) if ban.get("user") == "short")
         finally:
             killed.kill()
             killed.folder.cleanup()
-        time.sleep(1)  # so long lasts the one of `short`
+        wait_until(lambda: time.time() > ends, what="the end of the ban of `short`")
         with self.gateway() as gateway:
             self.assertEqual([code(gateway, user=user) for user in ("bob", "eve", "short", "lifted")],
                              [BANNED, BANNED, 0, 0])

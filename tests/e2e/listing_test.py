@@ -57,6 +57,63 @@ class ListingTest(unittest.TestCase):
         self.assertEqual(set(seen), {f"u{i}" for i in range(20)})
         self.assertEqual(sorted(seen), sorted([*{*seen}, gone]))  # it is there twice, and nobody else
 
+    def test_the_last_page_has_no_next(self):
+        for i in range(6):
+            self.gateway.connect("c", username=f"u{i}", clean=False)
+        for resource in ("users", "clients"):
+            for limit in (2, 3, 6):
+                with self.subTest(resource=resource, limit=limit):
+                    self.assertEqual(len(self.pages(resource, "", limit)), 6 // limit)
+
+    def test_users_who_are_offline_are_listed(self):
+        clients = [self.gateway.connect("c", username=f"u{i}") for i in range(9)]
+        for client in clients[:5]:
+            client.disconnect()
+        gone = {f"u{i}" for i in range(5)}
+        wait_until(lambda: {user["user"] for user in self.listed("users", "&state=offline", 2)} == gone, what="five")
+        self.assertEqual({user["user"] for user in self.listed("users", "&state=online", 2)}, {f"u{i}" for i in range(5, 9)})
+
+    def test_clients_are_listed_with_all_that_is_known_of_them(self):
+        self.gateway.connect("phone", username="ann", version=5, keepalive=40)
+        self.gateway.connect("laptop", username="ann", clean=False).disconnect()
+        wait_until(lambda: len(self.listed("clients", "&state=away")) == 1, what="the laptop has gone")
+        (away,) = self.listed("clients", "&state=away")
+        self.assertEqual((away["user"], away["client"], away["connected"]), ("ann", "laptop", False))
+        self.assertNotIn("address", away)
+        (here,) = self.listed("clients", "&state=connected")
+        since, seen = here.pop("connected_since"), here.pop("last_packet")
+        self.assertRegex(since, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertLessEqual(since[:19], seen[:19])
+        self.assertLess(here.pop("silence"), 40)
+        self.assertRegex(here.pop("address"), r"^127\.0\.0\.1:\d+$")
+        self.assertEqual(here, {
+            "user": "ann", "client": "phone", "connected": True, "state": "connected", "mqtt": "5.0",
+            "listener": f"mqtt://127.0.0.1:{self.gateway.port}", "keepalive": 40, "silence_limit": 60, "queued": 0,
+            "queued_bytes": 0, "in_flight": 0, "subscriptions": 0, "session_expiry": 0})
+
+    def test_clients_are_listed_by_filters(self):
+        for i in range(20):
+            self.gateway.connect(f"{'phone' if i % 2 else 'tab'}-{i}", username=f"u{i % 5}")
+        address = self.gateway.get_json("/api/v1/clients?limit=1")[1]["clients"][0]["address"].split(":")[0]
+        for query, count in (("", 20), ("&client=phone", 10), ("&client=phone-1", 6), ("&user=u1", 4), ("&user=nobody", 0),
+                             ("&user=u1&client=phone", 2), (f"&address={address}", 20), ("&address=127.0.0.0/8", 20),
+                             ("&address=10.0.0.0/8", 0), (f"&listener=mqtt://127.0.0.1:{self.gateway.port}", 20),
+                             ("&listener=mqtt://127.0.0.1:1", 0), ("&state=away", 0), ("&since=2020-01-01T00:00:00Z", 20),
+                             ("&since=2100-01-01T00:00:00Z", 0)):
+            with self.subTest(query):
+                self.assertEqual(len(self.listed("clients", query, 3)), count)
+        for query in ("address=10.0.0", "address=10.0.0.0/33", "state=online", "since=now", "after=x", "user=u1&after=9-9-9"):
+            with self.subTest(query):
+                self.assertEqual(self.gateway.ask("GET", f"/api/v1/clients?{query}")[0], 400)
+
+    def test_many_devices_of_one_user_are_listed_page_by_page(self):
+        for i in range(90):
+            self.gateway.connect(f"c{i}", username="fleet")
+        found = [one["client"] for one in self.listed("clients", "", 7)]
+        self.assertEqual(len(found), 90)
+        self.assertEqual(set(found), {f"c{i}" for i in range(90)})
+        self.assertEqual([one["client"] for one in self.listed("clients", "&user=fleet", 7)], found)
+
     def test_only_who_was_there_once_is_a_user(self):
         self.gateway.connect("c", username="sender").publish("inbox/stranger", b"hello", qos=1)
         self.gateway.connect("d", username="other").ping()
@@ -93,7 +150,7 @@ class ListingTest(unittest.TestCase):
 
     def test_a_mistake_is_said(self):
         for target in ("retained?filter=a%23", "retained?limit=0", "retained?limit=1001", "retained?limit=x",
-                       "retained?flter=a", "retained?filter=$share/g/a", "users?state=offline", "users?after=0-0",
+                       "retained?flter=a", "retained?filter=$share/g/a", "users?state=away", "users?after=0-0",
                        "users?after=2-0-0", "users?after=0-0-0-0", "users?limit=5&limit=6"):
             with self.subTest(target=target):
                 self.assertEqual(self.gateway.ask("GET", "/api/v1/" + target)[0], 400)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway import Gateway, free_port
 
-TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+TYPES = {"number": (int, float), "object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
 
 class OpenApiTest(unittest.TestCase):
@@ -54,6 +54,12 @@ class OpenApiTest(unittest.TestCase):
         served = {one["path"]: set(one["methods"].lower().split(", ")) - {"head"} for one in index["resources"]}
         self.assertEqual(served, {path: set(methods) for path, methods in self.document["paths"].items()})
 
+    def test_it_states_the_role_of_each_operation(self):
+        for resource in self.gateway.ask("GET", "/api/v1")[1]["resources"]:
+            described = {method.upper(): operation["x-role"] for method, operation in self.document["paths"][resource["path"]].items()
+                         if "x-role" in operation}
+            self.assertEqual(described, resource.get("roles", {}), resource["path"])
+
     def test_references_lead_somewhere(self):
         text = json.dumps(self.document)
         for reference in set(re.findall(r'"\$ref": "([^"]+)"', text)):
@@ -72,10 +78,15 @@ class OpenApiTest(unittest.TestCase):
                 ("GET", "/healthz", None, 200),
                 ("GET", "/readyz", None, 200),
                 ("GET", "/metrics", None, 200),
+                ("GET", "/", None, 200),
+                ("GET", "/reference", None, 200),
+                ("GET", "/dashboard/app.js", None, 200),
+                ("GET", "/dashboard/none.js", None, 404),
                 ("GET", "/chat", None, 404),
                 ("GET", "/chat/gateway.json", None, 404),
                 ("GET", "/api/v1", None, 200),
                 ("GET", "/api/v1/openapi.json", None, 200),
+                ("GET", "/api/v1/cluster", None, 404),
                 ("GET", "/api/v1/wheel", None, 200),
                 ("GET", "/api/v1/users?ids=bob,dave", None, 200),
                 ("GET", "/api/v1/users?ids=dave", None, 200),
@@ -84,11 +95,20 @@ class OpenApiTest(unittest.TestCase):
                 ("GET", "/api/v1/users/bob", None, 200),
                 ("GET", "/api/v1/users/dave", None, 404),
                 ("GET", "/api/v1/users/%FF", None, 400),
+                ("DELETE", "/api/v1/users/nobody", None, 200),
+                ("GET", "/api/v1/users/zoe/inbox?limit=1", None, 200),
+                ("GET", "/api/v1/users/zoe/inbox?after=x", None, 400),
+                ("DELETE", "/api/v1/users/zoe/inbox", None, 200),
+                ("GET", "/api/v1/users/bob/history", None, 200),
+                ("GET", "/api/v1/users/bob/history?since=x", None, 400),
+                ("GET", "/api/v1/trace?user=bob&client=phone", None, 400),
                 ("POST", "/api/v1/users/eve/revoke", {"before": 1764000000}, 200),
                 ("POST", "/api/v1/users/eve/revoke", {"before": "now"}, 400),
                 ("GET", "/api/v1/clients?user=bob", None, 200),
                 ("GET", "/api/v1/clients?user=bob&client=phone", None, 200),
-                ("GET", "/api/v1/clients", None, 400),
+                ("GET", "/api/v1/clients", None, 200),
+                ("GET", "/api/v1/clients?state=connected&limit=1", None, 200),
+                ("GET", "/api/v1/clients?state=online", None, 400),
                 ("GET", "/api/v1/clients?user=dave", None, 404),
                 ("POST", "/api/v1/publish", [{"topic": "room/x"}, {"inbox": "eve"}], 200),
                 ("POST", "/api/v1/publish", {"topic": "presence/bob"}, 400),
@@ -154,6 +174,12 @@ class OpenApiTest(unittest.TestCase):
                 ("DELETE", "/api/v1/delayed/1", None, 404),
                 ("DELETE", "/api/v1/delayed?user=bob", None, 200),
                 ("DELETE", "/api/v1/delayed", None, 400),
+                ("GET", "/api/v1/status", None, 200),
+                ("GET", "/api/v1/samples", None, 200),
+                ("GET", "/api/v1/samples?since=now", None, 400),
+                ("GET", "/api/v1/drain", None, 200),
+                ("POST", "/api/v1/drain", {"over": "soon"}, 400),
+                ("POST", "/api/v1/reload", None, 200),
                 ("POST", "/api/v1/backup", backup, 200),
                 ("POST", "/api/v1/backup", backup, 409),
                 ("POST", "/api/v1/backup", {"file": "here"}, 400)):
@@ -162,9 +188,12 @@ class OpenApiTest(unittest.TestCase):
                 self.assertEqual(status, expected, said)
                 path = self.path_of(target)
                 asked.add((method.lower(), path))
-                content = self.document["paths"][path][method.lower()]["responses"][str(status)]["content"]
-                kind = "text/plain" if isinstance(said, str) else "application/json"
+                answer = self.document["paths"][path][method.lower()]["responses"][str(status)]
+                content = self.resolved(answer)["content"]
+                kind = next(iter(content)) if isinstance(said, str) else "application/json"
                 self.check(said, content[kind]["schema"], target)
+                if status >= 400:
+                    self.assertIn(said["code"], self.document["components"]["schemas"]["ErrorCode"]["enum"])
         described = {(method, path) for path, methods in self.document["paths"].items() for method in methods}
         self.assertEqual(described - asked, set())
 

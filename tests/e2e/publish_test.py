@@ -29,7 +29,7 @@ class Phone:
         self.client.connect("127.0.0.1", gateway.port)
         self.client.loop_start()
         self.client.subscribe("room/#", 1)
-        assert subscribed.wait(10)
+        assert subscribed.wait(60)
 
     @property
     def payloads(self):

@@ -40,7 +40,7 @@ class Phone:
         return wait_until(lambda: self.granted.get(mid))
 
     def publish(self, topic, payload):
-        self.client.publish(topic, payload, qos=1).wait_for_publish(10)
+        self.client.publish(topic, payload, qos=1).wait_for_publish(60)
 
     def leave(self):
         self.client.disconnect()

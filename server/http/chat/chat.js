@@ -5,25 +5,44 @@
 import {Mqtt} from './mqtt.js';
 
 const LOBBY = 'room/lobby';
-const REFUSED = new Set([0x84, 0x85, 0x86, 0x87, 0x8A]);  // to ask again would change nothing
+const UNKNOWN = 'inbox/'; // stands for senders that the gateway does not name
+/// What to do about a login that is refused for good: to ask again would change nothing.
+const ADVICE = new Map([
+    [0x84, 'The gateway speaks another version of MQTT than this page. Ask its operator.'],
+    [0x85, 'The gateway does not take this name. Choose another one.'],
+    [0x86, 'Enter the password or the token that belongs to this name.'],
+    [0x87, 'This name may not come in. Check the password, or ask the gateway\u2019s operator.'],
+    [0x8a, 'This name is banned. Choose another one, or ask the gateway\u2019s operator.'],
+]);
+/// What to do about a message that is refused.
+const MESSAGE_ADVICE = new Map([
+    [0x87, 'you may not write here'],
+    [0x90, 'this name cannot be written to'],
+    [0x95, 'it is too long: make it shorter'],
+    [0x97, 'the gateway has no room for it now: try again later'],
+    [0x99, 'it is not text in UTF-8'],
+]);
 const BAD_LOGIN = new Set([0x86, 0x87]);
 const NO_MATCHING_SUBSCRIBERS = 0x10;
-const REFUSAL = 0x80;  // reason codes from here on
-const LONGEST_PAUSE = 30;  // seconds
-const MOST_MESSAGES = 500;  // that a conversation shows
+const REFUSAL = 0x80; // reason codes from here on
+const LONGEST_PAUSE = 30; // seconds
+const MOST_MESSAGES = 500; // that a conversation shows
 
 const find = id => document.getElementById(id);
 const {scheme, port, path, sender_property} = await (await fetch('chat/gateway.json')).json();
 const clientId = `chat-${random_id()}`;
 
-const presence = new Map();  // by user: what the gateway told last
-const talks = new Map();  // by topic: {topic, user, messages, unread}; a room's has no user
-let me = '', password = '';
-let latest = null;  // connection, or attempt at one
-let connection = null;  // the latest, while it is logged in
-let attempts = 0, retry = 0;
-let sees_presence = true;  // the gateway's rules may forbid it
+const presence = new Map(); // by user: what the gateway told last
+const talks = new Map(); // by topic: {topic, user, messages, unread}; a room's has no user
+let me = '',
+    password = '';
+let latest = null; // connection, or attempt at one
+let connection = null; // the latest, while it is logged in
+let attempts = 0,
+    retry = 0;
+let sees_presence = true; // the gateway's rules may forbid it
 let drawing = false;
+let messages_made = 0;
 let open_talk = talk_of(LOBBY);
 
 // -- the connection
@@ -31,19 +50,29 @@ let open_talk = talk_of(LOBBY);
 function connect() {
     clearTimeout(retry);
     retry = 0;
-    const current = latest = new Mqtt(`${scheme}://${location.hostname}:${port}${path}`,
+    const current = (latest = new Mqtt(
+        `${scheme}://${location.hostname}:${port}${path}`,
         {clientId, user: me, password, sessionExpiry: 60},
-        {open: () => opened(current), message: heard, close: why => { if (current === latest) closed(why); }});
+        {
+            open: () => opened(current),
+            message: heard,
+            close: why => {
+                if (current === latest) closed(why);
+            },
+        },
+    ));
 }
 
 async function opened(current) {
     attempts = 0;
     connection = current;
-    presence.clear();  // who has gone meanwhile is told by nobody
+    presence.clear(); // who has gone meanwhile is told by nobody
     sessionStorage.setItem('name', me);
+    const has_just_come = find('app').hidden;
     find('login').hidden = true;
     find('app').hidden = false;
     render();
+    if (has_just_come) find('say').focus();
     for (const talk of talks.values())
         for (const message of talk.messages) if (message.state === 'sending') transmit(talk, message);
     try {
@@ -56,7 +85,7 @@ async function opened(current) {
 
 function closed({reason, text}) {
     connection = null;
-    if (REFUSED.has(reason)) return refused(reason, text);
+    if (ADVICE.has(reason)) return refused(reason, text);
     // With jitter: when a gateway is restarted, its clients must not come back all at the same moment.
     retry = setTimeout(connect, Math.random() * 1000 * Math.min(LONGEST_PAUSE, 2 ** ++attempts));
     find('refusal').textContent = 'The gateway does not answer. Trying again…';
@@ -66,7 +95,8 @@ function closed({reason, text}) {
 function refused(reason, text) {
     leave();
     if (BAD_LOGIN.has(reason)) find('secret').hidden = false;
-    find('refusal').textContent = `Not let in: ${text || `reason 0x${reason.toString(16)}`}`;
+    find('refusal').textContent = `Not let in: ${text || `reason 0x${reason.toString(16)}`}. ${ADVICE.get(reason)}`;
+    find(BAD_LOGIN.has(reason) ? 'password' : 'name').focus();
 }
 
 function leave() {
@@ -97,12 +127,12 @@ function talk_of(topic, user) {
 
 function heard({topic, text, properties}) {
     if (topic.startsWith('presence/')) return take_presence(text);
-    if (topic !== LOBBY && !topic.startsWith('inbox/')) return;  // a room that this page does not show
+    if (topic !== LOBBY && !topic.startsWith('inbox/')) return; // a room that this page does not show
     // What the gateway does not put there itself, anybody may write.
     const sender = sender_property && properties[sender_property];
     const from = sender || 'sender unknown';
-    const talk = topic === LOBBY || !sender ? talk_of(LOBBY) : talk_of(inbox_of(from), from);
-    const {id} = properties;  // at QoS 1 a message may come twice
+    const talk = topic === LOBBY ? talk_of(LOBBY) : sender ? talk_of(inbox_of(from), from) : talk_of(UNKNOWN, '');
+    const {id} = properties; // at QoS 1 a message may come twice
     if (id && talk.messages.some(message => message.id === id && message.from === from)) return;
     add(talk, {id, from, text, at: time_of(properties.sent)});
     if (talk !== open_talk || !is_visible()) ++talk.unread;
@@ -111,7 +141,8 @@ function heard({topic, text, properties}) {
 
 /// When it was written: a message may have waited for days. Clocks differ, and anybody may write anything.
 function time_of(sent) {
-    const now = Date.now(), said = Number(sent);
+    const now = Date.now(),
+        said = Number(sent);
     return new Date(said > 0 && said < now ? said : now);
 }
 
@@ -127,6 +158,7 @@ function take_presence(text) {
 }
 
 function add(talk, message) {
+    message.key = ++messages_made;
     talk.messages.push(message);
     talk.messages.splice(0, talk.messages.length - MOST_MESSAGES);
 }
@@ -146,7 +178,7 @@ async function transmit(talk, message) {
         message.state = state_by(reason, talk);
         message.reason = reason;
     } catch {
-        return;  // the connection has ended, and says so itself
+        return; // the connection has ended, and says so itself
     }
     render();
 }
@@ -172,14 +204,20 @@ function render() {
 function draw() {
     drawing = false;
     const people = people_to_show();
-    find('my-name').textContent = me;
+    set_text(find('my-name'), me);
     dress_avatar(find('my-avatar'), me);
-    find('connection').textContent = connection ? 'online' : 'no connection: trying again…';
+    set_text(find('connection'), connection ? 'online' : 'no connection: trying again…');
     find('connection').dataset.state = connection ? 'online' : 'offline';
-    find('rooms').replaceChildren(entry(talk_of(LOBBY)));
-    find('people').replaceChildren(...people.map(user => entry(talk_of(inbox_of(user), user))));
+    patch(find('rooms'), [talk_of(LOBBY)], talk => talk.topic, entry, update_entry);
+    patch(
+        find('people'),
+        people.map(user => (user ? talk_of(inbox_of(user), user) : talk_of(UNKNOWN, user))),
+        talk => talk.topic,
+        entry,
+        update_entry,
+    );
     const online = people.filter(is_online).length;
-    find('online-count').textContent = online ? `· ${online} online` : '';
+    set_text(find('online-count'), online ? `· ${online} online` : '');
     find('alone').hidden = people.length > 0;
     draw_talk();
     const unread = [...talks.values()].reduce((sum, talk) => sum + talk.unread, 0);
@@ -194,13 +232,47 @@ function people_to_show() {
     return [...all].sort((a, b) => is_online(b) - is_online(a) || a.localeCompare(b));
 }
 
+/// Makes the list show these items, in their order. What is there already stays, so that it keeps the focus, and a
+/// screen reader reads only what is new.
+function patch(list, items, key, build, update) {
+    const focused = document.activeElement;
+    const before = new Map([...list.children].map(child => [child.key, child]));
+    let place = list.firstElementChild;
+    for (const [at, item] of items.entries()) {
+        const shown = before.get(key(item)) ?? Object.assign(build(item), {key: key(item)});
+        before.delete(shown.key);
+        update(shown, item, items[at - 1]);
+        if (shown === place) place = place.nextElementSibling;
+        else list.insertBefore(shown, place);
+    }
+    for (const gone of before.values()) gone.remove();
+    if (focused !== document.activeElement && focused.isConnected) focused.focus();
+}
+
+function set_text(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+}
+
 function entry(talk) {
-    const button = element('button', '', avatar(talk), element('div', 'titles',
-        element('span', '', title_of(talk)), element('small', '', last_words(talk))));
-    if (talk.unread) button.append(element('span', 'unread', String(talk.unread)));
-    button.setAttribute('aria-current', String(talk === open_talk));
+    const button = element(
+        'button',
+        '',
+        avatar(talk),
+        element('div', 'titles', element('span'), element('small')),
+        element('span', 'unread'),
+    );
     button.addEventListener('click', () => show(talk));
     return element('li', '', button);
+}
+
+function update_entry(shown, talk) {
+    const button = shown.firstChild;
+    dress_talk(button.querySelector('.avatar'), talk);
+    set_text(button.querySelector('.titles span'), title_of(talk));
+    set_text(button.querySelector('.titles small'), last_words(talk));
+    set_text(button.querySelector('.unread'), talk.unread ? String(talk.unread) : '');
+    button.querySelector('.unread').hidden = !talk.unread;
+    button.setAttribute('aria-current', String(talk === open_talk));
 }
 
 function last_words(talk) {
@@ -209,16 +281,18 @@ function last_words(talk) {
     return state_of(talk);
 }
 
-const title_of = talk => talk.user ?? 'Lobby';
+const title_of = talk => (talk.user === '' ? 'Unknown senders' : (talk.user ?? 'Lobby'));
 
 function state_of(talk) {
     if (talk.user === undefined) return 'everybody who is here';
+    if (talk.user === '') return 'private messages without a sender';
     const known = presence.get(talk.user);
     if (!known) return sees_presence ? 'not here' : '';
     return known.state === 'online' ? 'online' : `away, last seen ${time_text(new Date(known.last_seen))}`;
 }
 
 function show(talk) {
+    if (talk !== open_talk) find('messages').ariaLive = 'off'; // what was said before is no news
     open_talk = talk;
     talk.unread = 0;
     find('app').dataset.view = 'talk';
@@ -228,57 +302,95 @@ function show(talk) {
 
 function draw_talk() {
     const {user, messages} = open_talk;
-    const log = find('messages'), at_end = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
+    const log = find('messages'),
+        at_end = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
     find('talk-name').textContent = title_of(open_talk);
     find('talk-state').textContent = state_of(open_talk);
-    find('talk-avatar').replaceWith(Object.assign(avatar(open_talk), {id: 'talk-avatar'}));
-    find('say').placeholder = user === undefined ? 'Write to everybody…' : `Write to ${user}…`;
-    log.replaceChildren(...messages.map((message, at) => bubble(message, messages[at - 1])));
-    if (!messages.length) log.append(element('li', 'empty', user === undefined
-        ? 'Say hello. Everybody who is here will read it.' : `Only ${user} and you read what is written here.`));
+    dress_talk(find('talk-avatar'), open_talk);
+    find('say').disabled = user === '';
+    find('say').placeholder =
+        user === undefined ? 'Write to everybody…' : user === '' ? 'There is nobody to answer' : `Write to ${user}…`;
+    const empty = {key: `empty ${open_talk.topic}`};
+    patch(
+        log,
+        messages.length ? messages : [empty],
+        message => message.key,
+        message => (message === empty ? nothing_said(user) : bubble(message)),
+        (shown, message, before) => message !== empty && update_bubble(shown, message, before),
+    );
     if (at_end || messages.at(-1)?.from === me) log.scrollTop = log.scrollHeight;
+    if (log.ariaLive === 'off')
+        setTimeout(() => {
+            log.ariaLive = 'polite';
+        }, 100);
 }
 
-function bubble(message, before) {
-    const first = message.from !== before?.from || message.at - before.at > 300_000;
-    const item = element('li', first ? 'first' : '', element('div', 'words', message.text));
-    if (message.from === me) item.classList.add('mine');
-    if (first) item.prepend(element('div', 'by', ...message.from === me ? [] : [element('strong', '', message.from), ' '],
-        time_text(message.at)));
-    const note = note_on(message);
-    if (note) item.append(element('div', `note ${message.state}`, note));
+const nothing_said = user =>
+    element(
+        'li',
+        'empty',
+        user === undefined
+            ? 'Say hello. Everybody who is here will read it.'
+            : `Only ${user} and you read what is written here.`,
+    );
+
+function bubble(message) {
+    const by = element(
+        'div',
+        'by',
+        ...(message.from === me ? [] : [element('strong', '', message.from), ' ']),
+        time_text(message.at),
+    );
+    const item = element('li', '', by, element('div', 'words', message.text), element('div'));
+    item.classList.toggle('mine', message.from === me);
     return item;
+}
+
+function update_bubble(item, message, before) {
+    item.classList.toggle('first', message.from !== before?.from || message.at - before.at > 300_000);
+    const note = note_on(message) ?? '';
+    item.lastChild.className = `note ${message.state}`;
+    item.lastChild.hidden = !note;
+    set_text(item.lastChild, note);
 }
 
 /// What is known of one's own message, and no more.
 function note_on(message) {
     const {user} = open_talk;
     switch (message.state) {
-        case 'sending': return connection ? 'sending…' : 'waits for the connection';
-        case 'sent': return '✓ sent';
-        case 'waits': return `${user} is away: the message waits`;
-        case 'unheard': return user === undefined ? 'nobody else is here' : `nobody is there, and it does not wait for ${user}`;
-        case 'failed': return `not accepted: reason 0x${message.reason.toString(16)}`;
+        case 'sending':
+            return connection ? 'sending…' : 'waits for the connection';
+        case 'sent':
+            return '✓ sent';
+        case 'waits':
+            return `${user} is away: the message waits`;
+        case 'unheard':
+            return user === undefined ? 'nobody else is here' : `nobody is there, and it does not wait for ${user}`;
+        case 'failed':
+            return `not accepted: ${MESSAGE_ADVICE.get(message.reason) ?? `reason 0x${message.reason.toString(16)}`}`;
     }
 }
 
 function avatar(talk) {
     const picture = element('span', 'avatar');
     picture.ariaHidden = 'true';
-    if (talk.user === undefined) {
-        picture.classList.add('room');
-        picture.textContent = '#';
-    } else {
-        dress_avatar(picture, talk.user);
-        if (sees_presence) picture.dataset.state = is_online(talk.user) ? 'online' : 'away';
-    }
+    dress_talk(picture, talk);
     return picture;
+}
+
+function dress_talk(picture, talk) {
+    const is_room = !talk.user;
+    picture.classList.toggle('room', is_room);
+    delete picture.dataset.state;
+    if (is_room) return set_text(picture, talk.user === '' ? '?' : '#');
+    dress_avatar(picture, talk.user);
+    if (sees_presence) picture.dataset.state = is_online(talk.user) ? 'online' : 'away';
 }
 
 function dress_avatar(picture, user) {
     const hue = [...user].reduce((sum, sign) => (sum * 31 + sign.codePointAt(0)) % 360, 7);
     picture.style.setProperty('--hue', hue);
-    picture.textContent = ([...user][0] ?? '').toUpperCase();
+    set_text(picture, ([...user][0] ?? '').toUpperCase());
 }
 
 function time_text(date) {
@@ -294,7 +406,8 @@ function element(tag, className, ...content) {
     return made;
 }
 
-function random_id() {  // crypto.randomUUID is for https only
+function random_id() {
+    // crypto.randomUUID is for https only
     return [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('');
 }
 
@@ -329,8 +442,12 @@ find('find-form').addEventListener('submit', event => {
 });
 
 find('leave').addEventListener('click', leave);
-find('back').addEventListener('click', () => { find('app').dataset.view = 'list'; });
-addEventListener('online', () => { if (retry) connect(); });
+find('back').addEventListener('click', () => {
+    find('app').dataset.view = 'list';
+});
+addEventListener('online', () => {
+    if (retry) connect();
+});
 addEventListener('pagehide', () => connection?.close());
 document.addEventListener('visibilitychange', () => {
     if (is_visible()) open_talk.unread = 0;

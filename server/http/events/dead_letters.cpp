@@ -10,6 +10,7 @@
 #include "server/backend/await_result.h"
 #include "server/events/event_json.h"
 #include "server/http/events/presence_feed.h"
+#include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/shard/data_store.h"
@@ -18,7 +19,6 @@ namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
@@ -31,7 +31,8 @@ std::optional<EventNumber> event_asked(const ApiContext& api, const Query& query
     if (!text) return std::nullopt;
     const auto id = PresenceFeed::read_cursor(*text);
     if (!id || id->log != api.store.ledger().events().log || id->number == 0)
-        throw BadRequest(std::string(parameter) + ": there is no event of this id");
+        throw BadRequest(ApiError::bad_parameter,
+                         std::string(parameter) + ": there is no event of this id");
     return id->number;
 }
 
@@ -43,7 +44,22 @@ json::object letter_json(std::uint64_t log, const DeadLetter& letter) {
             {"event", json::parse(event_json(log, letter.event))}};
 }
 
-/// The reply names how many there were; nothing: the disk is in trouble.
+using DeadLetters = std::optional<std::vector<DeadLetter>>;
+
+/// Nothing: the store is in trouble.
+awaitable<DeadLetters> letters_behind(const ApiContext& api, EventNumber after, std::size_t most) {
+    const auto ask = [&api, after, most](auto answer) {
+        api.store.ledger().list_dead_letters(
+            after, false, most, [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
+                DeadLetters listed;
+                if (outcome == Outcome::committed) listed = std::move(letters);
+                answer(std::move(listed));
+            });
+    };
+    co_return co_await await_result<DeadLetters>(api.io, ask);
+}
+
+/// The reply names how many there were; nothing: the store is in trouble.
 template <class Change>
 awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::string_view named) {
     const auto ask = [&api, change](auto answer) {
@@ -58,48 +74,43 @@ awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::st
              }});
     };
     const auto found = co_await await_result<std::optional<std::size_t>>(api.io, ask);
-    if (!found)
-        co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: nothing changed");
+    if (!found) co_return store_refusal(api, "nothing changed");
     if (*found == 0 && change.number)
-        co_return api_refusal(status::not_found, "no dead letter has this id");
+        co_return api_refusal(ApiError::unknown_event, "no dead letter has this id");
     co_return api_reply({{named, *found}});
 }
 
 }  // namespace
 
 awaitable<ApiReply> list_dead_letters(const ApiContext& api, const ApiRequest& request) {
-    Ledger& ledger = api.store.ledger();
-    const Query& query = request.query;
-    const EventNumber after = event_asked(api, query, "after").value_or(0);
-    const auto ask = [&ledger, after](auto answer) {
-        ledger.list_dead_letters(
-            after, false, most_letters_listed,
-            [answer](Outcome outcome, std::vector<DeadLetter> letters) mutable {
-                std::optional<std::vector<DeadLetter>> listed;
-                if (outcome == Outcome::committed) listed = std::move(letters);
-                answer(std::move(listed));
-            });
-    };
-    const auto found = co_await await_result<std::optional<std::vector<DeadLetter>>>(api.io, ask);
-    if (!found) co_return api_refusal(status::service_unavailable, "the disk is in trouble");
-    const EventLogState log = ledger.events();
+    const EventNumber after = event_asked(api, request.query, "after").value_or(0);
+    const auto found = co_await letters_behind(api, after, most_letters_listed);
+    if (!found) co_return store_refusal(api, "dead letters can't be read");
+    const EventLogState log = api.store.ledger().events();
     json::array letters;
     for (const DeadLetter& letter : *found) letters.push_back(letter_json(log.log, letter));
-    co_return api_reply({{"dead", std::move(letters)}, {"total", log.dead_letters}});
+    json::object body{{"dead", std::move(letters)}, {"total", log.dead_letters}};
+    if (found->empty()) co_return api_reply(body);
+    const EventNumber last = found->back().event.number;
+    const auto behind = co_await letters_behind(api, last, 1);
+    if (!behind) co_return store_refusal(api, "dead letters can't be read");
+    if (!behind->empty()) body["next"] = event_id(log.log, last);
+    co_return api_reply(body);
 }
 
 awaitable<ApiReply> drop_dead_letters(const ApiContext& api, const ApiRequest& request) {
     const Query& query = request.query;
     const auto number = event_asked(api, query, "id");
-    if (!number && query.text("all") != "true") throw BadRequest("say which: ?id=ID, or ?all=true");
+    if (!number && query.text("all") != "true")
+        throw BadRequest(ApiError::missing_parameter, "say which: ?id=ID, or ?all=true");
     const DropDeadLetters change{.number = number};
     co_return co_await change_letters(api, change, "dropped");
 }
 
 awaitable<ApiReply> replay_dead_letters(const ApiContext& api, const ApiRequest& request) {
     if (!api.webhook)
-        co_return api_refusal(status::conflict, "there is no webhook that they could be sent to");
+        co_return api_refusal(ApiError::no_webhook,
+                              "there is no webhook that they could be sent to");
     const Query& query = request.query;
     const ReplayDeadLetters change{.number = event_asked(api, query, "id")};
     co_return co_await change_letters(api, change, "to_replay");

@@ -16,7 +16,6 @@
 namespace pulsegate {
 
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
@@ -37,27 +36,22 @@ bool read_number(std::string_view text, Number& number, int base) {
 }
 
 /// What a reader does who has missed something.
-std::string gone_text(const PresenceFeed& feed) {
-    return boost::json::serialize(boost::json::object{
-        {"error",
-         "the log does not go back so far: read GET /api/v1/users, all pages of it, then go on "
-         "from 'cursor'"},
-        {"cursor", feed.cursor(feed.last())},
-    });
-}
-
 ApiReply gone_reply(const PresenceFeed& feed) {
-    return {.status = status::gone, .body = gone_text(feed)};
+    return api_refusal(
+        ApiError::cursor_too_old,
+        "the log does not go back so far: read GET /api/v1/users, all pages of it, then go on "
+        "from 'cursor'",
+        {{"cursor", feed.cursor(feed.last())}});
 }
 
 ApiReply feed_off() {
     return api_refusal(
-        status::conflict,
+        ApiError::feed_off,
         "no changes are kept: presence-feed is off, as it is with data = none unless it is said");
 }
 
 ApiReply feed_full() {
-    return api_refusal(status::service_unavailable, "too many readers wait already; come later");
+    return api_refusal(ApiError::too_many_readers, "too many readers wait already; come later");
 }
 
 ApiReply page_reply(const PresenceFeed& feed, const EventPage& page) {
@@ -74,7 +68,7 @@ ApiReply page_reply(const PresenceFeed& feed, const EventPage& page) {
 class PresenceStream {
 public:
     PresenceStream(PresenceFeed& feed, EventNumber after)
-        : feed_(feed), place_(feed), after_(after) {}
+        : feed_(feed), place_(feed.places()), after_(after) {}
 
     /// What is to be written next; "": the stream has ended.
     awaitable<std::string> next() {
@@ -99,18 +93,18 @@ private:
 
     std::string end() {
         has_ended_ = true;
-        return fmt::format("event: gone\ndata: {}\n\n", gone_text(feed_));
+        return fmt::format("event: gone\ndata: {}\n\n", gone_reply(feed_).body);
     }
 
     PresenceFeed& feed_;
-    const PresenceFeed::Place place_;
+    const ReaderPlaces::Place place_;
     EventNumber after_;
     bool has_begun_ = false;
     bool has_ended_ = false;
 };
 
 ApiReply stream_reply(PresenceFeed& feed, EventNumber after) {
-    if (!feed.has_room()) return feed_full();
+    if (!feed.places().has_room()) return feed_full();
     return {.content_type = "text/event-stream",
             .stream = [stream = std::make_shared<PresenceStream>(feed, after)] {
                 return stream->next();
@@ -187,14 +181,16 @@ awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiReques
     EventNumber after = feed.last();
     if (const auto asked = cursor_asked(request, is_stream)) {
         const auto cursor = PresenceFeed::read_cursor(*asked);
-        if (!cursor) throw BadRequest("'after' is no cursor: send one that this has answered");
+        if (!cursor)
+            throw BadRequest(ApiError::bad_parameter,
+                             "'after' is no cursor: send one that this has answered");
         if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
         after = cursor->number;
     }
     if (is_stream) co_return stream_reply(feed, after);
-    if (wait > 0 && !feed.has_room()) co_return feed_full();
-    std::optional<PresenceFeed::Place> place;
-    if (wait > 0) place.emplace(feed);
+    if (wait > 0 && !feed.places().has_room()) co_return feed_full();
+    std::optional<ReaderPlaces::Place> place;
+    if (wait > 0) place.emplace(feed.places());
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait);
     const EventPage page = co_await feed.read(after, most, deadline);
     if (!feed.has_all_after(after)) co_return gone_reply(feed);

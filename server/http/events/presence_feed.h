@@ -11,6 +11,7 @@
 
 #include "server/events/event_news.h"
 #include "server/http/questions/api_context.h"
+#include "server/http/serving/reader_places.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
@@ -44,18 +45,8 @@ public:
     boost::asio::awaitable<EventPage> read(EventNumber after, std::size_t most,
                                            EventNews::Time deadline);
 
-    /// Of a reader that waits: there are not many, for each has a connection to the API.
-    class Place {
-    public:
-        explicit Place(PresenceFeed& feed) : readers_(feed.readers_) { ++*readers_; }
-        ~Place() { --*readers_; }
-        Place(const Place&) = delete;
-        Place& operator=(const Place&) = delete;
-
-    private:
-        const std::shared_ptr<std::size_t> readers_;
-    };
-    bool has_room() const { return *readers_ < most_readers; }
+    /// Of readers that wait.
+    ReaderPlaces& places() { return places_; }
 
 private:
     static constexpr std::size_t most_readers = 48;
@@ -67,8 +58,7 @@ private:
     DataStore& store_;
     const bool is_on_;
     EventNews news_;
-    /// Shared: readers that still wait at the end are destroyed by `io`, after this.
-    const std::shared_ptr<std::size_t> readers_ = std::make_shared<std::size_t>(0);
+    ReaderPlaces places_{most_readers};
 };
 
 /// GET /api/v1/presence/changes

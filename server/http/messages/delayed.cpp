@@ -19,6 +19,7 @@
 #include "server/base/log.h"
 #include "server/base/text/url.h"
 #include "server/http/messages/message_json.h"
+#include "server/http/messages/once.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
@@ -31,7 +32,6 @@ namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 using boost::beast::http::verb;
 
 namespace {
@@ -40,15 +40,21 @@ constexpr std::size_t most_cancelled_at_once = 1000;
 
 // -- from JSON --
 
+/// A message is never early.
+std::uint64_t whole_seconds(WallMillis moment) {
+    return static_cast<std::uint64_t>(moment + 999) / 1000;
+}
+
 std::int64_t due_of(const MessageMembers& members) {
     constexpr std::uint64_t latest = 0xffffffff;
     const WallMillis time = calendar_time(monotonic_now());
     const auto delay = members.count("in", latest);
-    const auto date = members.count("at", latest);
+    const auto date = members.moment("at");
     if (delay.has_value() == date.has_value())
-        throw BadRequest("it needs 'in', a number of seconds, or 'at', a Unix time");
-    const auto due = delay ? due_after(*delay, time) : due_at(*date, time);
-    if (!due) throw BadRequest("it is due after the year 2106");
+        throw BadRequest(ApiError::missing_member,
+                         "it needs 'in', a number of seconds, or 'at', a time");
+    const auto due = delay ? due_after(*delay, time) : due_at(whole_seconds(*date), time);
+    if (!due) throw BadRequest(ApiError::bad_member, "it is due after the year 2106");
     return *due;
 }
 
@@ -60,14 +66,15 @@ struct Batch {
 
 /// One for each topic, without its number.
 void add_messages(Batch& batch, const json::value& value, const BrokerSettings& settings) {
-    constexpr std::string_view known[] = {"topic",   "topics",         "in",    "at",
-                                          "payload", "payload_base64", "qos",   "retain",
-                                          "user",    "name",           "expiry"};
+    constexpr std::string_view known[] = {
+        "topic",  "topics", "inbox",   "inboxes",        "room",       "rooms",
+        "in",     "at",     "payload", "payload_base64", "properties", "content_type",
+        "expiry", "qos",    "user",    "name",           "retain"};
     const MessageMembers members(value, known);
-    const auto topics = members.texts("topic", "topics");
-    if (topics.empty()) throw BadRequest("it has no 'topic', and no 'topics'");
+    const auto topics = topics_of(members, settings);
     const auto due = due_of(members);
-    Message message{.topic = {}, .payload = members.payload(), .properties = {}};
+    Message message{
+        .topic = {}, .payload = members.payload(), .properties = properties_of(members)};
     message.qos = static_cast<QoS>(members.count("qos", 2).value_or(1));
     message.retain = members.flag("retain");
     check_retain(message, settings);
@@ -76,10 +83,13 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
     const auto user = members.text("user").value_or("");
     const auto name = members.text("name");
     if (!valid_utf8(user) || has_control_character(user) || !valid_utf8(name.value_or("")))
-        throw BadRequest("'user' has a control character, or 'name' a null character");
-    if (name && topics.size() > 1) throw BadRequest("a 'name' is for one topic");
+        throw BadRequest(ApiError::bad_member,
+                         "'user' has a control character, or 'name' a null character");
+    if (name && topics.size() > 1)
+        throw BadRequest(ApiError::conflicting_members, "a 'name' is for one message");
     if (name && !is_delay_name(*name))
-        throw BadRequest("'name' is empty, a number, longer than 256 bytes, or has + or #");
+        throw BadRequest(ApiError::bad_member,
+                         "'name' is empty, a number, longer than 256 bytes, or has + or #");
     batch.room.take(topics.size(), message.cost() + user.size() + name.value_or("").size());
     for (const auto& topic : topics) {
         check_publishable(topic, message.payload, message.properties, settings);
@@ -107,7 +117,7 @@ json::object summary_of(const PutDelayed& put) {
     // A string: JavaScript's numbers have 53 bits.
     json::object one{{"id", std::to_string(put.id)},
                      {"topic", put.message->topic},
-                     {"due", due_seconds(put.id)}};
+                     {"due", rfc3339(due_seconds(put.id) * 1000)}};
     if (!put.user.empty()) one["user"] = put.user;
     if (put.name) one["name"] = *put.name;
     return one;
@@ -121,6 +131,7 @@ json::object description_of(const PutDelayed& put) {
     one["retain"] = message.retain;
     if (put.message_expiry) one["expiry"] = *put.message_expiry;
     add_payload(one, message.payload);
+    add_properties(one, message.properties);
     return one;
 }
 
@@ -128,7 +139,8 @@ json::object description_of(const PutDelayed& put) {
 
 std::uint64_t id_of(const ApiRequest& request) {
     const auto id = decimal_number(request.segment("id").value_or(""));
-    if (id.value_or(0) == 0) throw BadRequest("the path ends with the number of a delayed message");
+    if (id.value_or(0) == 0)
+        throw BadRequest(ApiError::bad_path, "the path ends with the number of a delayed message");
     return *id;
 }
 
@@ -182,22 +194,20 @@ std::optional<Refusal> claim_room(const ApiContext& api, std::vector<PutDelayed>
     return refusal;
 }
 
-ApiReply disk_trouble() {
-    return api_refusal(status::service_unavailable, "the disk is in trouble: nothing is stored");
-}
+ApiReply nothing_stored(const ApiContext& api) { return store_refusal(api, "nothing is stored"); }
 
-ApiReply not_there() { return api_refusal(status::not_found, "no such delayed message"); }
+ApiReply not_there() { return api_refusal(ApiError::unknown_message, "no such delayed message"); }
 
 awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
     std::vector<Operation> operations;
     operations.emplace_back(std::move(which));
     const Submitted done = co_await submit(api, std::move(operations));
-    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    if (done.outcome == Outcome::refused) co_return nothing_stored(api);
     if (done.cancelled == 0) co_return not_there();
     co_return api_reply({{"cancelled", done.cancelled}});
 }
 
-/// How many; nothing if the disk is in trouble.
+/// How many; nothing if the store is in trouble.
 template <class Wanted>
 awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
                                                 std::optional<std::string> user, Wanted wanted) {
@@ -219,21 +229,19 @@ awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
 awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
     const auto all = [](const PutDelayed&) { return true; };
     const auto cancelled = co_await cancel_if(api, std::move(user), all);
-    if (!cancelled) co_return disk_trouble();
+    if (!cancelled) co_return nothing_stored(api);
     if (*cancelled == 0) co_return not_there();
     co_return api_reply({{"cancelled", *cancelled}});
 }
 
-}  // namespace
-
-awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> delay_all(const ApiContext& api, const ApiRequest& request) {
     const bool takes_memory = !api.store.is_kept();
     if (takes_memory && (api.admission.scarce() || api.admission.exceeded()))
-        co_return api_refusal(status::insufficient_storage, "memory-budget is nearly used up");
+        co_return api_refusal(ApiError::memory_used_up, "memory-budget is nearly used up");
     Batch batch = messages_in(request.body, api.settings);
     auto& puts = batch.puts;
     if (const auto refusal = claim_room(api, puts))
-        co_return api_refusal(status::insufficient_storage, refusal->why);
+        co_return api_refusal(ApiError::limit_reached, refusal->why);
     for (PutDelayed& put : puts)
         put.id = delayed_id(due_seconds(put.id), api.store.next_delayed_number());
     json::array accepted;
@@ -241,8 +249,14 @@ awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
                                       std::move_iterator(puts.end()));
     const Submitted done = co_await submit(api, std::move(operations));
-    if (done.outcome == Outcome::refused) co_return disk_trouble();
+    if (done.outcome == Outcome::refused) co_return nothing_stored(api);
     co_return api_reply({{"delayed", std::move(accepted)}});
+}
+
+}  // namespace
+
+awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request) {
+    co_return co_await answer_once(api, request, delay_all);
 }
 
 awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request) {
@@ -250,19 +264,25 @@ awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& reques
     const auto most = page_size(query);
     const auto after =
         query.number("after", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
-    const Listed found = co_await list(api, query.text("user"), after, most);
-    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    const auto user = query.text("user");
+    const Listed found = co_await list(api, user, after, most);
+    if (found.outcome == Outcome::refused) co_return nothing_stored(api);
     json::array page;
     for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
     json::object body{{"delayed", std::move(page)}};
-    if (!found.messages.empty()) body["next"] = std::to_string(found.messages.back().id);
+    if (found.messages.empty()) co_return api_reply(body);
+    // A page may have fewer than `most`, and more may follow: messages can be large.
+    const std::uint64_t last = found.messages.back().id;
+    const Listed behind = co_await list(api, user, last, 1);
+    if (behind.outcome == Outcome::refused) co_return nothing_stored(api);
+    if (!behind.messages.empty()) body["next"] = std::to_string(last);
     co_return api_reply(body);
 }
 
 awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRequest& request) {
     const std::uint64_t id = id_of(request);
     const Listed found = co_await list(api, std::nullopt, id - 1, 1);
-    if (found.outcome == Outcome::refused) co_return disk_trouble();
+    if (found.outcome == Outcome::refused) co_return nothing_stored(api);
     if (found.messages.empty() || found.messages.front().id != id) co_return not_there();
     co_return api_reply(description_of(found.messages.front()));
 }
@@ -276,9 +296,9 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     auto user = request.query.text("user");
     auto name = request.query.text("name");
     if (!user)
-        throw BadRequest(
-            "nothing named: add the number to the path, or ?user=alice&name=order-17, "
-            "or ?user=alice for all of hers");
+        throw BadRequest(ApiError::missing_parameter,
+                         "nothing named: add the number to the path, or ?user=alice&name=order-17, "
+                         "or ?user=alice for all of hers");
     if (!name) co_return co_await cancel_all(api, std::move(user));
     which.user = std::move(user);
     which.name = *std::move(name);
@@ -296,9 +316,20 @@ awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which)
     const auto taken = co_await api.shards.ask_one(0, drop);
     if (!is_stored || !cancelled || !taken) co_return false;
     if (*cancelled + *taken > 0)
-        spdlog::info("{} delayed messages of user {} cancelled", *cancelled + *taken,
-                     in_quotes(which.user));
+        log_line(spdlog::level::info, "{} delayed messages of user {} cancelled",
+                 *cancelled + *taken, LoggedUser{which.user});
     co_return true;
+}
+
+awaitable<std::optional<std::size_t>> cancel_all_of(const ApiContext& api, std::string user) {
+    const DelayedByClients of_clients{.user = user};
+    const auto drop = [of_clients](Shard& shard) { return shard.broker().drop_taken(of_clients); };
+    const auto all = [](const PutDelayed&) { return true; };
+    std::optional<std::string> owner = std::move(user);
+    const auto cancelled = co_await cancel_if(api, std::move(owner), all);
+    const auto taken = co_await api.shards.ask_one(0, drop);
+    if (!cancelled || !taken) co_return std::nullopt;
+    co_return *cancelled + *taken;
 }
 
 }  // namespace pulsegate

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+
 #include "server/http/questions/api_context.h"
 #include "server/session/requests/delayed_terms.h"
 
@@ -22,5 +27,10 @@ boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const Api
 /// Cancels what clients have published that were thrown out just now. False: the disk is in
 /// trouble.
 boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which);
+
+/// Cancels all that is delayed in the name of the user, also by a backend. Nothing: the disk is in
+/// trouble, or a shard does not answer in time.
+boost::asio::awaitable<std::optional<std::size_t>> cancel_all_of(const ApiContext& api,
+                                                                 std::string user);
 
 }  // namespace pulsegate

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/message/message.h"
 
 namespace pulsegate {
@@ -21,14 +22,17 @@ struct BrokerSettings;
 /// should be, and it refers to the JSON.
 class MessageMembers {
 public:
-    /// `known`: the names that it may have.
-    MessageMembers(const boost::json::value& value, std::span<const std::string_view> known);
+    /// `known`: the names that it may have; `what`: what it is, if it is no message.
+    MessageMembers(const boost::json::value& value, std::span<const std::string_view> known,
+                   std::string_view what = "a message");
 
     const boost::json::value* find(std::string_view name) const {
         return object_->if_contains(name);
     }
     std::optional<std::string> text(std::string_view name) const;
     std::optional<std::uint64_t> count(std::string_view name, std::uint64_t most) const;
+    /// A moment in milliseconds since 1970: a date and time by RFC 3339, or a Unix time in seconds.
+    std::optional<WallMillis> moment(std::string_view name) const;
     bool flag(std::string_view name) const;
     /// Of the string `one` and the list of strings `many`, those that are there.
     std::vector<std::string> texts(std::string_view one, std::string_view many) const;
@@ -38,6 +42,13 @@ public:
 private:
     const boost::json::object* object_ = nullptr;
 };
+
+/// Where a message goes: its topics, and those of the inboxes and rooms that it names. Throws
+/// BadRequest if there are none, or a name can't be one.
+std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSettings& settings);
+
+/// `content_type` and `properties`, as MQTT 5.0 writes them. Throws BadRequest.
+std::string properties_of(const MessageMembers& members);
 
 /// Adds the payload to a message that is described: as text, or in Base64 if it is none.
 void add_payload(boost::json::object& described, std::string_view payload);

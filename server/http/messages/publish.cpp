@@ -15,26 +15,25 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/utf8.h"
 #include "server/backend/await_result.h"
 #include "server/http/messages/message_json.h"
+#include "server/http/messages/once.h"
 #include "server/http/questions/shard_questions.h"
+#include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/limits/admission.h"
 #include "server/message/topics.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
 /// Messages of a request that shards are busy with at a time: each may have very many receivers.
 constexpr std::size_t most_under_way = 256;
-
-constexpr std::size_t longest_text = 0xFFFF;  // MQTT 5.0, 1.5.4
 
 /// Then the disk has been standing still, and the connection is wanted for other requests.
 constexpr std::chrono::seconds patience{10};
@@ -43,51 +42,6 @@ using Orders = std::vector<std::shared_ptr<Message>>;
 using Results = std::vector<Published>;
 
 // -- from JSON --
-
-/// No client could have it, or subscribe to its topic.
-void check_name(std::string_view name, std::string_view what) {
-    if (name.empty() || !valid_utf8(name) || has_control_character(name))
-        throw BadRequest(
-            fmt::format("the name of a {} is empty, or has a control character", what));
-}
-
-std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSettings& settings) {
-    auto topics = members.texts("topic", "topics");
-    for (const auto& user : members.texts("inbox", "inboxes")) {
-        if (!settings.inbox) throw BadRequest("there are no inboxes: the setting inbox is off");
-        check_name(user, "user");
-        topics.push_back(inbox_topic(user));
-    }
-    for (const auto& room : members.texts("room", "rooms")) {
-        check_name(room, "room");
-        topics.push_back(room_topic(room));
-    }
-    if (topics.empty()) throw BadRequest("it has no topic, inbox or room, nor a list of them");
-    return topics;
-}
-
-std::string properties_of(const MessageMembers& members) {
-    PropertyList list;
-    const auto add = [&](const json::value* value, auto put) {
-        if (!value) return;
-        if (!value->is_string() || value->get_string().size() > longest_text ||
-            !valid_utf8(value->get_string()))
-            throw BadRequest("'content_type' or a property is no text, or longer than 65535 bytes");
-        put(std::string_view(value->get_string()));
-    };
-    add(members.find("content_type"),
-        [&](std::string_view text) { list.add(Property::content_type, text); });
-    const auto* properties = members.find("properties");
-    if (!properties) return std::move(list).take();
-    if (!properties->is_object()) throw BadRequest("'properties' is no object");
-    for (const auto& property : properties->get_object()) {
-        const std::string_view key = property.key();
-        if (!valid_utf8(key) || key.size() > longest_text)
-            throw BadRequest("a property's name has a null character, or more than 65535 bytes");
-        add(&property.value(), [&](std::string_view text) { list.add_user(key, text); });
-    }
-    return std::move(list).take();
-}
 
 /// One for each topic.
 void add_messages(Orders& orders, RequestRoom& room, const json::value& value,
@@ -156,15 +110,15 @@ json::object description_of(std::string topic, const Published& published) {
     json::object one{{"topic", std::move(topic)}, {"sent", reach.sent}, {"queued", reach.queued}};
     if (reach.dropped > 0) one["dropped"] = reach.dropped;
     if (published.not_retained) one["retained"] = false;
-    if (published.refused) one["error"] = "not stored, or not yet";
+    if (published.refused)
+        for (auto& member : error_json(ApiError::not_stored, "not stored, or not yet"))
+            one.insert(std::move(member));
     return one;
 }
 
-}  // namespace
-
-awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request) {
+awaitable<ApiReply> publish_all(const ApiContext& api, const ApiRequest& request) {
     if (api.admission.exceeded())
-        co_return api_refusal(status::insufficient_storage, "memory-budget is used up");
+        co_return api_refusal(ApiError::memory_used_up, "memory-budget is used up");
     Orders orders = orders_in(request.body, api.settings);
     json::array done;
     bool refused = false;
@@ -184,11 +138,14 @@ awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request) {
     }
     json::object answer{{"published", std::move(done)}};
     if (!refused) co_return api_reply(answer);
-    answer["error"] =
-        "the disk is in trouble: publish again what has an error or is not in the list";
-    auto reply = api_reply(answer);
-    reply.status = status::service_unavailable;
-    co_return reply;
+    co_return store_refusal(api, "publish again what has an error or is not in the list",
+                            std::move(answer));
+}
+
+}  // namespace
+
+awaitable<ApiReply> publish(const ApiContext& api, const ApiRequest& request) {
+    co_return co_await answer_once(api, request, publish_all);
 }
 
 }  // namespace pulsegate

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,13 +61,48 @@ RetainedPage some_retained(const Retained& retained, const std::string& filter,
     return page;
 }
 
+/// Is there any behind this topic? Nothing: a shard does not answer in time.
+awaitable<std::optional<bool>> has_retained(const ApiContext& api, std::string filter,
+                                            std::string after) {
+    while (!after.empty()) {
+        const auto question = [filter, after](Shard& shard) {
+            return some_retained(shard.broker().retained(), filter, after, 1, 1);
+        };
+        auto page = co_await api.shards.ask_one(0, question);
+        if (!page) co_return std::nullopt;
+        if (!page->messages.empty()) co_return true;
+        after = std::move(page->after);
+    }
+    co_return false;
+}
+
+/// On all shards. Nothing: one of them does not answer in time.
+awaitable<std::optional<std::size_t>> erase(const ApiContext& api, Retained::Erasure erasure) {
+    std::size_t erased = 0;
+    for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
+        Retained::Erasure here = erasure;
+        while (!here.done) {
+            const auto step = [here](Shard& each) {
+                auto next = here;
+                each.broker().erase(next, monotonic_now());
+                return next;
+            };
+            const auto answer = co_await api.shards.ask_one(shard, step);
+            if (!answer) co_return std::nullopt;
+            here = *answer;
+        }
+        erased = std::max(erased, here.erased);
+    }
+    co_return erased;
+}
+
 }  // namespace
 
 /// All shards keep the same messages: any of them can tell.
 awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& request) {
     const Query& query = request.query;
     const auto filter = query.text("filter").value_or("#");
-    if (!is_plain_filter(filter)) throw BadRequest(no_filter);
+    if (!is_plain_filter(filter)) throw BadRequest(ApiError::bad_parameter, no_filter);
     const auto most = page_size(query);
     json::array shown;
     std::size_t bytes = 0;
@@ -84,7 +120,9 @@ awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& reque
         after = std::move(page->after);
     } while (!after.empty() && shown.size() < most && bytes < most_page_bytes);
     json::object body{{"retained", std::move(shown)}};
-    if (!after.empty()) body["next"] = after;
+    const auto more = co_await has_retained(api, filter, after);
+    if (!more) co_return shard_unavailable();
+    if (*more) body["next"] = after;
     co_return api_reply(body);
 }
 
@@ -92,27 +130,21 @@ awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& requ
     const auto filter = request.query.text("filter");
     const auto user = request.query.text("user");
     if (!filter && !user)
-        throw BadRequest("nothing named: add ?filter=room/%23, or ?user=alice, or both");
-    if (filter && !is_plain_filter(*filter)) throw BadRequest(no_filter);
+        throw BadRequest(ApiError::missing_parameter,
+                         "nothing named: add ?filter=room/%23, or ?user=alice, or both");
+    if (filter && !is_plain_filter(*filter)) throw BadRequest(ApiError::bad_parameter, no_filter);
     Retained::Erasure erasure{.filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
     if (user) erasure.sender = fingerprint(*user);
-    std::size_t erased = 0;
-    for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
-        Retained::Erasure here = erasure;
-        while (!here.done) {
-            const auto step = [here](Shard& each) {
-                auto next = here;
-                each.broker().erase(next, monotonic_now());
-                return next;
-            };
-            const auto answer = co_await api.shards.ask_one(shard, step);
-            if (!answer) co_return shard_unavailable();
-            here = *answer;
-        }
-        erased = std::max(erased, here.erased);
-    }
-    spdlog::info("{} retained messages deleted by the admin API", erased);
-    co_return api_reply({{"deleted", erased}});
+    const auto erased = co_await erase(api, erasure);
+    if (!erased) co_return shard_unavailable();
+    spdlog::info("{} retained messages deleted by the admin API", *erased);
+    co_return api_reply({{"deleted", *erased}});
+}
+
+awaitable<std::optional<std::size_t>> erase_retained_of(const ApiContext& api, std::string user) {
+    const Retained::Erasure erasure{
+        .filter = "#", .sender = fingerprint(user), .stamp = next_stamp()};
+    co_return co_await erase(api, erasure);
 }
 
 }  // namespace pulsegate

@@ -11,8 +11,6 @@ namespace pulsegate {
 
 namespace {
 
-using boost::beast::http::status;
-
 std::optional<BackupOrder> parse_order(std::string_view body) {
     const auto object = read_object(body);
     const auto* const file = object ? object->if_contains("file") : nullptr;
@@ -30,14 +28,15 @@ std::optional<BackupOrder> parse_order(std::string_view body) {
 ApiReply reply_to(const BackupOrder& order, const BackupResult& result) {
     using Status = BackupResult::Status;
     switch (result.status) {
-        case Status::bad_file: return api_refusal(status::bad_request, result.error);
-        case Status::exists:
-        case Status::busy: return api_refusal(status::conflict, result.error);
-        case Status::failed: return api_refusal(status::internal_server_error, result.error);
+        case Status::bad_file: return api_refusal(ApiError::bad_file, result.error);
+        case Status::exists: return api_refusal(ApiError::file_exists, result.error);
+        case Status::busy: return api_refusal(ApiError::backup_under_way, result.error);
+        case Status::failed: return api_refusal(ApiError::backup_failed, result.error);
         case Status::written: break;
     }
-    return api_reply(
-        {{"file", order.file}, {"bytes", result.bytes}, {"milliseconds", result.took.count()}});
+    return api_reply({{"file", order.file},
+                      {"bytes", result.bytes},
+                      {"seconds", static_cast<double>(result.took.count()) / 1000}});
 }
 
 }  // namespace
@@ -45,11 +44,11 @@ ApiReply reply_to(const BackupOrder& order, const BackupResult& result) {
 boost::asio::awaitable<ApiReply> back_up(const ApiContext& api, const ApiRequest& request) {
     const auto order = parse_order(request.body);
     if (!order)
-        co_return api_refusal(status::bad_request,
+        co_return api_refusal(ApiError::bad_json,
                               "no file named: send {\"file\":\"/absolute/path\"}, and "
                               "\"overwrite\":true if it may be there already");
     if (!api.store.is_kept())
-        co_return api_refusal(status::conflict,
+        co_return api_refusal(ApiError::nothing_stored,
                               "nothing is stored, so there is nothing to back up: see --data");
     auto ask = [&](auto answer) {
         api.store.back_up(*order, [answer](const BackupResult& result) { answer(result); });

@@ -7,6 +7,7 @@
 
 #include "server/base/clock.h"
 #include "server/http/questions/shard_questions.h"
+#include "server/limits/drain.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
@@ -28,16 +29,22 @@ awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
     co_return reply;
 }
 
-awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
+awaitable<std::string> why_not_ready(const ApiContext& api) {
     const auto answers = co_await api.shards.ask_all(
         [](Shard& shard) { return shard.broker().journal().is_refused(); });
     std::string why = api.store.trouble();
     if (!why.empty()) why += "; nothing is stored";
+    if (api.drain.phase() != DrainState::Phase::none) why = "the gateway is drained, and stops";
     for (const auto& refuses : answers) {
         if (!why.empty()) break;
         if (!refuses) why = "an event loop is stalled";
-        if (refuses.value_or(false)) why = "the disk is in trouble: nothing is stored";
+        if (refuses.value_or(false)) why = api.store.why_refused() + "; nothing is stored";
     }
+    co_return why;
+}
+
+awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
+    const std::string why = co_await why_not_ready(api);
     json::object state{{"status", why.empty() ? "ready" : "not ready"}};
     if (!why.empty()) state["why"] = why;
     // What is lost does not come back by sending clients elsewhere: it is still ready.

@@ -4,19 +4,28 @@
 #include <boost/asio/io_context.hpp>
 #include <optional>
 
+#include "server/base/clock.h"
 #include "server/http/serving/api_message.h"
 
 namespace pulsegate {
 
+struct AdminHost;
 class AddressLimits;
 class Admission;
 class Authenticator;
 class DataStore;
+class DrainState;
+class Membership;
 class PresenceFeed;
+class RepeatedRequests;
+class Samples;
+class RequestCounts;
 class ShardQuestions;
+class Traces;
 class Webhook;
 struct BrokerSettings;
 struct ChatGateway;
+struct DrainTerms;
 
 /// What the resources of the API work with. It outlives all requests.
 struct ApiContext {
@@ -26,8 +35,17 @@ struct ApiContext {
     AddressLimits& address_limits;
     const Authenticator& authenticator;
     DataStore& store;
+    const DrainState& drain;
+    const DrainTerms& drain_terms;  ///< of the settings
+    const AdminHost& host;
+    WallMillis started;
     PresenceFeed& feed;
-    const Webhook* webhook;  ///< null: there is none
+    Traces& traces;
+    RepeatedRequests& repeated;
+    const Samples& samples;
+    RequestCounts& requests;
+    const Webhook* webhook;     ///< null: there is none
+    const Membership* cluster;  ///< null: this node is alone
     const BrokerSettings& settings;
     const std::optional<ChatGateway>& chat;  ///< of the demo, if there is one
 };

@@ -14,7 +14,7 @@ class Commit {
 public:
     Commit(const ApiContext& api, std::vector<Operation> operations);
 
-    /// False if the disk is in trouble. Once.
+    /// False if the store is in trouble. Once.
     boost::asio::awaitable<bool> done() const;
 
 private:

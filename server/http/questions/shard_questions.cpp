@@ -19,7 +19,7 @@ std::size_t ShardQuestions::home_of(std::string_view user) const {
 }
 
 ApiReply shard_unavailable() {
-    return api_refusal(boost::beast::http::status::service_unavailable,
+    return api_refusal(ApiError::shard_stalled,
                        "a shard does not answer: its event loop is stalled");
 }
 

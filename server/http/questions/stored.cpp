@@ -1,10 +1,14 @@
 #include "server/http/questions/stored.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <utility>
 
 #include "server/backend/await_result.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/session/broker.h"
+#include "server/shard/data_store.h"
 
 namespace pulsegate {
 
@@ -35,6 +39,13 @@ boost::asio::awaitable<bool> is_stored_by_all(const ApiContext& api) {
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard)
         if (!co_await is_stored_until(api, shard, deadline)) co_return false;
     co_return true;
+}
+
+ApiReply store_refusal(const ApiContext& api, std::string_view consequence,
+                       boost::json::object more) {
+    return api_refusal(ApiError::not_stored,
+                       fmt::format("{}; {}", api.store.why_refused(), consequence),
+                       std::move(more));
 }
 
 }  // namespace pulsegate

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "server/base/text/url.h"
+#include "server/http/serving/api_error.h"
 #include "server/http/serving/path_pattern.h"
 #include "server/http/serving/query.h"
+#include "server/limits/address.h"
 
 namespace pulsegate {
 
@@ -27,12 +29,19 @@ struct ApiRequest {
     Query query{};                     ///< its parameters, those that the route takes
     std::string_view body{};
 
+    Address address{};  ///< where it comes from
+    std::string_view
+        token{};  ///< the name of the token that it has shown; "": none, or a wrong one
+
     // The header's fields; "" stands for one that is missing.
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
     std::string_view accept{};
     std::string_view last_event_id{};
+    std::string_view idempotency_key{};
+
+    bool is_local = false;  ///< by the Unix socket: the gateway's user or root asks
 
     /// What the path has for `{name}` in the route, decoded; nothing if the route has no such
     /// segment, or if it is not UTF-8.
@@ -55,8 +64,11 @@ struct ApiReply {
 inline ApiReply api_reply(const boost::json::object& body) {
     return {.body = boost::json::serialize(body)};
 }
-inline ApiReply api_refusal(boost::beast::http::status why, std::string_view error) {
-    return {.status = why, .body = boost::json::serialize(boost::json::object{{"error", error}})};
-}
+
+/// The members `error` and `code` of an answer.
+boost::json::object error_json(ApiError error, std::string_view sentence);
+
+/// With the status that belongs to the error, and what else its reader should know.
+ApiReply api_refusal(ApiError error, std::string_view sentence, boost::json::object more = {});
 
 }  // namespace pulsegate

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "server/http/serving/http_stream.h"
 #include "server/limits/address.h"
 
 namespace pulsegate {
@@ -23,12 +22,13 @@ struct HttpConnection
         writes,   ///< the client is to read it
     };
 
-    HttpConnection(boost::asio::ip::tcp::socket socket, const Address& from, bool spare)
-        : stream(std::move(socket)), address(from), is_spare(spare) {}
+    HttpConnection(HttpProtocol::socket socket, const Address& from, bool spare, bool local)
+        : stream(std::move(socket)), address(from), is_spare(spare), is_local(local) {}
 
-    boost::beast::tcp_stream stream;
+    HttpStream stream;
     const Address address;
-    const bool is_spare;  ///< beyond the usual number: for who asks whether the gateway is well
+    const bool is_spare;  ///< beyond the usual number: it may ask only whether the gateway is well
+    const bool is_local;  ///< by the Unix socket, which only the gateway's user and root may use
     State state = State::reads;
     Clock::time_point moved = Clock::now();  ///< when it came to its state, or has read last
 };
@@ -49,9 +49,16 @@ public:
             list_.splice(list_.end(), list_, list_.iterator_to(connection));
     }
 
+    /// Is there a place for one more that comes by the Unix socket? Others can't take it.
+    bool has_local_place() const {
+        return count([](const HttpConnection& one) { return one.is_local; }) < most_local;
+    }
+
     /// A place for one more from this address, which somebody may have to give up for it.
     Place make_room(const Address& address) {
-        const auto is_usual = [](const HttpConnection& one) { return !one.is_spare; };
+        const auto is_usual = [](const HttpConnection& one) {
+            return !one.is_spare && !one.is_local;
+        };
         const auto is_of_address = [&](const HttpConnection& one) {
             return is_usual(one) && one.address == address;
         };
@@ -65,6 +72,7 @@ private:
     static constexpr std::size_t most = 256;
     static constexpr std::size_t most_of_an_address = most / 4;
     static constexpr std::size_t most_spare = 8;
+    static constexpr std::size_t most_local = 64;
     /// A client that reads takes something in that time.
     static constexpr auto patience_with_reader = std::chrono::seconds(1);
 

@@ -1,19 +1,24 @@
 #include "server/http/serving/http_server.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -21,7 +26,9 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/files/local_socket_path.h"
 #include "server/base/log.h"
+#include "server/base/version.h"
 #include "server/http/serving/http_connections.h"
 #include "server/http/serving/request_framing.h"
 #include "server/limits/address.h"
@@ -32,6 +39,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
+using local = asio::local::stream_protocol;
 using namespace std::chrono_literals;
 
 namespace {
@@ -43,28 +51,33 @@ using RequestParser = http::request_parser<http::string_body>;
 constexpr auto client_timeout = 10s;
 /// For the header of a new connection's first request: who asks for /healthz has it ready.
 constexpr auto first_header_timeout = 2s;
+/// For the end of TLS, which a client need not wait for.
+constexpr auto goodbye_timeout = 1s;
 /// A thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
 
-ApiRequest api_request(const Request& request) {
+ApiRequest api_request(const HttpConnection& client, const Request& request) {
     const auto target = lent(request.target());
     const auto path = target.substr(0, target.find('?'));
     return {.method = request.method(),
             .path = path,
             .encoded_query = target.substr(std::min(path.size() + 1, target.size())),
             .body = request.body(),
+            .address = client.address,
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),
             .origin = lent(request[http::field::origin]),
             .accept = lent(request[http::field::accept]),
-            .last_event_id = lent(request["Last-Event-ID"])};
+            .last_event_id = lent(request["Last-Event-ID"]),
+            .idempotency_key = lent(request["Idempotency-Key"]),
+            .is_local = client.is_local};
 }
 
 Response response_to(const Request& request, ApiReply reply) {
     Response response(reply.status, request.version());
-    response.set(http::field::server, "Pulsegate/" PULSEGATE_VERSION);
+    response.set(http::field::server, std::string("Pulsegate/") + program_version());
     response.set(http::field::content_type, reply.content_type);
     response.set(http::field::cache_control, "no-store");
     response.keep_alive(request.keep_alive());
@@ -77,7 +90,7 @@ Response response_to(const Request& request, ApiReply reply) {
 }
 
 ApiReply too_many_connections() {
-    auto reply = api_refusal(http::status::service_unavailable,
+    auto reply = api_refusal(ApiError::too_many_connections,
                              "too many connections: only /healthz, /readyz and /metrics are "
                              "answered");
     reply.fields.emplace_back("Retry-After", "1");
@@ -91,9 +104,8 @@ bool is_bad_request(const boost::system::error_code& error) {
 }
 
 ApiReply refusal_of(const boost::system::error_code& error) {
-    const auto status = error == http::error::body_limit ? http::status::payload_too_large
-                                                         : http::status::bad_request;
-    return api_refusal(status, error.message());
+    const bool is_long = error == http::error::body_limit;
+    return api_refusal(is_long ? ApiError::body_too_large : ApiError::bad_http, error.message());
 }
 
 /// What came instead of a request that can be answered.
@@ -126,7 +138,7 @@ struct HttpServer::Impl {
             co_return Failure{.error = {}, .refusal = std::move(refusal)};
         if (parser.is_done()) co_return Failure{};
         if (expects_continue(parser.get())) {
-            if (auto refusal = handler.refusal(api_request(parser.get())))
+            if (auto refusal = handler.refusal(api_request(client, parser.get())))
                 co_return Failure{.error = {}, .refusal = std::move(refusal)};
             static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
             if (buffer.size() == 0) error = co_await write(client, go_on);
@@ -144,8 +156,8 @@ struct HttpServer::Impl {
     /// By the header alone.
     std::optional<ApiReply> judge(const HttpConnection& client, RequestParser& parser) const {
         if (const auto fault = framing_fault(parser.get()); !fault.empty())
-            return api_refusal(http::status::bad_request, fault);
-        const ApiRequest request = api_request(parser.get());
+            return api_refusal(ApiError::bad_http, fault);
+        const ApiRequest request = api_request(client, parser.get());
         if (client.is_spare && !handler.is_probe(request)) return too_many_connections();
         const std::size_t most_body = handler.most_body_bytes(request);
         if (parser.content_length().value_or(0) > most_body)
@@ -180,8 +192,8 @@ struct HttpServer::Impl {
         co_return error;
     }
 
-    asio::awaitable<ApiReply> answer(const Request& request) {
-        const ApiRequest asked = api_request(request);
+    asio::awaitable<ApiReply> answer(const HttpConnection& client, const Request& request) {
+        const ApiRequest asked = api_request(client, request);
         co_return co_await handler.answer(asked);
     }
 
@@ -206,9 +218,38 @@ struct HttpServer::Impl {
         }
     }
 
-    asio::awaitable<void> serve(tcp::socket socket, Address address, bool is_spare) {
-        HttpConnection client(std::move(socket), address, is_spare);
+    /// Where a connection comes from, and what it may ask.
+    struct Caller {
+        Address address{};
+        bool is_spare = false;
+        bool is_local = false;
+        bool has_tls = false;
+    };
+
+    /// False: the client has not done its part in time. Meanwhile it is one that reads: it gives
+    /// its place up if places are short.
+    asio::awaitable<bool> shake_hands(HttpConnection& client) {
+        if (!client.stream.begin_tls(new_tls_session)) co_return false;
+        boost::system::error_code error;
+        client.stream.expires_after(first_header_timeout);
+        co_await client.stream.async_handshake(asio::redirect_error(asio::use_awaitable, error));
+        co_return !error;
+    }
+
+    asio::awaitable<void> say_goodbye(HttpConnection& client) {
+        boost::system::error_code ignored;
+        if (client.stream.has_tls()) {
+            client.stream.expires_after(goodbye_timeout);
+            co_await client.stream.async_goodbye(
+                asio::redirect_error(asio::use_awaitable, ignored));
+        }
+        client.stream.socket().shutdown(HttpProtocol::socket::shutdown_send, ignored);
+    }
+
+    asio::awaitable<void> serve(HttpProtocol::socket socket, Caller from) {
+        HttpConnection client(std::move(socket), from.address, from.is_spare, from.is_local);
         connections.add(client);
+        if (from.has_tls && !co_await shake_hands(client)) co_return;
         beast::flat_buffer buffer;
         std::chrono::seconds header_timeout = first_header_timeout;
         bool goes_on = true;
@@ -222,23 +263,41 @@ struct HttpServer::Impl {
             if (is_refused)
                 reply = *std::move(failure.refusal);
             else
-                reply = co_await answer(parser.get());
+                reply = co_await answer(client, parser.get());
+            if (handler.answered) handler.answered(api_request(client, parser.get()), reply.status);
             if (reply.stream) {
                 co_await send_stream(client, parser.get(), std::move(reply));
                 break;
             }
             Response response = response_to(parser.get(), std::move(reply));
-            if (is_refused || is_spare) response.keep_alive(false);
+            if (is_refused || from.is_spare) response.keep_alive(false);
             const auto error = co_await write(client, response);
             goes_on = !error && response.keep_alive();
             connections.enter(client, HttpConnection::State::reads);
             header_timeout = client_timeout;
         }
-        boost::system::error_code ignored;
-        client.stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+        co_await say_goodbye(client);
     }
 
-    asio::awaitable<void> accept_from(tcp::acceptor& acceptor) {
+    /// Nothing: there is no place for it, and it is closed.
+    std::optional<Caller> admit(const tcp::socket& socket, bool has_tls) {
+        boost::system::error_code error;
+        const auto peer = socket.remote_endpoint(error);
+        if (error) return std::nullopt;  // it has gone
+        const Address address(peer.address());
+        const auto place = connections.make_room(address);
+        if (place == HttpConnections::Place::none) return std::nullopt;
+        return Caller{.address = address,
+                      .is_spare = place == HttpConnections::Place::spare,
+                      .has_tls = has_tls};
+    }
+    std::optional<Caller> admit(const local::socket&, bool) const {
+        if (!connections.has_local_place()) return std::nullopt;
+        return Caller{.is_local = true};
+    }
+
+    template <class Acceptor>
+    asio::awaitable<void> accept_from(Acceptor& acceptor, bool has_tls) {
         asio::steady_timer pause(io);
         while (true) {
             boost::system::error_code error;
@@ -251,20 +310,16 @@ struct HttpServer::Impl {
                 co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
                 continue;
             }
-            const auto peer = socket.remote_endpoint(error);
-            if (error) continue;  // it has gone
-            const Address address(peer.address());
-            const auto place = connections.make_room(address);
-            if (place == HttpConnections::Place::none) continue;  // closes it
-            asio::co_spawn(
-                io, serve(std::move(socket), address, place == HttpConnections::Place::spare),
-                [](const std::exception_ptr& failed) {
-                    try {
-                        if (failed) std::rethrow_exception(failed);
-                    } catch (const std::exception& trouble) {
-                        log_limited(spdlog::level::err, "admin API: {}", trouble.what());
-                    }
-                });
+            const auto caller = admit(socket, has_tls);
+            if (!caller) continue;
+            asio::co_spawn(io, serve(std::move(socket), *caller),
+                           [](const std::exception_ptr& failed) {
+                               try {
+                                   if (failed) std::rethrow_exception(failed);
+                               } catch (const std::exception& trouble) {
+                                   log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                               }
+                           });
         }
     }
 
@@ -272,6 +327,9 @@ struct HttpServer::Impl {
     HttpConnections connections;  // outlives the coroutines, which `io` owns
     asio::io_context io{1};
     std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
+    NewTlsSession new_tls_session;
+    std::optional<local::acceptor> local_acceptor;
+    std::string local_path;
 };
 
 HttpServer::HttpServer(Handler handler) : impl_(std::make_unique<Impl>(std::move(handler))) {}
@@ -280,16 +338,42 @@ HttpServer::~HttpServer() { stop(); }
 
 asio::io_context& HttpServer::io() { return impl_->io; }
 
-HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, bool only_ipv6) {
+HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls) {
     auto acceptor = std::make_unique<tcp::acceptor>(impl_->io, endpoint.protocol());
     acceptor->set_option(tcp::acceptor::reuse_address(true));
     if (only_ipv6 && endpoint.address().is_v6()) acceptor->set_option(asio::ip::v6_only(true));
     acceptor->bind(endpoint);
     acceptor->listen();
     auto real = acceptor->local_endpoint();
-    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor), asio::detached);
+    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor, has_tls), asio::detached);
     impl_->acceptors.push_back(std::move(acceptor));
     return real;
+}
+
+void HttpServer::listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls) {
+    auto acceptor =
+        std::make_unique<tcp::acceptor>(impl_->io, endpoint.protocol(), inherited.release());
+    asio::co_spawn(impl_->io, impl_->accept_from(*acceptor, has_tls), asio::detached);
+    impl_->acceptors.push_back(std::move(acceptor));
+}
+
+void HttpServer::listen_locally(const std::string& path) {
+    const LocalSocketPath place(path);
+    place.remove_leftover();
+    local::acceptor acceptor(impl_->io, local());
+    acceptor.bind(local::endpoint(place.short_path()));
+    if (::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0)
+        throw boost::system::system_error(errno, boost::system::system_category());
+    acceptor.listen();
+    impl_->local_path = path;
+    impl_->local_acceptor.emplace(std::move(acceptor));
+    asio::co_spawn(impl_->io, impl_->accept_from(*impl_->local_acceptor, false), asio::detached);
+}
+
+void HttpServer::use(NewTlsSession new_tls_session) {
+    asio::post(impl_->io, [this, made = std::move(new_tls_session)]() mutable {
+        impl_->new_tls_session = std::move(made);
+    });
 }
 
 void HttpServer::start() {
@@ -299,6 +383,8 @@ void HttpServer::start() {
 void HttpServer::stop() {
     impl_->io.stop();
     if (thread_.joinable()) thread_.join();
+    if (const auto path = std::exchange(impl_->local_path, {}); !path.empty())
+        ::unlink(path.c_str());
 }
 
 }  // namespace pulsegate

@@ -7,10 +7,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "server/base/files/unique_fd.h"
 #include "server/http/serving/api_message.h"
+#include "server/http/serving/http_stream.h"
 
 namespace pulsegate {
 
@@ -31,6 +34,9 @@ public:
         std::function<bool(const ApiRequest&)> is_probe;
 
         std::function<boost::asio::awaitable<ApiReply>(const ApiRequest&)> answer;
+        /// Is told of each answer, refusals included. What could not be read as a request has no
+        /// path.
+        std::function<void(const ApiRequest&, boost::beast::http::status)> answered{};
     };
 
     explicit HttpServer(Handler handler);
@@ -41,7 +47,16 @@ public:
 
     /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
     /// another listener's for IPv4. Throws boost::system::system_error.
-    Endpoint listen(const Endpoint& endpoint, bool only_ipv6);
+    Endpoint listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls);
+
+    /// New connections to listeners with TLS use this. Any thread.
+    void use(NewTlsSession new_tls_session);
+
+    /// The same on a socket that listens already.
+    void listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
+    /// The same on a Unix socket that only this process's user and root may use. What is left of
+    /// an earlier one is removed. Throws boost::system::system_error.
+    void listen_locally(const std::string& path);
 
     void start();
     void stop();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "server/base/text/date.h"
 #include "server/base/text/url.h"
 #include "server/http/serving/bad_request.h"
 
@@ -34,12 +35,15 @@ Query::Query(std::string_view encoded, std::string_view known) {
         auto value = cut(encoded, '&');
         const auto key = cut(value, '=');
         if (!has_word(known, key))
-            throw BadRequest(known.empty()
+            throw BadRequest(ApiError::unknown_parameter,
+                             known.empty()
                                  ? fmt::format("'{}': this request takes no parameters", key)
                                  : fmt::format("'{}': this request takes only {}", key, known));
-        if (has(key)) throw BadRequest(fmt::format("'{}' is given twice", key));
+        if (has(key))
+            throw BadRequest(ApiError::repeated_parameter, fmt::format("'{}' is given twice", key));
         if (value.empty() || !percent_decoded(value))
             throw BadRequest(
+                ApiError::bad_parameter,
                 fmt::format("'{}' has no value, or one that is not percent-encoded UTF-8", key));
         encoded_.emplace(key, value);
     }
@@ -67,8 +71,19 @@ std::optional<std::uint64_t> Query::number(std::string_view key, std::uint64_t l
     const auto* const end = digits->data() + digits->size();
     const auto read = std::from_chars(digits->data(), end, number);
     if (read.ec != std::errc() || read.ptr != end || number < least || number > most)
-        throw BadRequest(fmt::format("'{}' is no number from {} to {}", key, least, most));
+        throw BadRequest(ApiError::bad_parameter,
+                         fmt::format("'{}' is no number from {} to {}", key, least, most));
     return number;
+}
+
+std::optional<WallMillis> Query::moment(std::string_view key) const {
+    const auto date = text(key);
+    if (!date) return std::nullopt;
+    const auto moment = parse_rfc3339(*date);
+    if (!moment)
+        throw BadRequest(ApiError::bad_parameter,
+                         fmt::format("'{}' is no time like 2026-11-26T16:00:00Z", key));
+    return moment;
 }
 
 std::size_t page_size(const Query& query) {

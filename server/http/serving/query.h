@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/clock.h"
+
 namespace pulsegate {
 
 /// The parameters of a request. A mistake in them throws BadRequest: if a parameter were ignored,
@@ -24,6 +26,8 @@ public:
     std::vector<std::string> list(std::string_view key) const;
     std::optional<std::uint64_t> number(std::string_view key, std::uint64_t least,
                                         std::uint64_t most) const;
+    /// A date and time by RFC 3339.
+    std::optional<WallMillis> moment(std::string_view key) const;
 
 private:
     std::map<std::string, std::string, std::less<>> encoded_;  ///< can be decoded

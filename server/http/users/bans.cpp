@@ -4,6 +4,7 @@
 
 #include <boost/json/array.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,10 +13,13 @@
 
 #include "protocol/utf8.h"
 #include "server/base/log.h"
+#include "server/base/text/strict_json.h"
 #include "server/http/messages/delayed.h"
+#include "server/http/messages/message_json.h"
 #include "server/http/questions/commit.h"
 #include "server/http/questions/eviction_steps.h"
 #include "server/http/questions/shard_questions.h"
+#include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/limits/address.h"
@@ -25,11 +29,11 @@ namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
 constexpr std::size_t longest_reason = 1000;
+constexpr std::uint64_t longest_ban = 0xffffffff;  // seconds
 
 /// The user, client or address that a request is about.
 struct BanTarget {
@@ -44,21 +48,65 @@ struct BanTarget {
     }
     /// As the store has it.
     std::string address_text() const { return address ? address->text() : ""; }
+    LogFields fields(const std::string& reason) const {
+        return {.client = client, .user = user, .address = address_text(), .reason = reason};
+    }
 };
 
-BanTarget target_in(const Query& query) {
-    BanTarget target{.user = query.text("user").value_or(""),
-                     .client = query.text("client").value_or("")};
-    const auto address = query.text("address");
-    if (address.has_value() != target.user.empty() || (address && !target.client.empty()))
-        throw BadRequest(
-            "name one: add ?user=alice, or ?user=alice&client=alice-phone, or ?address=10.0.0.7");
+/// What a request says of a ban, in its body or in its parameters.
+struct BanTerms {
+    std::optional<std::string> user{};
+    std::optional<std::string> client{};
+    std::optional<std::string> address{};
+    std::optional<std::uint64_t> seconds{};
+    std::string reason{};
+};
+
+BanTerms terms_in(const Query& query) {
+    return {.user = query.text("user"),
+            .client = query.text("client"),
+            .address = query.text("address"),
+            .seconds = query.number("seconds", 1, longest_ban),
+            .reason = query.text("reason").value_or("")};
+}
+
+BanTerms terms_in(std::string_view body) {
+    constexpr std::string_view known[] = {"user", "client", "address", "seconds", "reason"};
+    const ParsedJson parsed = parse_json(body);
+    if (!parsed.mistake.empty())
+        throw BadRequest(ApiError::bad_json, "the body is no JSON: " + parsed.mistake);
+    const MessageMembers members(parsed.value, known, "a ban");
+    BanTerms terms{.user = members.text("user"),
+                   .client = members.text("client"),
+                   .address = members.text("address"),
+                   .seconds = members.count("seconds", longest_ban),
+                   .reason = members.text("reason").value_or("")};
+    if (terms.seconds == 0) throw BadRequest(ApiError::bad_member, "'seconds' is 0");
+    return terms;
+}
+
+BanTerms terms_in(const ApiRequest& request) {
+    if (request.body.empty()) return terms_in(request.query);
+    if (!request.encoded_query.empty())
+        throw BadRequest(ApiError::conflicting_parameters,
+                         "there are both a body and parameters: put all of it into the body");
+    return terms_in(request.body);
+}
+
+BanTarget target_of(const BanTerms& terms) {
+    BanTarget target{.user = terms.user.value_or(""), .client = terms.client.value_or("")};
+    if (terms.address.has_value() != target.user.empty() ||
+        (terms.address && !target.client.empty()))
+        throw BadRequest(ApiError::missing_parameter,
+                         "name one: user=alice, or user=alice and client=alice-phone, or "
+                         "address=10.0.0.7");
     if (!valid_utf8(target.user) || !valid_utf8(target.client))
-        throw BadRequest("'user' or 'client' has a null character");
-    if (!address) return target;
-    target.address = Address::parse(*address);
+        throw BadRequest(ApiError::bad_parameter, "'user' or 'client' has a null character");
+    if (!terms.address) return target;
+    target.address = Address::parse(*terms.address);
     if (!target.address)
-        throw BadRequest("'address' is no IP address, nor an IPv6 network of 64 bits");
+        throw BadRequest(ApiError::bad_parameter,
+                         "'address' is no IP address, nor an IPv6 network of 64 bits");
     return target;
 }
 
@@ -74,13 +122,18 @@ json::object bans_json(const std::vector<Ban>& bans) {
         json::object one = target_json(ban);
         one["by"] = ban.cause.ordered ? "administrator" : "gateway";
         if (!ban.cause.reason.empty()) one["reason"] = ban.cause.reason;
-        if (ban.left) one["ends_in_ms"] = *ban.left;
+        if (ban.left) one["ends"] = rfc3339(wall_now() + *ban.left);
         all.push_back(std::move(one));
     }
     return {{"bans", std::move(all)}};
 }
 
 // -- what is done --
+
+void tell_history(Shard& shard, const BanTarget& target, HistoryKind kind, std::string_view why) {
+    shard.broker().history().add(
+        target.user, {.kind = kind, .time = wall_now(), .client = target.client, .why = why});
+}
 
 /// From now on the target can't log in. False if there are too many bans; nothing if a shard
 /// does not answer in time.
@@ -90,7 +143,10 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
     if (target.address)
         co_return api.address_limits.order_ban(*target.address, now, until, std::move(reason));
     const auto at_home = [target, now, until, reason](Shard& shard) {
-        return shard.client_limits().order_ban(target.user, target.client, now, until, reason);
+        const bool is_ordered =
+            shard.client_limits().order_ban(target.user, target.client, now, until, reason);
+        if (is_ordered) tell_history(shard, target, HistoryKind::banned, reason);
+        return is_ordered;
     };
     co_return co_await api.shards.ask_home(target.user, at_home);
 }
@@ -100,7 +156,9 @@ awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     const Millis now = monotonic_now();
     if (target.address) co_return api.address_limits.lift_ban(*target.address, now);
     const auto at_home = [target, now](Shard& shard) {
-        return shard.client_limits().lift_ban(target.user, target.client, now);
+        const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
+        if (is_lifted) tell_history(shard, target, HistoryKind::ban_lifted, "");
+        return is_lifted;
     };
     co_return co_await api.shards.ask_home(target.user, at_home);
 }
@@ -113,7 +171,7 @@ awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget tar
     co_return co_await evict_all(api, std::move(eviction));
 }
 
-/// Nobody knows from which address a message was delayed. False: the disk is in trouble.
+/// Nobody knows from which address a message was delayed. False: the store is in trouble.
 awaitable<bool> cancel_delayed_of(const ApiContext& api, const BanTarget& target) {
     if (target.address) co_return true;
     DelayedByClients which{.user = target.user};
@@ -134,57 +192,59 @@ std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Mil
     return operations;
 }
 
+void log_ban(const BanTarget& target, std::optional<Millis> time, std::size_t disconnected,
+             const std::string& reason) {
+    const LineWithFields line(target.fields(reason));
+    spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
+                 time ? fmt::format("for {} s", *time / 1000) : "for good", disconnected,
+                 in_quotes(reason));
+}
+
 }  // namespace
 
 awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
-    const Query& query = request.query;
-    if (!request.body.empty())
-        throw BadRequest("a ban has no body: 'seconds' and 'reason' are parameters as well");
-    const BanTarget target = target_in(query);
-    const auto reason = query.text("reason").value_or("");
+    const BanTerms terms = terms_in(request);
+    const BanTarget target = target_of(terms);
+    const std::string& reason = terms.reason;
     if (reason.size() > longest_reason)
-        throw BadRequest(fmt::format("'reason' is longer than {} bytes", longest_reason));
+        throw BadRequest(ApiError::bad_parameter,
+                         fmt::format("'reason' is longer than {} bytes", longest_reason));
     std::optional<Millis> time;
-    if (const auto seconds = query.number("seconds", 1, 0xffffffff))
-        time = static_cast<Millis>(*seconds) * 1000;
+    if (terms.seconds) time = static_cast<Millis>(*terms.seconds) * 1000;
 
     const Millis until = time ? monotonic_now() + *time : for_good;
     const auto ordered = co_await order(api, target, until, reason);
     if (!ordered) co_return shard_unavailable();
     if (!*ordered)
         co_return api_refusal(
-            status::insufficient_storage,
+            ApiError::limit_reached,
             fmt::format("there are {} bans already: lift some first", most_ordered_bans));
     const Commit commit(api, ban_operations(target, time, reason));
     const auto gone = co_await throw_out(api, target);
     const bool cancelled = co_await cancel_delayed_of(api, target);
     const bool is_stored = co_await commit.done() && cancelled;
     if (!gone) co_return shard_unavailable();
-    spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
-                 time ? fmt::format("for {} s", *time / 1000) : "for good", gone->disconnected,
-                 in_quotes(reason));
+    log_ban(target, time, gone->disconnected, reason);
     if (!is_stored)
-        co_return api_refusal(
-            status::service_unavailable,
-            "the disk is in trouble: the ban holds, but may end with the gateway, "
-            "and delayed messages may come");
+        co_return store_refusal(
+            api, "the ban holds, but may end with the gateway, and delayed messages may come");
     co_return api_reply({{"disconnected", gone->disconnected}});
 }
 
 awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
-    const BanTarget target = target_in(request.query);
+    const BanTarget target = target_of(terms_in(request.query));
     const auto lifted = co_await lift(api, target);
     if (!lifted) co_return shard_unavailable();
-    if (!*lifted) co_return api_refusal(status::not_found, "no such ban");
+    if (!*lifted) co_return api_refusal(ApiError::unknown_ban, "no such ban");
     std::vector<Operation> operations;
     operations.emplace_back(DropBan{target.user, target.client, target.address_text()});
     const Commit commit(api, std::move(operations));
     if (!co_await commit.done())
-        co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: the ban is lifted, but may come back with "
-                              "the next start of the gateway");
+        co_return store_refusal(
+            api, "the ban is lifted, but may come back with the next start of the gateway");
+    const LineWithFields line(target.fields(""));
     spdlog::info("the admin API has lifted the ban of {}", target.text());
-    co_return api_reply(bans_json({}));
+    co_return api_reply({{"lifted", 1}});
 }
 
 awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {

@@ -15,31 +15,18 @@
 #include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
+#include "server/http/users/client_json.h"
+#include "server/http/users/client_list.h"
 #include "server/session/client_description.h"
 
 namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
 constexpr std::size_t most_described = 1000;
-
-json::object to_json(const ClientDescription& client) {
-    json::object one{{"client", client.client}, {"connected", client.peer.has_value()}};
-    if (client.peer) {
-        one["address"] = *client.peer;
-        one["mqtt"] = client.version == Version::v5_0 ? "5.0" : "3.1.1";
-    }
-    one["queued"] = client.queued;
-    one["queued_bytes"] = client.queued_bytes;
-    one["in_flight"] = client.in_flight;
-    one["subscriptions"] = client.subscriptions;
-    one["session_expiry"] = client.expiry;
-    return one;
-}
 
 json::array filters_json(const ClientDescription& client) {
     json::array filters;
@@ -57,13 +44,16 @@ struct Named {
 
 Named named_in(const Query& query) {
     const auto sessions = query.text("sessions");
-    if (sessions.value_or("end") != "end") throw BadRequest("'sessions' can be 'end' only");
+    if (sessions.value_or("end") != "end")
+        throw BadRequest(ApiError::bad_parameter, "'sessions' can be 'end' only");
     const auto user = query.text("user");
-    if (!user) throw BadRequest("nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
+    if (!user)
+        throw BadRequest(ApiError::missing_parameter,
+                         "nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
     return {*user, query.text("client"), sessions.has_value()};
 }
 
-ApiReply no_such_client() { return api_refusal(status::not_found, "no such client"); }
+ApiReply no_such_client() { return api_refusal(ApiError::unknown_client, "no such client"); }
 
 awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
     const auto question = [user = named.user, client = *named.client](Shard& shard) {
@@ -72,7 +62,7 @@ awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
     const auto answer = co_await api.shards.ask_home(named.user, question);
     if (!answer) co_return shard_unavailable();
     if (answer->clients.empty()) co_return no_such_client();
-    json::object one = to_json(answer->clients.front());
+    json::object one = to_json(answer->clients.front(), monotonic_now(), wall_now());
     one["filters"] = filters_json(answer->clients.front());
     json::array all;
     all.push_back(std::move(one));
@@ -91,7 +81,7 @@ awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
         const auto answer = co_await api.shards.ask_home(user, question);
         if (!answer) co_return shard_unavailable();
         for (const ClientDescription& each : answer->clients) {
-            all.push_back(to_json(each));
+            all.push_back(to_json(each, monotonic_now(), wall_now()));
             known.insert(each.session);
         }
         more = answer->more;
@@ -105,6 +95,7 @@ awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
 }  // namespace
 
 awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request) {
+    if (asks_for_a_list(request.query)) co_return co_await list_clients(api, request.query);
     Named named = named_in(request.query);
     if (named.client) co_return co_await show_client(api, std::move(named));
     co_return co_await show_all_clients(api, std::move(named.user));
@@ -122,11 +113,11 @@ awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& reque
     const Evicted& all = *evicted;
     if (all.clients() == 0) co_return no_such_client();
     if (all.ended > 0 && !co_await is_stored_by(api, api.shards.home_of(named.user)))
-        co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: the sessions may come back with the next "
-                              "start of the gateway");
-    spdlog::info("the admin API has disconnected {} clients of user {}, and ended {} sessions",
-                 all.disconnected, in_quotes(named.user), all.ended);
+        co_return store_refusal(api,
+                                "the sessions may come back with the next start of the gateway");
+    log_line(spdlog::level::info,
+             "the admin API has disconnected {} clients of user {}, and ended {} sessions",
+             all.disconnected, LoggedUser{named.user}, all.ended);
     co_return api_reply({{"disconnected", all.disconnected}, {"ended", all.ended}});
 }
 

@@ -4,9 +4,10 @@
 
 namespace pulsegate {
 
-// `/api/v1/clients`: the clients of a user, connected or away with a session.
+// `/api/v1/clients`: clients that are connected, or away with a session.
 
-/// `GET ?user=`: all of them; `?user=&client=`: one, with its filters.
+/// `GET`: a list, see client_list.h; `?user=`: all of a user; `?user=&client=`: one, with its
+/// filters.
 boost::asio::awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request);
 
 /// `DELETE ?user=`, `?user=&client=`: disconnects them; with `&sessions=end` it ends their sessions

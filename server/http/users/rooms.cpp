@@ -56,13 +56,13 @@ struct MembersChanged {
 // -- what a request says --
 
 /// As of clients: what they can't name, nobody could read or leave.
-void check_member_name(std::string_view name) {
+void check_member_name(std::string_view name, ApiError from) {
     if (name.empty() || name.size() > longest_name || !valid_utf8(name) ||
         has_control_character(name))
         throw BadRequest(
-            fmt::format("the name of a room or a user is empty, has more than {} bytes or a "
-                        "control character, or is no UTF-8",
-                        longest_name));
+            from, fmt::format("the name of a room or a user is empty, has more than {} bytes or a "
+                              "control character, or is no UTF-8",
+                              longest_name));
 }
 
 bool names(const ApiRequest& request, std::string_view segment) {
@@ -71,7 +71,7 @@ bool names(const ApiRequest& request, std::string_view segment) {
 
 std::string name_in(const ApiRequest& request, std::string_view segment) {
     auto name = request.segment(segment).value_or("");
-    check_member_name(name);
+    check_member_name(name, ApiError::bad_path);
     return name;
 }
 
@@ -89,10 +89,12 @@ std::vector<std::string> users_in(const json::object& body, std::string_view key
     std::vector<std::string> users;
     const json::value* const found = body.if_contains(key);
     if (!found) return users;
-    if (!found->is_array()) throw BadRequest(fmt::format("'{}' is no list", key));
+    if (!found->is_array())
+        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is no list", key));
     for (const json::value& user : found->get_array()) {
-        if (!user.is_string()) throw BadRequest(fmt::format("'{}' has what is no text", key));
-        check_member_name(user.get_string());
+        if (!user.is_string())
+            throw BadRequest(ApiError::bad_member, fmt::format("'{}' has what is no text", key));
+        check_member_name(user.get_string(), ApiError::bad_member);
         users.emplace_back(user.get_string());
     }
     return users;
@@ -100,22 +102,27 @@ std::vector<std::string> users_in(const json::object& body, std::string_view key
 
 MemberChange change_in(const ApiRequest& request) {
     const ParsedJson parsed = parse_json(request.body);
-    if (!parsed.mistake.empty()) throw BadRequest("the body is no JSON: " + parsed.mistake);
+    if (!parsed.mistake.empty())
+        throw BadRequest(ApiError::bad_json, "the body is no JSON: " + parsed.mistake);
     if (!parsed.value.is_object())
-        throw BadRequest(R"(the body is not like {"add":["alice"],"remove":["bob"]})");
+        throw BadRequest(ApiError::bad_json,
+                         R"(the body is not like {"add":["alice"],"remove":["bob"]})");
     const json::object& body = parsed.value.get_object();
     for (const auto& member : body)
         if (member.key() != "add" && member.key() != "remove")
-            throw BadRequest(fmt::format("'{}' is not known here", std::string(member.key())));
+            throw BadRequest(ApiError::unknown_member,
+                             fmt::format("'{}' is not known here", std::string(member.key())));
     MemberChange change{.topic = topic_named(request),
                         .add = users_in(body, "add"),
                         .remove = users_in(body, "remove")};
     if (change.size() > most_members_changed)
-        throw BadRequest(fmt::format("it names more than {} users", most_members_changed));
+        throw BadRequest(ApiError::too_many_entries,
+                         fmt::format("it names more than {} users", most_members_changed));
     const std::set<std::string_view> added(change.add.begin(), change.add.end());
     for (const auto& user : change.remove)
         if (added.contains(user))
-            throw BadRequest(fmt::format("'{}' is both in 'add' and in 'remove'", user));
+            throw BadRequest(ApiError::conflicting_members,
+                             fmt::format("'{}' is both in 'add' and in 'remove'", user));
     return change;
 }
 
@@ -177,13 +184,10 @@ awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersCh
                                   status right) {
     if (!changed) co_return shard_unavailable();
     if (!co_await is_stored_by_all(api))
-        co_return api_refusal(status::service_unavailable,
-                              "the disk is in trouble: it holds, but not for the next start");
-    json::object body{{"added", changed->added}, {"removed", changed->removed}};
-    if (!changed->has_room) {
-        right = status::insufficient_storage;
-        body["error"] = "max-room-members is reached";
-    }
+        co_return store_refusal(api, "it holds, but not for the next start");
+    const json::object body{{"added", changed->added}, {"removed", changed->removed}};
+    if (!changed->has_room)
+        co_return api_refusal(ApiError::limit_reached, "max-room-members is reached", body);
     auto reply = api_reply(body);
     reply.status = right;
     co_return reply;
@@ -195,7 +199,7 @@ awaitable<ApiReply> removed_reply(const ApiContext& api, std::optional<MembersCh
                                   const char* if_none) {
     auto reply = co_await changed_reply(api, changed, status::ok);
     const bool is_none = changed && changed->removed == 0 && reply.status == status::ok;
-    if (is_none) co_return api_refusal(status::not_found, if_none);
+    if (is_none) co_return api_refusal(ApiError::not_listed, if_none);
     co_return reply;
 }
 

@@ -5,28 +5,23 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "server/base/hash.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
+#include "server/http/users/shard_cursor.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
 
 namespace json = boost::json;
 using boost::asio::awaitable;
-using boost::beast::http::status;
 
 namespace {
 
@@ -74,81 +69,66 @@ ApiReply users_reply(const std::vector<std::string>& names, const Presences& des
 
 // -- page by page --
 
-/// Behind which user a page begins: shards come one after the other, and on each the users in the
-/// order of their last change.
-struct UserCursor {
-    std::size_t shard = 0;
-    PresencePosition position{};
-};
-
-/// Hashes of names are nobody's business.
-std::uint64_t masked(std::uint64_t hash) {
-    return hash ^ keyed_hash("where the users of a page are");
-}
-
-std::string cursor_text(const UserCursor& cursor) {
-    return fmt::format("{}-{}-{:x}", cursor.shard, cursor.position.version,
-                       masked(cursor.position.user));
-}
-
-UserCursor cursor_in(std::string_view text, std::size_t shards) {
-    UserCursor cursor;
-    const auto number = [&](auto& to, char separator, int base) {
-        const auto digits = text.substr(0, text.find(separator));
-        text.remove_prefix(std::min(text.size(), digits.size() + 1));
-        const auto* const end = digits.data() + digits.size();
-        const auto read = std::from_chars(digits.data(), end, to, base);
-        return read.ec == std::errc() && read.ptr == end;
-    };
-    std::uint64_t user = 0;
-    const bool whole = number(cursor.shard, '-', 10) && number(cursor.position.version, '-', 10) &&
-                       number(user, '\0', 16) && text.empty();
-    if (!whole || cursor.shard >= shards)
-        throw BadRequest("'after' is not what an answer has named 'next'");
-    cursor.position.user = masked(user);
-    return cursor;
-}
-
 struct UsersFound {
     std::vector<std::string> users{};  ///< as JSON
     std::optional<PresencePosition> next{};
 };
 
 UsersFound some_users(const Presence& presence, PresencePosition after, std::size_t most,
-                      bool online_only) {
+                      std::optional<bool> online) {
     constexpr std::size_t examined_a_turn = 1000;
     const Millis now = monotonic_now();
     const WallMillis wall = wall_now();
     UsersFound found;
     found.next = presence.visit(after, examined_a_turn, [&](const User& user) {
-        if (user.is_known() && (user.online() || !online_only))
+        if (user.is_known() && user.online() == online.value_or(user.online()))
             found.users.push_back(to_json(user, now, wall));
         return found.users.size() < most;
     });
     return found;
 }
 
-awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
+/// Some users behind the cursor, which it moves. False: a shard does not answer in time.
+awaitable<bool> add_users(const ApiContext& api, std::optional<bool> online, std::size_t most,
+                          ShardCursor& cursor, json::array& page) {
+    const auto question = [online, after = cursor.user,
+                           left = std::min(most, described_a_turn)](Shard& shard) {
+        return some_users(shard.broker().presence(), after, left, online);
+    };
+    const auto found = co_await api.shards.ask_one(cursor.shard, question);
+    if (!found) co_return false;
+    for (const auto& user : found->users) page.push_back(json::parse(user));
+    cursor = found->next ? ShardCursor{cursor.shard, *found->next}
+                         : ShardCursor{.shard = cursor.shard + 1};
+    co_return true;
+}
+
+std::optional<bool> online_in(const Query& query) {
     const auto state = query.text("state");
-    if (state.value_or("online") != "online") throw BadRequest("'state' can be 'online' only");
+    if (!state) return std::nullopt;
+    if (*state != "online" && *state != "offline")
+        throw BadRequest(ApiError::bad_parameter, "'state' can be 'online' or 'offline'");
+    return *state == "online";
+}
+
+/// It looks one user farther than the page reaches: the last page has no `next`.
+awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
+    const auto online = online_in(query);
     const auto most = page_size(query);
-    UserCursor cursor;
-    if (const auto after = query.text("after")) cursor = cursor_in(*after, api.shards.shards());
+    ShardCursor cursor;
+    if (const auto after = query.text("after"))
+        cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::users);
     json::array page;
-    while (cursor.shard < api.shards.shards() && page.size() < most) {
-        const auto question = [after = cursor.position,
-                               left = std::min(most - page.size(), described_a_turn),
-                               online_only = state.has_value()](Shard& shard) {
-            return some_users(shard.broker().presence(), after, left, online_only);
-        };
-        const auto found = co_await api.shards.ask_one(cursor.shard, question);
-        if (!found) co_return shard_unavailable();
-        for (const auto& user : found->users) page.push_back(json::parse(user));
-        cursor =
-            found->next ? UserCursor{cursor.shard, *found->next} : UserCursor{cursor.shard + 1, {}};
+    std::optional<ShardCursor> next;
+    while (cursor.shard < api.shards.shards() && page.size() <= most) {
+        if (page.size() == most && !next) next = cursor;
+        const auto left = std::max<std::size_t>(most - page.size(), 1);
+        if (!co_await add_users(api, online, left, cursor, page)) co_return shard_unavailable();
     }
+    const bool has_more = next && page.size() > most;
+    if (has_more) page.pop_back();
     json::object body{{"users", std::move(page)}};
-    if (cursor.shard < api.shards.shards()) body["next"] = cursor_text(cursor);
+    if (has_more) body["next"] = next->text();
     co_return api_reply(body);
 }
 
@@ -156,7 +136,7 @@ awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
 
 awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) {
     const auto name = request.segment("user");
-    if (!name) co_return api_refusal(status::bad_request, "the path is not percent-encoded UTF-8");
+    if (!name) co_return api_refusal(ApiError::bad_path, "the path is not percent-encoded UTF-8");
     const auto question = [user = *name](Shard& shard) {
         return shard.broker().describe(user, monotonic_now());
     };
@@ -164,9 +144,8 @@ awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) 
     if (!answer) co_return shard_unavailable();
     const auto& described = *answer;
     if (described) co_return ApiReply{.body = *described};
-    auto reply = api_reply({{"error", "unknown user"}, {"user", *name}});
-    reply.status = status::not_found;
-    co_return reply;
+    json::object named{{"user", *name}};
+    co_return api_refusal(ApiError::unknown_user, "unknown user", std::move(named));
 }
 
 awaitable<ApiReply> show_users(const ApiContext& api, const ApiRequest& request) {
@@ -174,10 +153,12 @@ awaitable<ApiReply> show_users(const ApiContext& api, const ApiRequest& request)
     if (!query.has("ids")) co_return co_await show_page(api, query);
     for (const char* const of_pages : {"after", "limit", "state"})
         if (query.has(of_pages))
-            throw BadRequest(fmt::format("'{}' does not go with ids", of_pages));
+            throw BadRequest(ApiError::conflicting_parameters,
+                             fmt::format("'{}' does not go with ids", of_pages));
     const std::vector<std::string> names = query.list("ids");
     if (names.size() > most_users_asked)
-        throw BadRequest("too many users in one request: name 1000 at most");
+        throw BadRequest(ApiError::too_many_entries,
+                         "too many users in one request: name 1000 at most");
     const auto described = co_await describe(api.shards, names);
     if (!described) co_return shard_unavailable();
     co_return users_reply(names, *described);

@@ -1,0 +1,63 @@
+#include "server/http/guard.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "server/base/text/web_origin.h"
+
+namespace pulsegate {
+
+namespace {
+
+ApiReply token_refused() {
+    auto refusal = api_refusal(ApiError::bad_token,
+                               "token missing or wrong: send Authorization: Bearer TOKEN");
+    refusal.fields.emplace_back("WWW-Authenticate", "Bearer");
+    return refusal;
+}
+
+ApiReply role_refused(const AdminToken& token, AdminRole needed) {
+    return api_refusal(ApiError::role_needed,
+                       fmt::format("this needs a token with the role {}; the token '{}' has {}",
+                                   name_of(needed), token.name, name_of(token.role)),
+                       {{"role", name_of(needed)}});
+}
+
+/// Nothing: it does not come from a web page, or from one of the gateway's own.
+std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
+    if (!request.host.empty() && !is_loopback_host(request.host))
+        return api_refusal(ApiError::foreign_host,
+                           "without an admin-token-file only requests to localhost or a loopback "
+                           "address are answered: see the Host field");
+    if (!origin_allowed(request.origin, request.host, {}))
+        return api_refusal(
+            ApiError::foreign_origin,
+            "requests of web pages from elsewhere are not answered: see the Origin field");
+    return std::nullopt;
+}
+
+}  // namespace
+
+const AdminToken* ApiGuard::token_of(const ApiRequest& request) const {
+    constexpr std::string_view scheme = "Bearer ";
+    if (!request.authorization.starts_with(scheme)) return nullptr;
+    return tokens_.find(request.authorization.substr(scheme.size()));
+}
+
+std::string_view ApiGuard::name_shown(const ApiRequest& request) const {
+    if (request.is_local) return "local";
+    const AdminToken* const token = token_of(request);
+    return token ? std::string_view(token->name) : "";
+}
+
+std::optional<ApiReply> ApiGuard::refusal(const ApiRequest& request, AdminRole needed) const {
+    if (request.is_local) return std::nullopt;
+    if (tokens_.empty()) return objection_to_page(request);
+    const AdminToken* const token = token_of(request);
+    if (!token) return token_refused();
+    if (token->role < needed) return role_refused(*token, needed);
+    return std::nullopt;
+}
+
+}  // namespace pulsegate

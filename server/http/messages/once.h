@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/base/clock.h"
+#include "server/http/questions/api_context.h"
+
+namespace pulsegate {
+
+/// What requests with an `Idempotency-Key` were answered, so that one which is repeated is not
+/// done again. Only what was done is remembered, in memory, and for ten minutes; if there is too
+/// much of it, the oldest goes earlier. It has no clock.
+class RepeatedRequests {
+public:
+    using BodyHash = std::array<unsigned char, 32>;
+    static constexpr Millis kept = 10 * 60 * 1000;
+    static constexpr std::size_t most_keys = 10'000;
+    static constexpr std::size_t most_bytes = 16 * 1024 * 1024;
+
+    enum class Verdict : std::uint8_t {
+        is_new,       ///< it is under way now: `finish` it
+        is_repeated,  ///< it was answered
+        under_way,    ///< the first one is not answered yet
+        other_body,   ///< the key was another request's
+    };
+
+    Verdict begin(const std::string& key, const BodyHash& body, Millis now);
+
+    /// Of the request with this key that is answered.
+    const std::string& answer(const std::string& key) const { return by_key_.at(key)->answer; }
+
+    /// Nothing: it was not done, and may be tried again.
+    void finish(const std::string& key, std::optional<std::string> answer);
+
+    std::size_t bytes() const { return bytes_; }
+    std::size_t size() const { return by_key_.size(); }
+
+private:
+    struct Entry {
+        std::string key;
+        BodyHash body{};
+        Millis began = 0;
+        bool is_answered = false;
+        std::string answer{};
+
+        std::size_t bytes() const { return sizeof *this + 2 * key.size() + answer.size(); }
+    };
+    using Entries = std::list<Entry>;
+
+    void drop(Entries::iterator entry);
+    void make_room(Millis now);
+
+    Entries entries_;  ///< in the order in which they began
+    std::map<std::string, Entries::iterator, std::less<>> by_key_;
+    std::size_t bytes_ = 0;
+};
+
+/// Answers a request that may have an `Idempotency-Key`: with what `act` answers, or with what it
+/// has answered a request with the same key, token, path and body.
+boost::asio::awaitable<ApiReply> answer_once(
+    const ApiContext& api, const ApiRequest& request,
+    boost::asio::awaitable<ApiReply> (*act)(const ApiContext&, const ApiRequest&));
+
+}  // namespace pulsegate

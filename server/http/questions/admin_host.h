@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/limits/drain.h"
+#include "server/settings/config_reload.h"
+
+namespace pulsegate {
+
+/// When a certificate that the gateway shows, or the first of its chain, stops being valid.
+struct CertificateEnd {
+    std::string file;
+    std::int64_t end;  ///< seconds since 1970
+};
+
+/// What the API may ask of the process, from its own thread.
+struct AdminHost {
+    /// Asks all clients to leave, and stops the gateway.
+    std::function<void(const DrainTerms&)> drain{};
+    /// Reads the settings anew, as SIGHUP does, and calls back on another thread.
+    std::function<void(std::function<void(const ReloadOutcome&)>)> reload{};
+    /// Of all certificates that are in use. Any thread.
+    std::function<std::vector<CertificateEnd>()> certificate_ends{};
+};
+
+}  // namespace pulsegate

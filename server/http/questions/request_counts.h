@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+
+namespace pulsegate {
+
+/// How many requests to the API were answered, by kind. It belongs to the API's thread.
+class RequestCounts {
+public:
+    /// A request as a metric tells of it. Its texts are constants, and of each there are few: no
+    /// peer can have many kinds counted.
+    struct Kind {
+        std::string_view route;
+        std::string_view method;
+        unsigned status;
+
+        auto operator<=>(const Kind&) const = default;  // NOLINT(modernize-use-nullptr)
+    };
+
+    void count(const Kind& kind) { ++counts_[kind]; }
+
+    /// Calls `visit(const Kind&, std::uint64_t)`.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (const auto& [kind, count] : counts_) visit(kind, count);
+    }
+
+private:
+    std::map<Kind, std::uint64_t> counts_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,104 @@
+#include "server/http/users/client_list.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/base/clock.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/http/serving/bad_request.h"
+#include "server/http/users/client_json.h"
+#include "server/http/users/shard_cursor.h"
+#include "server/session/client_search.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+
+namespace {
+
+/// What a request asks for. The shards look at it in their turns.
+struct Wanted {
+    std::optional<std::string> user{};
+    ClientFilter filter{};
+};
+using SharedWanted = std::shared_ptr<const Wanted>;
+
+SharedWanted wanted_in(const Query& query) {
+    auto wanted = std::make_shared<Wanted>();
+    ClientFilter& filter = wanted->filter;
+    wanted->user = query.text("user");
+    filter.client_prefix = query.text("client").value_or("");
+    filter.listener = query.text("listener").value_or("");
+    if (const auto address = query.text("address")) {
+        filter.address = AddressRange::parse(*address);
+        if (!filter.address)
+            throw BadRequest(ApiError::bad_parameter,
+                             "'address' is no IP address and no network like 10.0.0.0/8");
+    }
+    if (const auto state = query.text("state")) {
+        if (*state != "connected" && *state != "away")
+            throw BadRequest(ApiError::bad_parameter, "'state' can be 'connected' or 'away'");
+        filter.connected = *state == "connected";
+    }
+    filter.connected_since = query.moment("since").value_or(0);
+    return wanted;
+}
+
+/// Some clients behind the cursor, which it moves. False: a shard does not answer in time.
+awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std::size_t most,
+                         ShardCursor& cursor, json::array& page) {
+    const auto question = [wanted, most,
+                           after = ClientPosition{cursor.user, cursor.session}](Shard& shard) {
+        const Millis now = monotonic_now();
+        Broker& broker = shard.broker();
+        return wanted->user
+                   ? broker.clients_of(*wanted->user, wanted->filter, after.session, most, now)
+                   : broker.clients(wanted->filter, after, most, now);
+    };
+    const auto found = co_await api.shards.ask_one(cursor.shard, question);
+    if (!found) co_return false;
+    for (const ClientDescription& client : found->clients)
+        page.push_back(to_json(client, monotonic_now(), wall_now()));
+    cursor = found->next ? ShardCursor{cursor.shard, found->next->user, found->next->session}
+                         : ShardCursor{.shard = cursor.shard + 1};
+    co_return true;
+}
+
+}  // namespace
+
+bool asks_for_a_list(const Query& query) {
+    if (!query.has("user")) return true;
+    const auto is_given = [&query](const char* name) { return query.has(name); };
+    constexpr const char* of_a_list[] = {"address", "listener", "state", "since", "after", "limit"};
+    return std::ranges::any_of(of_a_list, is_given);
+}
+
+/// It looks one client farther than the page reaches: the last page has no `next`.
+awaitable<ApiReply> list_clients(const ApiContext& api, const Query& query) {
+    const auto wanted = wanted_in(query);
+    const auto most = page_size(query);
+    ShardCursor cursor{.shard = wanted->user ? api.shards.home_of(*wanted->user) : 0};
+    const auto end = wanted->user ? cursor.shard + 1 : api.shards.shards();
+    if (const auto after = query.text("after"))
+        cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::clients);
+    json::array page;
+    std::optional<ShardCursor> next;
+    while (cursor.shard < end && page.size() <= most) {
+        if (page.size() == most && !next) next = cursor;
+        const auto left = std::max<std::size_t>(most - page.size(), 1);
+        if (!co_await add_some(api, wanted, left, cursor, page)) co_return shard_unavailable();
+    }
+    const bool has_more = next && page.size() > most;
+    if (has_more) page.pop_back();
+    json::object body{{"clients", std::move(page)}};
+    if (has_more) body["next"] = next->text();
+    co_return api_reply(body);
+}
+
+}  // namespace pulsegate

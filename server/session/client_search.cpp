@@ -1,0 +1,123 @@
+#include "server/session/client_search.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "server/session/state/session.h"
+#include "server/session/users/dormant_record.h"
+
+namespace pulsegate {
+
+namespace {
+
+PresencePosition right_before(PresencePosition position) {
+    if (position.user-- == 0) --position.version;
+    return position;
+}
+
+bool is_same(const PresencePosition& a, const PresencePosition& b) {
+    return a.version == b.version && a.user == b.user;
+}
+
+/// The earliest of some sessions, of which there may be very many.
+class EarliestSessions {
+public:
+    explicit EarliestSessions(std::size_t most) : most_(most) {}
+
+    void add(const Session& session) {
+        if (sessions_.size() == most_) {
+            is_full_ = true;
+            if (session.id > sessions_.front()->id) return;
+            std::ranges::pop_heap(sessions_, {}, id_of);
+            sessions_.pop_back();
+        }
+        sessions_.push_back(&session);
+        std::ranges::push_heap(sessions_, {}, id_of);
+    }
+
+    const std::vector<const Session*>& sorted() {
+        std::ranges::sort_heap(sessions_, {}, id_of);
+        return sessions_;
+    }
+    /// Are there more than these?
+    bool is_full() const { return is_full_; }
+
+private:
+    static SessionId id_of(const Session* session) { return session->id; }
+
+    const std::size_t most_;
+    std::vector<const Session*> sessions_;
+    bool is_full_ = false;
+};
+
+}  // namespace
+
+ClientSearch::ClientSearch(const Presence& presence, const ClientDescriber& describer,
+                           const ClientFilter& filter, std::size_t most)
+    : presence_(presence),
+      describer_(describer),
+      filter_(filter),
+      most_(std::min(most, clients_a_turn)) {}
+
+ClientsFound ClientSearch::some(ClientPosition after) {
+    after_ = after;
+    const auto begin = after.session == 0 ? after.user : right_before(after.user);
+    std::optional<ClientPosition> within;
+    const auto rest = presence_.visit_entries(begin, users_a_turn, [&](PresenceEntry& entry) {
+        if (!visit(entry)) within = ClientPosition{entry.position(), found_.clients.back().session};
+        return !within && found_.clients.size() < most_;
+    });
+    if (within)
+        found_.next = within;
+    else if (rest)
+        found_.next = ClientPosition{*rest};
+    return std::move(found_);
+}
+
+ClientsFound ClientSearch::some_of(User& user, SessionId after) {
+    if (!add_sessions(user, after))
+        found_.next = ClientPosition{user.position(), found_.clients.back().session};
+    return std::move(found_);
+}
+
+/// False if some of the user's clients are left.
+bool ClientSearch::visit(PresenceEntry& entry) {
+    if (entry.is_dormant) {
+        add_dormant(entry);
+        return true;
+    }
+    const bool is_begun = after_.session != 0 && is_same(entry.position(), after_.user);
+    return add_sessions(static_cast<User&>(entry), is_begun ? after_.session : 0);
+}
+
+bool ClientSearch::may_be_away() const {
+    return !filter_.connected.value_or(false) && !filter_.address && filter_.listener.empty() &&
+           filter_.connected_since == 0;
+}
+
+void ClientSearch::add_dormant(const PresenceEntry& entry) {
+    const auto& record = static_cast<const DormantRecord&>(entry);
+    if (may_be_away() && record.client().starts_with(filter_.client_prefix))
+        found_.clients.push_back(ClientDescriber::describe(record));
+}
+
+bool ClientSearch::add_sessions(User& user, SessionId behind) {
+    EarliestSessions earliest(most_ - found_.clients.size());
+    for (const Device& device : user.devices) {
+        const auto& session = static_cast<const Session&>(device);
+        if (session.id > behind && matches(session)) earliest.add(session);
+    }
+    for (const Session* session : earliest.sorted())
+        found_.clients.push_back(describer_.describe(*session));
+    return !earliest.is_full();
+}
+
+bool ClientSearch::matches(const Session& session) const {
+    if (session.is_inbox() || !session.client.starts_with(filter_.client_prefix)) return false;
+    if (!session.link) return may_be_away();
+    return filter_.connected.value_or(true) && session.since >= filter_.connected_since &&
+           (filter_.listener.empty() || session.link->listener() == filter_.listener) &&
+           (!filter_.address || filter_.address->contains(session.link->address()));
+}
+
+}  // namespace pulsegate
