@@ -14,6 +14,7 @@
 
 #include "server/auth/passwords/passwords.h"
 #include "server/base/text/lines.h"
+#include "server/commands/run_command.h"
 
 namespace pulsegate {
 
@@ -131,8 +132,7 @@ int passwd_command(int argc, const char* const* argv) {
     removes->excludes(creates)->excludes(iterates)->excludes(argon2s);
     argon2s->excludes(iterates);
 
-    try {
-        app.parse(argc, argv);
+    return run_command(app, argc, argv, [&] {
         if (remove) {
             remove_user(file, user);
         } else {
@@ -145,16 +145,7 @@ int passwd_command(int argc, const char* const* argv) {
             else
                 set_password(file, user, password.text, iterations, must);
         }
-        return 0;
-    } catch (const CLI::CallForHelp&) {
-        std::fputs(app.help().c_str(), stdout);
-        return 0;
-    } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "pulsegate passwd: {}; see --help\n", error.what());
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "pulsegate passwd: {}\n", error.what());
-    }
-    return 1;
+    });
 }
 
 }  // namespace pulsegate

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <boost/json/value.hpp>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/commands/ctl/gateway_client.h"
+
+namespace pulsegate {
+
+/// The exit status of `pulsegate ctl`.
+enum CtlStatus : int {
+    ctl_done = 0,
+    ctl_refused = 1,  ///< the gateway says no, or is not well
+    ctl_usage = 2,    ///< the command line is wrong
+    ctl_away = 3,     ///< there is no gateway
+};
+
+/// What the commands of `pulsegate ctl` share: the gateway, and how they print.
+class Ctl {
+public:
+    /// What the command line asks for; it is called when all of that is read.
+    std::function<int()> run;
+
+    // Options of all commands.
+    GatewayPlace place{};
+    bool json = false;
+
+    GatewayClient client() const { return GatewayClient(place); }
+
+    /// Asks the gateway, and prints the answer with `print`, or as it is with --json. A refusal
+    /// goes to standard error.
+    int ask(GatewayClient::Verb verb, const std::string& target, const std::string& body,
+            const std::function<void(const boost::json::value&)>& print) const;
+    int get(const std::string& target,
+            const std::function<void(const boost::json::value&)>& print) const {
+        return ask(GatewayClient::Verb::get, target, {}, print);
+    }
+};
+
+/// The target of a request: parameters without a value are left out.
+std::string api_target(
+    std::string path,
+    std::initializer_list<std::pair<std::string_view, std::optional<std::string>>> parameters);
+
+// Each adds its commands to the command line.
+
+/// status, top, check.
+void add_observing(CLI::App& app, Ctl& ctl);
+/// clients, user, why, kick, ban, unban, bans.
+void add_clients(CLI::App& app, Ctl& ctl);
+/// publish, drain, reload, backup.
+void add_operating(CLI::App& app, Ctl& ctl);
+/// trace.
+void add_trace(CLI::App& app, Ctl& ctl);
+/// completion.
+void add_completion(CLI::App& app, Ctl& ctl);
+
+}  // namespace pulsegate

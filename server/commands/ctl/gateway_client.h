@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/beast/http/verb.hpp>
+#include <boost/json/value.hpp>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace pulsegate {
+
+/// Where a gateway's HTTP API is.
+struct GatewayPlace {
+    std::string socket{};  ///< path of its Unix socket; "": the URL
+    std::string url{};     ///< http or https://HOST:PORT
+    std::string token{};
+    std::string ca_file{};  ///< PEM; "": the system's CAs
+
+    /// How messages name it.
+    std::string text() const { return socket.empty() ? url : socket; }
+};
+
+/// There is no gateway, or it does not answer.
+class GatewayAway : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Asks the HTTP API of a running gateway, a connection for each request. It blocks its thread.
+class GatewayClient {
+public:
+    using Verb = boost::beast::http::verb;
+
+    explicit GatewayClient(GatewayPlace place) : place_(std::move(place)) {}
+
+    struct Answer {
+        unsigned status = 0;
+        std::string text{};
+
+        bool ok() const { return status / 100 == 2; }
+        /// Throws GatewayAway if it is no JSON.
+        boost::json::value json() const;
+        /// Why the gateway does not do it.
+        std::string refusal() const;
+    };
+
+    /// `body` is JSON, or "". Throws GatewayAway.
+    Answer ask(Verb verb, std::string_view target, std::string_view body = {}) const;
+
+    /// Calls `line` for each line of an answer without end, until it ends or `line` returns false.
+    /// Throws GatewayAway. Returns the answer if it is no success.
+    Answer follow(std::string_view target, const std::function<bool(std::string_view)>& line) const;
+
+    const GatewayPlace& place() const { return place_; }
+
+private:
+    const GatewayPlace place_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace pulsegate {
+
+/// Reads the command line and calls `run`. Prints the help, or what is wrong and the name of the
+/// command. Returns the exit status: 0, or 1 for a wrong command line and what `run` throws.
+int run_command(CLI::App& app, int argc, const char* const* argv, const std::function<void()>& run);
+
+}  // namespace pulsegate
