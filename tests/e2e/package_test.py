@@ -1,0 +1,141 @@
+"""The Debian package in a fresh Debian: installed, upgraded, removed and purged. Part of ./tests/run --long.
+
+DEBIAN_ROOT may name the folder of a Debian 12 with systemd and logrotate, which is copied; otherwise debootstrap makes one."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from gateway import SANITIZED, Client, binary, free_port
+
+MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+SETTINGS = "etc/pulsegate/pulsegate.conf"
+IN_ROOT = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+
+
+def run(*command, timeout=600, **options):
+    done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=timeout, **options)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class DebianRoot:
+    """The folder of a Debian without anything of ours."""
+
+    def __init__(self, folder):
+        self.path = folder / "root"
+        if "DEBIAN_ROOT" in os.environ:
+            run("cp", "-a", os.environ["DEBIAN_ROOT"], self.path)
+        else:
+            run("debootstrap", "--variant=minbase", "--include=systemd,logrotate", "bookworm", self.path, MIRROR,
+                timeout=1800)
+        run("cp", "--remove-destination", "-L", "/etc/resolv.conf", self.path / "etc" / "resolv.conf")
+
+    def command(self, *command):
+        return ["unshare", "--mount", "--", "sh", "-c", IN_ROOT, str(self.path), *map(str, command)]
+
+    def run(self, *command):
+        return run(*self.command("env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", *command))
+
+    def apt(self, *arguments):
+        return self.run("apt-get", "-y", "-q", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold",
+                        *arguments)
+
+    def install(self, package):
+        run("cp", package, self.path / "tmp" / "pulsegate.deb")
+        self.apt("install", "/tmp/pulsegate.deb")
+
+
+def upgraded(package, folder):
+    """The same package with a higher version, and with other settings for a new installation."""
+    run("dpkg-deb", "-R", package, folder / "newer")
+    control = folder / "newer" / "DEBIAN" / "control"
+    control.write_text(re.sub(r"(?m)^Version: .*$", "Version: 99.0", control.read_text()))
+    with open(folder / "newer" / SETTINGS, "a") as settings:
+        settings.write("\n# said by the newer package\n")
+    run("dpkg-deb", "-Zgzip", "-z1", "-b", folder / "newer", folder / "newer.deb")
+    return folder / "newer.deb"
+
+
+@unittest.skipUnless(os.environ.get("PULSEGATE_LONG"), "takes minutes: ./tests/run --long")
+@unittest.skipIf(SANITIZED or os.geteuid() != 0, "needs root, and the release")
+class PackageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="pulsegate-package-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        run("cpack", "-B", cls.folder / "packages", cwd=binary().parent, timeout=1800)
+        cls.package = next((cls.folder / "packages").glob("*.deb"))
+        cls.root = DebianRoot(cls.folder)
+        cls.root.apt("update")
+
+    def file(self, name):
+        return self.root.path / name
+
+    def test_the_package_through_its_life(self):
+        self.root.install(self.package)
+        self.check_files()
+        self.check_service()
+        self.change_settings()
+        self.check_that_it_serves()
+        self.root.install(upgraded(self.package, self.folder))
+        self.assertEqual(self.root.run("dpkg-query", "-W", "-f", "${Version}", "pulsegate"), "99.0")
+        self.assertIn("# ours", self.file(SETTINGS).read_text())
+        self.assertIn("newer package", self.file(SETTINGS + ".dpkg-dist").read_text())
+        self.check_that_it_serves()
+        self.root.apt("remove", "pulsegate")
+        self.assertFalse(self.file("usr/bin/pulsegate").exists())
+        self.assertTrue(self.file(SETTINGS).exists())
+        self.assertTrue(self.file("var/lib/pulsegate/pulsegate.db").exists())
+        self.root.apt("purge", "pulsegate")
+        for name in ("etc/pulsegate", "var/lib/pulsegate", "var/log/pulsegate", "etc/logrotate.d/pulsegate"):
+            self.assertFalse(self.file(name).exists(), name)
+        self.assertNotIn("pulsegate", self.file("etc/passwd").read_text())
+
+    def check_files(self):
+        self.root.run("getent", "passwd", "pulsegate")
+        self.assertEqual(self.root.run("stat", "-c", "%U %a", "/var/lib/pulsegate"), "pulsegate 750\n")
+        for program in ("pulsegate", "pulsegate-loadgen"):
+            self.assertNotIn(".debug_info", run("readelf", "-SW", self.file(f"usr/bin/{program}")))
+        self.assertIn("_pulsegate", self.file("usr/share/bash-completion/completions/pulsegate").read_text())
+        listed = run("dpkg-deb", "-c", self.package)
+        for page in ("man1/pulsegate.1.gz", "man1/pulsegate-loadgen.1.gz", "man5/pulsegate.conf.5.gz"):
+            self.assertIn(f"usr/share/man/{page}\n", listed)
+
+    def check_service(self):
+        self.root.run("systemd-analyze", "verify", "--man=no", "pulsegate.service", "pulsegate.socket")
+        self.root.run("logrotate", "--debug", "/etc/logrotate.d/pulsegate")
+
+    def change_settings(self):
+        """Only the ports, because the network is the machine's."""
+        self.port = free_port()
+        text = self.file(SETTINGS).read_text().replace(":1883", f":{self.port}").replace(":8080", f":{free_port()}")
+        text = re.sub(r"(?m)^drain-.*\n", "", text)
+        self.file(SETTINGS).write_text(text + "\n# ours\n")
+
+    def check_that_it_serves(self):
+        command = self.root.command("setpriv", "--reuid=pulsegate", "--regid=pulsegate", "--init-groups",
+                                    "/usr/bin/pulsegate", "--config", f"/{SETTINGS}")
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as gateway:
+            try:
+                self.assertTrue(any(" ready: " in line for line in gateway.stderr))
+                self.assertIn("ready", self.root.run("pulsegate", "ctl", "status"))
+                with Client(self.port) as client:
+                    client.login("phone").ping()
+            finally:
+                gateway.terminate()
+            gateway.stderr.read()
+        self.assertEqual(gateway.returncode, 0)
+
+    def test_the_symbols_are_in_a_package_of_their_own(self):
+        symbols = next((self.folder / "packages").glob("pulsegate-dbgsym_*.ddeb"))
+        self.assertRegex(run("dpkg-deb", "-c", symbols), r"usr/lib/debug/\.build-id/[0-9a-f]{2}/[0-9a-f]+\.debug")
+
+
+if __name__ == "__main__":
+    unittest.main()
