@@ -127,12 +127,14 @@ void encode(const Connack& packet, Version version, Buffer& out) {
 }
 
 Buffer refusing_connack(Version version, Reason reason, std::string_view words,
-                        std::uint32_t max_packet_size) {
+                        std::uint32_t max_packet_size, std::string_view server_reference) {
     const auto fits = [&](const Buffer& out) {
         return max_packet_size == 0 || out.size() <= max_packet_size;
     };
     PropertyList properties;
     properties.add(Property::reason_string, words);
+    if (reason == Reason::use_another_server && !server_reference.empty())
+        properties.add(Property::server_reference, server_reference);
     Buffer out;
     encode(Connack{.reason = reason, .properties = properties.view()}, version, out);
     if (fits(out)) return out;

@@ -27,10 +27,11 @@ void encode(const Auth& packet, Buffer& out);  // 5.0 only
 
 void encode(const Packet& packet, Version version, Buffer& out);
 
-/// The CONNACK of a refusal, with `words` as the reason string of 5.0. Whatever would make it
-/// larger than `max_packet_size` is left out, the whole packet if need be; 0: no limit.
+/// The CONNACK of a refusal, with `words` as the reason string of 5.0, and with the Server
+/// Reference if the reason sends the client elsewhere. Whatever would make it larger than
+/// `max_packet_size` is left out, the whole packet if need be; 0: no limit.
 Buffer refusing_connack(Version version, Reason reason, std::string_view words,
-                        std::uint32_t max_packet_size);
+                        std::uint32_t max_packet_size, std::string_view server_reference = {});
 
 /// How large a PUBLISH will be: a 5.0 client may have stated a Maximum Packet Size.
 std::size_t encoded_size(const Publish& packet, Version version);

@@ -14,42 +14,22 @@
 #include <system_error>
 #include <utility>
 
-#include "server/auth/secret_file.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
+#include "server/base/text/url.h"
+#include "server/cluster/membership.h"
 #include "server/events/webhook.h"
 #include "server/http/chat/chat.h"
 #include "server/session/durable/journal.h"
 #include "server/shard/data_store.h"
 #include "server/shard/shard.h"
+#include "server/start/listen_address.h"
 
 namespace pulsegate {
 
 namespace {
 
 using boost::asio::ip::tcp;
-
-tcp::endpoint resolve(const ListenUrl& url) {
-    boost::asio::io_context io;
-    boost::system::error_code error;
-    const auto found = tcp::resolver(io).resolve(url.host, std::to_string(url.port),
-                                                 tcp::resolver::passive, error);
-    if (error || found.empty())
-        throw ConfigError(
-            fmt::format("listen: {}: no such host; write an address of this machine, "
-                        "such as 127.0.0.1 or 0.0.0.0",
-                        url.text()));
-    return *found.begin();
-}
-
-/// May only one of them listen? Each family has ports of its own, for `::` leaves those of IPv4 to
-/// a listener that names them.
-bool excludes(const ListenUrl& one, const ListenUrl& other) {
-    if (one.port != other.port) return false;
-    const auto a = resolve(one).address();
-    const auto b = resolve(other).address();
-    return a.is_v4() == b.is_v4() && (a == b || a.is_unspecified() || b.is_unspecified());
-}
 
 /// Descriptors for all but clients: event loops, listeners, admin and auth-hook connections, files,
 /// and a reserve.
@@ -63,19 +43,6 @@ AuthenticatorSettings authenticator_settings(const Config& config) {
     AuthenticatorSettings settings = config.authenticator;
     settings.longest_wait = config.login_timeout / 2;
     return settings;
-}
-
-/// What the admin API asks for; "" without a file.
-std::string read_admin_token(const std::string& path) {
-    constexpr std::size_t shortest = 16;
-    std::string token;
-    if (!path.empty()) token.append(read_token("admin-token-file", path));
-    if (!path.empty() && token.size() < shortest)
-        throw ConfigError(fmt::format(
-            "admin-token-file: {}: no token of {} characters or more in its first line; openssl "
-            "rand -hex 32 makes one",
-            path, shortest));
-    return token;
 }
 
 /// Users and addresses that were banned before the restart still are.
@@ -102,8 +69,9 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
 
 }  // namespace
 
-Server::Server(const Config& config, std::function<void()> store_failed) try
+Server::Server(const Config& config, ServerHost host) try
     : config_(config),
+      stop_wait_(config_.stop_wait),
       origins_(std::make_shared<const std::vector<std::string>>(config_.websocket_origin)),
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
@@ -119,30 +87,41 @@ Server::Server(const Config& config, std::function<void()> store_failed) try
         }
     }
     if (config_.webhook.url) webhook_ = std::make_unique<Webhook>(config_.webhook);
+    host.api.certificate_ends = [this] { return certificates_.ends(); };
     store_ = std::make_unique<DataStore>(
         DataStore::Settings{.folder = config_.data,
+                            .rows = host.cluster,
                             .fsync = config_.fsync,
                             .memory_budget = admission_.memory_budget(),
                             .max_bytes = config_.max_data_bytes,
                             .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
                             .event_log_bytes = config_.event_log_bytes,
-                            .failed = std::move(store_failed)});
-    const GatewayParts shared{admission_,     address_limits_, totals_,
-                              authenticator_, events_.get(),   *store_};
+                            .failed = std::move(host.store_failed)});
+    const GatewayParts shared{admission_,    address_limits_, totals_, authenticator_,
+                              events_.get(), *store_,         drain_,  host.cluster};
     std::vector<Shard*> all;
-    for (unsigned i = 0; i < config_.shards; ++i)
-        all.push_back(shards_.emplace_back(std::make_unique<Shard>(config_, i, shared)).get());
+    for (unsigned i = 0; i < config_.shards; ++i) {
+        Config& own = *of_shards_.emplace_back(std::make_unique<Config>(config_));
+        all.push_back(shards_.emplace_back(std::make_unique<Shard>(own, i, shared)).get());
+    }
     for (Shard* shard : all) shard->meet(all);
-    admin_ = std::make_unique<Admin>(all, shared, webhook_.get(), config_,
-                                     read_admin_token(config_.admin_token_file));
-    const auto tls = read_certificates();
+    admin_ = std::make_unique<Admin>(
+        all, shared, webhook_.get(), config_,
+        read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
+        std::move(host.api));
+    if (admin_has_tls(config_)) admin_->use(admin_tls_sessions(config_));
+    const auto tls = read_certificates(config_);
+    watch_certificates(tls.get());
     for (Shard* shard : all) {
         shard->use(tls);
         shard->use(authenticator_.rules());
         shard->use(authenticator_.password_lines());
+        shard->before_each_round(host.before_each_round);
     }
     restore();
     for (const ListenUrl& url : config_.listen) listen(url);
+    check_inherited();
+    listen_locally();
     if (config_.demo) show_chat();
 } catch (const ConfigError&) {
     throw;
@@ -164,36 +143,6 @@ void Server::restore() {
     malloc_trim(0);  // what was read lay between what stays
 }
 
-bool Server::authenticates_clients(const ListenUrl& url) const {
-    if (!url.for_clients()) return !config_.admin_token_file.empty();
-    const bool by_certificate = url.has_tls() && !config_.tls.client_ca.empty();
-    return by_certificate || (authenticator_.required() && !config_.authenticator.allow_anonymous);
-}
-
-/// Safe by default: a listener that is reachable from outside must authenticate its clients. Throws
-/// ConfigError.
-void Server::check_public(const ListenUrl& url) const {
-    if (authenticates_clients(url)) return;
-    if (!url.for_clients())
-        throw ConfigError(
-            fmt::format("listen: {}: the admin API would be reachable from outside; name an "
-                        "--admin-token-file, or listen on 127.0.0.1",
-                        url.text()));
-    if (config_.authenticator.allow_anonymous) return;
-    throw ConfigError(
-        fmt::format("listen: {}: reachable from outside{}, and clients are not authenticated; name "
-                    "a --password-file, a --jwt-secret, a --jwt-key or an --auth-hook, listen on "
-                    "127.0.0.1 without a proxy, or say --allow-anonymous",
-                    url.text(), url.proxy_protocol ? " through the proxy" : ""));
-}
-
-/// Then a listener at `::` must leave the clients of IPv4 to it.
-bool Server::has_port_for_ipv4(const ListenUrl& url) const {
-    return url.port != 0 && std::ranges::any_of(config_.listen, [&](const ListenUrl& other) {
-               return other.port == url.port && resolve(other).address().is_v4();
-           });
-}
-
 void Server::cannot_listen(const ListenUrl& url, const boost::system::error_code& error) const {
     std::string remedy = "choose another with --listen";
     if (error == boost::asio::error::access_denied)
@@ -211,29 +160,74 @@ void Server::cannot_listen(const ListenUrl& url, const boost::system::error_code
 }
 
 void Server::listen(const ListenUrl& url) {
-    auto endpoint = resolve(url);
-    // The clients of a proxy come from anywhere, wherever the proxy itself is.
-    const bool is_public = !endpoint.address().is_loopback() || url.proxy_protocol;
-    if (is_public) check_public(url);
-    const bool only_ipv6 = endpoint.address().is_v6() && has_port_for_ipv4(url);
+    const auto endpoint = resolve(url);
+    check_public(config_, url, endpoint);
+    const bool is_open = is_public(url, endpoint) && !authenticates_clients(config_, url);
+    listening_.push_back({url, is_open});
     try {
-        if (url.scheme == ListenUrl::Scheme::http) {
-            endpoint = admin_->listen(endpoint, only_ipv6);
-        } else {
-            const auto ipv4 = only_ipv6 ? Listener::Ipv4::left_out : Listener::Ipv4::accepted;
-            Listener::check_free(endpoint, ipv4);
-            // Through a proxy, pages come under the proxy's name.
-            const bool guards_loopback = endpoint.address().is_loopback() &&
-                                         !authenticates_clients(url) && !url.proxy_protocol;
-            const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
-                                          guards_loopback};
-            for (auto& shard : shards_) endpoint = shard->listen(endpoint, ipv4, options);
-        }
+        const auto real = url.for_clients() ? listen_for_clients(url, endpoint)
+                                            : listen_for_admins(url, endpoint);
+        listening_.back().url.port = real.port();
     } catch (const boost::system::system_error& error) {
+        listening_.pop_back();
         cannot_listen(url, error.code());
     }
-    listening_.push_back({url, is_public && !authenticates_clients(url)});
-    listening_.back().url.port = endpoint.port();
+}
+
+tcp::endpoint Server::listen_for_admins(const ListenUrl& url, const tcp::endpoint& endpoint) {
+    if (UniqueFd inherited = inherited_.take(endpoint)) {
+        admin_->listen(endpoint, std::move(inherited), url.has_tls());
+        return endpoint;
+    }
+    return admin_->listen(endpoint, leaves_out_ipv4(url, endpoint), url.has_tls());
+}
+
+tcp::endpoint Server::listen_for_clients(const ListenUrl& url, const tcp::endpoint& endpoint) {
+    // Through a proxy, pages come under the proxy's name.
+    const bool guards_loopback = endpoint.address().is_loopback() &&
+                                 !authenticates_clients(config_, url) && !url.proxy_protocol;
+    const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
+                                  guards_loopback};
+    if (inherited_.has(endpoint)) {
+        for (auto& shard : shards_) shard->listen(endpoint, inherited_.take(endpoint), options);
+        return endpoint;
+    }
+    const auto ipv4 =
+        leaves_out_ipv4(url, endpoint) ? Listener::Ipv4::left_out : Listener::Ipv4::accepted;
+    Listener::check_free(endpoint, ipv4);
+    auto real = endpoint;
+    for (auto& shard : shards_) real = shard->listen(real, ipv4, options);
+    return real;
+}
+
+bool Server::leaves_out_ipv4(const ListenUrl& url, const tcp::endpoint& endpoint) const {
+    return endpoint.address().is_v6() && has_port_for_ipv4(url, config_.listen);
+}
+
+/// A socket without a listener would take connections that nobody answers.
+void Server::check_inherited() const {
+    for (const auto& endpoint : inherited_.unused())
+        throw ConfigError(
+            fmt::format("listen: systemd passes a socket at {}:{} that no listener names; add "
+                        "--listen mqtt://{}:{}, or remove it from the socket unit",
+                        bracketed(endpoint.address().to_string()), endpoint.port(),
+                        bracketed(endpoint.address().to_string()), endpoint.port()));
+}
+
+/// Not every file system has sockets: without one by default, there is only less comfort.
+void Server::listen_locally() {
+    const bool is_default = config_.admin_socket.empty();
+    if (is_default ? config_.data.empty() : config_.admin_socket == "none") return;
+    const std::string path = is_default ? config_.data + "/admin.sock" : config_.admin_socket;
+    try {
+        admin_->listen_locally(path);
+    } catch (const boost::system::system_error& error) {
+        const auto trouble = fmt::format(
+            "admin-socket: {}: {}; name a file in a folder that can be written, or none", path,
+            error.code().message());
+        if (!is_default) throw ConfigError(trouble);
+        spdlog::warn("{}", trouble);
+    }
 }
 
 /// The configuration has seen to it that there is a listener for WebSockets.
@@ -245,8 +239,18 @@ void Server::show_chat() {
 
 void Server::start() {
     for (auto& shard : shards_) threads_.emplace_back([&shard] { shard->run(); });
+    is_serving_ = true;
     admin_->start();
     if (webhook_) webhook_->start(store_->ledger());
+}
+
+bool Server::is_alive() const {
+    constexpr Millis longest_pause = 3'000;
+    if (!is_serving_) return true;
+    const Millis now = monotonic_now();
+    return std::ranges::all_of(shards_, [now](const std::unique_ptr<Shard>& shard) {
+        return now - shard->last_tick() <= longest_pause;
+    });
 }
 
 void Server::on_every_shard(const std::function<void(Shard&)>& task) {
@@ -262,11 +266,19 @@ void Server::on_every_shard(const std::function<void(Shard&)>& task) {
     for (auto& each : done) each.wait();
 }
 
+void Server::announce_drain(Millis notice) {
+    drain_.enter(DrainState::Phase::notice, wall_now() + notice);
+}
+
+void Server::begin_drain(Millis over) {
+    drain_.enter(DrainState::Phase::leaving, wall_now() + over);
+    for (auto& shard : shards_) shard->send(Shard::Task([over](Shard& each) { each.drain(over); }));
+}
+
 /// Waits until the subscribers to presence have been sent that all users are offline, but no longer
 /// than stop-wait.
 void Server::await_presence_sent() {
-    const auto end =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(config_.stop_wait);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(stop_wait_);
     while (std::chrono::steady_clock::now() < end) {
         std::atomic<std::size_t> behind = 0;
         on_every_shard([&](Shard& shard) { behind += shard.broker().sessions().behind(); });
@@ -276,25 +288,48 @@ void Server::await_presence_sent() {
 }
 
 /// Null if no listener has TLS.
-std::shared_ptr<const Tls> Server::read_certificates() const {
-    const bool needed = std::any_of(config_.listen.begin(), config_.listen.end(),
-                                    [](const ListenUrl& url) { return url.has_tls(); });
-    return needed ? std::make_shared<const Tls>(config_.tls) : nullptr;
+std::shared_ptr<const Tls> Server::read_certificates(const Config& config) const {
+    const bool needed = std::ranges::any_of(config.listen, &ListenUrl::has_tls);
+    return needed ? std::make_shared<const Tls>(config.tls) : nullptr;
 }
 
-void Server::reload() {
+void Server::watch_certificates(const Tls* tls) {
+    if (!tls) return;
+    std::vector<CertificateEnd> ends;
+    ends.reserve(tls->expiries().size());
+    for (const auto& [file, end] : tls->expiries()) ends.push_back({file, end});
+    certificates_.use(std::move(ends));
+}
+
+void Server::reopen_files() {
     if (events_) events_->reopen();
-    try {
-        if (const auto tls = read_certificates()) {
-            for (auto& shard : shards_)
-                shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
-            spdlog::info("certificates reloaded");
-        }
-    } catch (const std::exception& error) {
-        spdlog::error("certificates not reloaded: {}", error.what());
-    }
-    try {
-        authenticator_.reload();
+}
+
+std::function<void()> Server::prepare_tokens(const Config& config) {
+    for (const auto& [url, open_to_anybody] : listening_)
+        if (!url.for_clients()) check_public(config, url, resolve(url));
+    return [this, is_said = config.has_admin_tokens(),
+            tokens = read_admin_tokens(config.admin_token_file, config.admin_tokens_file)] {
+        admin_->use(tokens);
+        if (is_said) spdlog::info("admin tokens reloaded");
+    };
+}
+
+std::function<void()> Server::prepare_certificates(const Config& config) {
+    std::function<SSL*()> of_admin;
+    if (admin_has_tls(config)) of_admin = admin_tls_sessions(config);
+    return [this, tls = read_certificates(config), of_admin] {
+        if (!tls) return;
+        if (of_admin) admin_->use(of_admin);
+        for (auto& shard : shards_) shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
+        spdlog::info("certificates reloaded");
+        watch_certificates(tls.get());
+    };
+}
+
+std::function<void()> Server::prepare_users() {
+    return [this, take_files = authenticator_.prepare_reload()] {
+        take_files();
         const auto rules = authenticator_.rules();
         const auto lines = authenticator_.password_lines();
         // Who reads it may rely on it: it is said when nobody reads any more what the rules forbid.
@@ -309,21 +344,49 @@ void Server::reload() {
                 each.use(lines);
                 each.judge(judged);
             }));
-    } catch (const std::exception& error) {
-        spdlog::error("users, keys and rules not reloaded: {}", error.what());
-    }
-    try {
-        if (webhook_) webhook_->reload();
-    } catch (const std::exception& error) {
-        spdlog::error("webhook's files not reloaded: {}", error.what());
-    }
+    };
+}
+
+void Server::use(const Config& config) {
+    stop_wait_ = config.stop_wait;
+    address_limits_.use(config.address_limits);
+    admission_.login_rate().use(config.admission.login_rate);
+    const auto values = std::make_shared<const Config>(config);
+    for (auto& shard : shards_)
+        shard->send(Shard::Task([values](Shard& each) { each.use(*values); }));
+}
+
+std::vector<std::string> Server::reload(const Config& config) {
+    std::vector<std::string> faults;
+    std::vector<std::function<void()>> steps;
+    const auto prepare = [&](const char* what, const auto& read) {
+        try {
+            steps.push_back(read());
+        } catch (const std::exception& error) {
+            spdlog::error("{} not reloaded: {}", what, error.what());
+            faults.emplace_back(error.what());
+        }
+    };
+    prepare("admin tokens", [&] { return prepare_tokens(config); });
+    prepare("certificates", [&] { return prepare_certificates(config); });
+    prepare("users, keys and rules", [this] { return prepare_users(); });
+    if (webhook_)
+        prepare("webhook's files",
+                [&] { return webhook_->prepare_reload(config.webhook.timeout); });
+    reopen_files();
+    if (!faults.empty()) return faults;
+    use(config);
+    for (const auto& step : steps) step();
+    return faults;
 }
 
 void Server::stop() {
     if (threads_.empty()) return;
+    is_serving_ = false;
+    drain_.enter(DrainState::Phase::stopping, 0);
     // First all users go offline, and the subscribers to presence are told; only then are clients
     // disconnected.
-    authenticator_.stop();
+    authenticator_.begin_stop();
     on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
     await_presence_sent();
     on_every_shard([](Shard& shard) { shard.stop(); });
@@ -333,6 +396,7 @@ void Server::stop() {
     for (auto& shard : shards_) shard->broker().flush_store();
     if (webhook_) webhook_->stop();
     is_stored_ = store_->close();
+    authenticator_.stop();  // last: a check under way may take longer than a stop may
 }
 
 }  // namespace pulsegate

@@ -7,41 +7,69 @@
 #include <thread>
 #include <vector>
 
+#include "server/auth/admin_tokens.h"
 #include "server/base/files/line_writer.h"
 #include "server/http/admin.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
+#include "server/limits/drain.h"
 #include "server/login/authenticator.h"
 #include "server/session/users/gateway_totals.h"
 #include "server/settings/config.h"
+#include "server/start/certificate_watch.h"
+#include "server/start/service_manager.h"
 
 namespace pulsegate {
 
 class DataStore;
+class Membership;
 class Shard;
 class Tls;
 class Webhook;
+
+/// What a server has to do with the process around it.
+struct ServerHost {
+    /// Is called on another thread when nothing can be stored any more, and the server should stop.
+    std::function<void()> store_failed{};
+    AdminHost api{};
+    Membership* cluster = nullptr;  ///< it owns the cluster's data; null: this node is alone
+    /// Is called on each shard's thread before it does anything.
+    std::function<void()> before_each_round{};
+};
 
 /// Owns everything that serves: shards and their threads, admin API, event log, limits and
 /// authentication. Used from the main thread only.
 class Server {
 public:
-    /// Reads all files and binds every listener. `store_failed` is called on another thread when
-    /// nothing can be stored any more, and the server should stop. Throws ConfigError.
-    explicit Server(const Config& config, std::function<void()> store_failed = {});
+    /// Reads all files and binds every listener. Throws ConfigError.
+    explicit Server(const Config& config, ServerHost host = {});
     ~Server();
 
     void start();
 
-    /// Reopens the event file and reads certificates, users, keys and rules again. What can't be
-    /// read stays in use as it was, with a line in the log.
-    void reload();
+    /// Begins a new event file, should the old one have been moved away.
+    void reopen_files();
+    /// Puts the live settings to use, reopens the event file, and reads certificates, tokens,
+    /// users, keys and rules again. If a file can't be used, it says so in the log and returns it,
+    /// and nothing changes. The settings that need a restart must be the same as before.
+    std::vector<std::string> reload(const Config& config);
 
-    /// Refuses logins, publishes that all users are offline, disconnects all clients and joins the
-    /// threads.
+    /// Is not ready from now on, as a load balancer sees.
+    void announce_drain(Millis notice);
+    /// Refuses logins, and asks all clients to leave within that time. Their users stay online for
+    /// those who ask, and for the next start.
+    void begin_drain(Millis over);
+    /// Refuses logins, publishes that all users are offline unless it was drained, disconnects all
+    /// clients and joins the threads.
     void stop();
     /// Has it stopped, and will the next start find all that was acknowledged? Any thread.
     bool is_stored() const { return is_stored_; }
+
+    /// Once in a while: warns of certificates that end soon. Any thread.
+    void look_at_certificates() { certificates_.warn_daily(); }
+
+    /// Do all event loops turn their wheels? Any thread, also before `start`.
+    bool is_alive() const;
 
     /// Runs the task on each shard's thread, behind all the mail that lies there already, and waits
     /// for all of them.
@@ -56,23 +84,36 @@ public:
     const Admission& admission() const { return admission_; }
 
 private:
-    /// Does this listener refuse every client that is not authenticated?
-    bool authenticates_clients(const ListenUrl& url) const;
-    void check_public(const ListenUrl& url) const;
+    using Endpoint = boost::asio::ip::tcp::endpoint;
     void listen(const ListenUrl& url);
-    bool has_port_for_ipv4(const ListenUrl& url) const;
+    Endpoint listen_for_admins(const ListenUrl& url, const Endpoint& endpoint);
+    Endpoint listen_for_clients(const ListenUrl& url, const Endpoint& endpoint);
+    bool leaves_out_ipv4(const ListenUrl& url, const Endpoint& endpoint) const;
+    void check_inherited() const;
     [[noreturn]] void cannot_listen(const ListenUrl& url,
                                     const boost::system::error_code& error) const;
+    void listen_locally();
     void show_chat();
-    std::shared_ptr<const Tls> read_certificates() const;
+    std::shared_ptr<const Tls> read_certificates(const Config& config) const;
+    void watch_certificates(const Tls* tls);
+    // What a reload has to do once all files have been read. These throw if one can't be used.
+    std::function<void()> prepare_tokens(const Config& config);
+    std::function<void()> prepare_certificates(const Config& config);
+    std::function<void()> prepare_users();
+    void use(const Config& config);
     void await_presence_sent();
     void restore();
 
-    const Config config_;
+    const Config config_;  ///< of the start
+    std::atomic<Millis> stop_wait_;
+    std::vector<std::unique_ptr<Config>> of_shards_;  ///< one each, for its own thread
     const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
+    InheritedSockets inherited_;
     Admission admission_;
     AddressLimits address_limits_;
     GatewayTotals totals_;
+    DrainState drain_;
+    CertificateWatch certificates_;
     std::unique_ptr<LineWriter> events_;
     Authenticator authenticator_;
     std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it
@@ -81,6 +122,7 @@ private:
     std::unique_ptr<DataStore> store_;  // its thread sends to the shards
     std::vector<Listening> listening_;
     std::vector<std::thread> threads_;
+    std::atomic<bool> is_serving_{false};
     std::atomic<bool> is_stored_{false};
 };
 

@@ -81,6 +81,17 @@ struct Ring {
         }
     }
 
+    /// The same until `visit` returns false, and then returns false as well.
+    template <class Visit>
+    bool for_each_while(Visit& visit) {
+        for (Node* node = end.next_; node != &end;) {
+            Node* const next = node->next_;
+            if (!visit(*node)) return false;
+            node = next;
+        }
+        return true;
+    }
+
     /// Removes up to `most` nodes and calls `take(Node&)` for each, which may do anything to any
     /// node. True if more are left.
     template <class Take>

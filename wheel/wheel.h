@@ -77,6 +77,14 @@ public:
         due_.for_each(visit);
     }
 
+    /// The same until `visit` returns false.
+    template <class Visit>
+    void for_each_while(Visit visit) {
+        for (Ring& ring : rings_)
+            if (!ring.for_each_while(visit)) return;
+        due_.for_each_while(visit);
+    }
+
     Tick now() const { return now_; }
 
     std::size_t size() const {

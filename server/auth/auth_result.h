@@ -21,6 +21,7 @@ struct AuthResult {
     std::shared_ptr<const AccessRules> rules{};  ///< of this client; null: the gateway's
     std::optional<std::int64_t> expiry{};  ///< seconds since 1970; then the client is disconnected
     bool guessed = false;                  ///< refused, and counts as a guessed password
+    bool awaits_key = false;               ///< refused, but its key may come from a key server
     PasswordLine password_line = 0;        ///< that let it in; 0: something else did
     /// When the token was issued that let it in, see Revocations; nothing: something else did.
     std::optional<std::int64_t> token_issued{};

@@ -20,6 +20,7 @@
 #include "server/auth/base64.h"
 #include "server/auth/json_claims.h"
 #include "server/auth/secret_file.h"
+#include "server/base/free_with.h"
 #include "server/base/text/lines.h"
 
 namespace pulsegate {
@@ -33,18 +34,11 @@ constexpr std::size_t shortest_secret = 32;  // RFC 7518, 3.2: as long as the ha
 constexpr int shortest_rsa_bits = 2048;      // RFC 7518, 3.3
 constexpr std::int64_t leeway = 60;
 
-template <auto function>
-struct Free {
-    template <class T>
-    void operator()(T* object) const {
-        function(object);
-    }
-};
-using PublicKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
-using Digesting = std::unique_ptr<EVP_MD_CTX, Free<EVP_MD_CTX_free>>;
-using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Free<ECDSA_SIG_free>>;
-using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
+using PublicKey = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
+using Bio = std::unique_ptr<BIO, FreeWith<BIO_free>>;
+using Digesting = std::unique_ptr<EVP_MD_CTX, FreeWith<EVP_MD_CTX_free>>;
+using EcdsaSignature = std::unique_ptr<ECDSA_SIG, FreeWith<ECDSA_SIG_free>>;
+using Number = std::unique_ptr<BIGNUM, FreeWith<BN_free>>;
 
 const unsigned char* bytes_of(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
@@ -89,6 +83,15 @@ bool verify_public(EVP_PKEY* key, const EVP_MD* digest, std::string_view text,
                                        bytes_of(text), text.size()) == 1;
     ERR_pop_to_mark();  // or this thread's next TLS call would find the errors in the queue
     return good;
+}
+
+/// By the algorithm that the key needs.
+bool verify_with(EVP_PKEY* key, std::string_view algorithm, std::string_view text,
+                 std::string_view signature) {
+    if (algorithm == "EdDSA") return verify_public(key, nullptr, text, signature);
+    if (algorithm != "ES256") return verify_public(key, EVP_sha256(), text, signature);
+    const std::string der = to_der(signature);
+    return !der.empty() && verify_public(key, EVP_sha256(), text, der);
 }
 
 /// A JSON object in base64url.
@@ -187,11 +190,7 @@ struct JwtVerifier::Key {
 
     bool verify(std::string_view text, std::string_view signature) const {
         if (!public_key) return verify_hmac(secret, text, signature);
-        if (algorithm == "EdDSA") return verify_public(public_key.get(), nullptr, text, signature);
-        if (algorithm != "ES256")
-            return verify_public(public_key.get(), EVP_sha256(), text, signature);
-        const std::string der = to_der(signature);
-        return !der.empty() && verify_public(public_key.get(), EVP_sha256(), text, der);
+        return verify_with(public_key.get(), algorithm, text, signature);
     }
 
     std::string name;  ///< of the file
@@ -281,19 +280,44 @@ void JwtVerifier::add_public_key(const std::string& path) {
     keys_.push_back(std::move(key));
 }
 
-std::vector<const JwtVerifier::Key*> JwtVerifier::keys_for(
-    std::string_view algorithm, std::optional<std::string_view> kid) const {
-    const bool is_named =
-        kid && std::any_of(keys_.begin(), keys_.end(), [&](auto& key) { return key->named(*kid); });
-    std::vector<const Key*> fitting;
-    for (const auto& key : keys_)
-        if (key->algorithm == algorithm && (!is_named || key->named(*kid)))
-            fitting.push_back(key.get());
-    return fitting;
+/// What decides by which keys a token is checked, and what they sign.
+struct JwtVerifier::SignedToken {
+    std::string_view algorithm;
+    std::optional<std::string_view> kid;
+    std::string_view text;
+    std::string_view signature;
+};
+
+bool JwtVerifier::names_file(std::string_view kid) const {
+    return std::ranges::any_of(keys_, [&](const auto& key) { return key->named(kid); });
 }
 
-std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
-                                                        std::int64_t now) const {
+/// Its `why` is empty if one of the keys has signed the token.
+JwtRefusal JwtVerifier::judge_signature(const SignedToken& token, const JwkSet* served) const {
+    const bool is_of_file = token.kid && names_file(*token.kid);
+    const bool is_served = !is_of_file && token.kid && served && served->has(*token.kid);
+    std::size_t fitting = 0;
+    for (const auto& key : keys_) {
+        if (is_served || key->algorithm != token.algorithm) continue;
+        if (is_of_file && !key->named(*token.kid)) continue;
+        ++fitting;
+        if (key->verify(token.text, token.signature)) return {};
+    }
+    for (std::size_t i = 0; !is_of_file && served && i < served->keys.size(); ++i) {
+        const Jwk& key = served->keys[i];
+        const bool is_asked_for = !token.kid || key.kid == *token.kid;
+        if (!is_asked_for || key.algorithm != token.algorithm) continue;
+        ++fitting;
+        if (verify_with(key.key.get(), key.algorithm, token.text, token.signature)) return {};
+    }
+    const bool is_known = is_of_file || is_served || (!token.kid && served);
+    return {.why = fitting > 0 ? "its signature is wrong" : "no key is for its alg and kid",
+            .forged = true,
+            .unknown_key = !is_known};
+}
+
+std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token, std::int64_t now,
+                                                        const JwkSet* served) const {
     const auto disown = [](std::string_view why) { return JwtRefusal{std::string(why), true}; };
     if (token.size() > longest_token) return disown("it is longer than 8 KiB");
     const auto first_dot = token.find('.');
@@ -310,14 +334,15 @@ std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token,
     // RFC 7515, 4.1.11: a token with unknown critical extensions must be refused.
     if (header->contains("crit")) return disown("it asks for extensions (crit)");
 
-    const auto keys = keys_for(text_of(*alg), kid ? std::optional(text_of(*kid)) : std::nullopt);
-    if (keys.empty()) return disown("no key is for its alg and kid");
     const auto signature = from_base64url(token.substr(last_dot + 1));
     if (!signature) return disown("its signature can't be read");
     const auto signed_text = token.substr(0, last_dot);
-    if (std::none_of(keys.begin(), keys.end(),
-                     [&](auto* key) { return key->verify(signed_text, *signature); }))
-        return disown("its signature is wrong");
+    auto refusal = judge_signature({.algorithm = text_of(*alg),
+                                    .kid = kid ? std::optional(text_of(*kid)) : std::nullopt,
+                                    .text = signed_text,
+                                    .signature = *signature},
+                                   served);
+    if (!refusal.why.empty()) return refusal;
 
     const auto refuse = [](std::string_view why) { return JwtRefusal{std::string(why)}; };
     const auto claims = object_in(signed_text.substr(first_dot + 1));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/auth/access.h"
+#include "server/auth/jwk_set.h"
 
 namespace pulsegate {
 
@@ -32,14 +33,16 @@ struct JwtClaims {
 /// parts of the token.
 struct JwtRefusal {
     std::string why;
-    bool forged = false;  ///< not signed by any of our keys
+    bool forged = false;       ///< not signed by any of our keys
+    bool unknown_key = false;  ///< the same, but it names a key that we don't have
 };
 
 /// Checks signed tokens (RFC 7519, compact serialization) as passwords.
 ///
 /// The type of a key decides its algorithm, and a token's `alg` only selects among the keys: a
 /// public key is never used as a secret, and there is no `none`. A token whose `kid` is the name of
-/// a key file, with or without its extension, is checked with that key alone; other tokens with all
+/// a key file, with or without its extension, is checked with that key alone. Else, if the `kid` is
+/// that of a key that a key server has given, it is checked with such keys; other tokens with all
 /// keys of their algorithm.
 ///
 /// `exp` has no leeway; `nbf` and `iat` may be 60 s ahead of this machine's clock.
@@ -53,20 +56,22 @@ public:
     JwtVerifier(JwtVerifier&&) noexcept;
     JwtVerifier& operator=(JwtVerifier&&) noexcept;
 
-    /// `now` in seconds since 1970.
+    /// `now` in seconds since 1970. `served`: keys of a key server; null: there are none.
     [[nodiscard]] std::variant<JwtClaims, JwtRefusal> verify(std::string_view token,
-                                                             std::int64_t now) const;
+                                                             std::int64_t now,
+                                                             const JwkSet* served = nullptr) const;
 
     /// Names the secret files that other users of the machine may read, with the remedy.
     const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
     struct Key;
+    struct SignedToken;
 
     void add_secret(const std::string& path);
     void add_public_key(const std::string& path);
-    std::vector<const Key*> keys_for(std::string_view algorithm,
-                                     std::optional<std::string_view> kid) const;
+    bool names_file(std::string_view kid) const;
+    JwtRefusal judge_signature(const SignedToken& token, const JwkSet* served) const;
 
     std::vector<std::unique_ptr<Key>> keys_;
     std::string issuer_;

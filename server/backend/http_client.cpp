@@ -24,6 +24,7 @@
 #include "server/base/clock.h"
 #include "server/base/files/whole_file.h"
 #include "server/base/text/lines.h"
+#include "server/base/version.h"
 
 namespace pulsegate {
 
@@ -69,14 +70,20 @@ std::optional<std::chrono::seconds> delay_in(std::string_view retry_after) {
     return std::chrono::seconds(seconds);
 }
 
-HttpRequest request_for(const HttpUrl& url, const HttpCredentials& with, const std::string& body,
-                        const HttpClient::Fields& fields) {
-    HttpRequest request(http::verb::post, url.target, 11, body);
+HttpRequest request_for(const HttpUrl& url, const HttpCredentials& with, http::verb verb) {
+    HttpRequest request(verb, url.target, 11);
     request.set(http::field::host, url.authority());
-    request.set(http::field::user_agent, "Pulsegate/" PULSEGATE_VERSION);
-    request.set(http::field::content_type, "application/json");
+    request.set(http::field::user_agent, std::string("Pulsegate/") + program_version());
     request.set(http::field::accept, "application/json");
     if (!with.token.empty()) request.set(http::field::authorization, "Bearer " + with.token);
+    return request;
+}
+
+HttpRequest post_of(const HttpUrl& url, const HttpCredentials& with, const std::string& body,
+                    const HttpClient::Fields& fields) {
+    HttpRequest request = request_for(url, with, http::verb::post);
+    request.set(http::field::content_type, "application/json");
+    request.body() = body;
     for (const auto& [name, value] : fields) request.set(name, value);
     request.prepare_payload();
     return request;
@@ -193,8 +200,21 @@ void HttpClient::use(std::shared_ptr<const HttpCredentials> credentials) {
 
 asio::awaitable<HttpReply> HttpClient::post(Call& call, const std::string& body,
                                             const Fields& fields, bool is_idempotent) {
-    const auto with = credentials_;
-    const HttpRequest request = request_for(url_, *with, body, fields);
+    auto with = credentials_;
+    HttpRequest request = post_of(url_, *with, body, fields);
+    co_return co_await send(call, std::move(request), std::move(with), is_idempotent);
+}
+
+asio::awaitable<HttpReply> HttpClient::get(Call& call) {
+    auto with = credentials_;
+    HttpRequest request = request_for(url_, *with, http::verb::get);
+    co_return co_await send(call, std::move(request), std::move(with), true);
+}
+
+template <class Request>
+asio::awaitable<HttpReply> HttpClient::send(Call& call, Request request,
+                                            std::shared_ptr<const HttpCredentials> with,
+                                            bool is_idempotent) {
     call.connection_ = take_idle();
     if (call.connection_) {
         auto exchange = co_await Exchange::on(*call.connection_, request, longest_answer_);

@@ -39,10 +39,10 @@ struct HttpCredentials {
 std::shared_ptr<boost::asio::ssl::context> read_authorities(std::string_view setting,
                                                             const std::string& ca_file);
 
-/// Posts JSON to one backend over HTTP/1.1, with or without TLS, and keeps its connections for
-/// further requests. A request is sent once; only if it is idempotent, and a connection that had
-/// been used before turns out to be closed, it is sent again, on a new one. All runs on the thread
-/// of `io`.
+/// Posts JSON to one backend, or gets it from there, over HTTP/1.1, with or without TLS, and keeps
+/// its connections for further requests. A request is sent once; only if it is idempotent, and a
+/// connection that had been used before turns out to be closed, it is sent again, on a new one. All
+/// runs on the thread of `io`.
 class HttpClient {
 public:
     using Fields = std::vector<std::pair<std::string_view, std::string>>;
@@ -71,11 +71,16 @@ public:
     /// The header's further `fields` are lent, as is the body.
     boost::asio::awaitable<HttpReply> post(Call& call, const std::string& body,
                                            const Fields& fields = {}, bool is_idempotent = true);
+    boost::asio::awaitable<HttpReply> get(Call& call);
 
 private:
     using Connection = Call::Connection;
     struct Exchange;
 
+    template <class Request>
+    boost::asio::awaitable<HttpReply> send(Call& call, Request request,
+                                           std::shared_ptr<const HttpCredentials> with,
+                                           bool is_idempotent);
     boost::asio::awaitable<std::string> open(Call& call, const HttpCredentials& with);
     HttpReply finish(Call& call, Exchange exchange,
                      const std::shared_ptr<const HttpCredentials>& with);

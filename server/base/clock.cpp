@@ -7,6 +7,7 @@
 #include <cassert>
 #include <ctime>
 
+#include "server/base/calendar.h"
 #include "server/base/moved_wall_clock.h"
 
 namespace pulsegate {
@@ -22,6 +23,8 @@ const WallMillis wall_at_start = wall_now();
 std::atomic<Millis> began_at{steady_now() - wall_at_start % 1000};
 std::atomic<Millis> stopped_at{0};  // 0: the clock runs
 std::atomic<WallMillis> moved_by{0};
+/// When the monotonic clock was 0: a whole second at first, as the ticks of both begin together.
+std::atomic<WallMillis> calendar_began{wall_at_start - wall_at_start % 1000};
 
 }  // namespace
 
@@ -30,6 +33,12 @@ Millis monotonic_now() {
     if (stopped != 0) [[unlikely]]
         return stopped;
     return steady_now() - began_at.load(std::memory_order_relaxed);
+}
+
+Millis boot_now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_BOOTTIME, &time);
+    return Millis{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
 }
 
 StoppedClock::StoppedClock() {
@@ -59,7 +68,11 @@ MovedWallClock::~MovedWallClock() { moved_by = 0; }
 
 void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 
-WallMillis calendar_time(Millis now) { return wall_at_start - wall_at_start % 1000 + now; }
+WallMillis calendar_time(Millis now) { return calendar_began + now; }
+
+/// To the millisecond, or what another node has dated would come early. Ticks are not where its
+/// seconds begin then, so that what is due comes up to a second later.
+void begin_calendar() { calendar_began = wall_now() - monotonic_now(); }
 
 std::string rfc3339(WallMillis when) {
     const WallMillis millis = (when % 1000 + 1000) % 1000;  // before 1970, too

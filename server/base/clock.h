@@ -19,6 +19,10 @@ inline constexpr Millis tick_length = 1000;
 
 Millis monotonic_now();
 
+/// Milliseconds since the machine was started, with those in which it slept. They tell for how long
+/// other machines may have waited for this process.
+Millis boot_now();
+
 /// While there is one, monotonic time stands still, and moves when it is told to: tests of
 /// deadlines need not wait for them then. It never goes back, also not when the clock runs again.
 /// Timers of event loops go on all the time.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "protocol/packet.h"
+#include "protocol/reason.h"
 #include "server/base/histogram.h"
 #include "server/base/limit.h"
 
@@ -12,7 +13,8 @@ namespace pulsegate {
 /// What one shard has done since the start. Only the shard's thread reads and writes them; other
 /// threads ask the shard for a copy.
 struct Counters {
-    using PerPacket = std::array<std::uint64_t, 16>;  ///< by PacketType
+    using PerPacket = std::array<std::uint64_t, 16>;   ///< by PacketType
+    using PerReason = std::array<std::uint64_t, 128>;  ///< by Reason, from 0x80 on
 
     PerPacket packets_in{};
     PerPacket packets_out{};
@@ -20,7 +22,7 @@ struct Counters {
     std::uint64_t bytes_out = 0;
     std::uint64_t accepted = 0;
     std::uint64_t logins = 0;
-    std::uint64_t logins_refused = 0;
+    PerReason logins_refused{};
     std::uint64_t login_timeouts = 0;
     std::uint64_t takeovers = 0;
     std::uint64_t expiries = 0;
@@ -40,7 +42,7 @@ struct Counters {
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
     std::uint64_t dropped_no_inbox = 0;       ///< for a user without a session, over max-inboxes
     std::uint64_t dropped_no_receiver = 0;    ///< nobody subscribes, and it is not retained
-    std::uint64_t dropped_not_retained = 0;   ///< delivered, but over max-retained
+    std::uint64_t not_retained = 0;           ///< delivered, but over max-retained
     std::uint64_t delayed_published = 0;
     std::uint64_t events_withheld = 0;  ///< from the log of events: peers caused too many
 
@@ -51,11 +53,18 @@ struct Counters {
     Histogram<1, 2, 5, 10, 50, 100, 500, 1000, 5000> lag;
     Millis lag_last = 0;
 
+    /// From the reading of a PUBLISH to the writing into the buffer of a subscriber that is there,
+    /// in milliseconds.
+    Histogram<1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000> delivery;
+
     void count_lag(Millis late) {
         lag.count(late);
         lag_last = late;
     }
 
+    void count_refused_login(Reason reason) {
+        ++logins_refused[static_cast<std::size_t>(reason) & 0x7F];
+    }
     void count(Limit limit) { ++hits[static_cast<std::size_t>(limit)]; }
     void count_out(PacketType type) { ++packets_out[static_cast<std::size_t>(type)]; }
     void count_in(PacketType type) { ++packets_in[static_cast<std::size_t>(type)]; }

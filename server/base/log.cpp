@@ -1,6 +1,7 @@
 #include "server/base/log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "protocol/utf8.h"
@@ -38,6 +39,10 @@ bool log_has_room() {
 
 namespace {
 
+std::atomic<bool> lines_have_fields{false};
+
+thread_local const LogFields* fields_now = nullptr;
+
 /// What ends a line or a quotation, steers a terminal, or turns the text that follows around.
 bool must_be_escaped(char32_t code) {
     const auto among = [code](char32_t first, char32_t last) {
@@ -48,6 +53,17 @@ bool must_be_escaped(char32_t code) {
 }
 
 }  // namespace
+
+bool log_has_fields() { return lines_have_fields.load(std::memory_order_relaxed); }
+void set_log_has_fields(bool has_fields) {
+    lines_have_fields.store(has_fields, std::memory_order_relaxed);
+}
+
+const LogFields* fields_of_line() { return fields_now; }
+
+LineWithFields::LineWithFields(LogFields fields)
+    : fields_(std::move(fields)), before_(std::exchange(fields_now, &fields_)) {}
+LineWithFields::~LineWithFields() { fields_now = before_; }
 
 }  // namespace pulsegate
 

@@ -76,7 +76,10 @@ WebhookFiles read_webhook_files(const WebhookSettings& settings) {
 
 struct Webhook::Sender {
     Sender(const WebhookSettings& all, WebhookFiles files)
-        : settings(all), client(io, *all.url, longest_answer), size(all.batch) {
+        : settings(all),
+          timeout(all.timeout),
+          client(io, *all.url, longest_answer),
+          size(all.batch) {
         use(std::move(files));
     }
 
@@ -254,7 +257,7 @@ struct Webhook::Sender {
 
     awaitable<HttpReply> post(const std::string& body, const HttpClient::Fields& fields) {
         const auto call = std::make_shared<HttpClient::Call>();
-        asio::steady_timer patience(io, std::chrono::milliseconds(settings.timeout));
+        asio::steady_timer patience(io, std::chrono::milliseconds(timeout));
         const auto timed_out = std::make_shared<bool>(false);
         patience.async_wait([call, timed_out](error_code cancelled) {
             if (cancelled) return;
@@ -265,8 +268,7 @@ struct Webhook::Sender {
         constexpr bool is_idempotent = false;
         HttpReply reply = co_await client.post(*call, body, fields, is_idempotent);
         if (*timed_out && !reply.trouble.empty())
-            reply.trouble =
-                fmt::format("no answer within webhook-timeout, {} ms", settings.timeout);
+            reply.trouble = fmt::format("no answer within webhook-timeout, {} ms", timeout);
         co_return reply;
     }
 
@@ -290,6 +292,7 @@ struct Webhook::Sender {
     }
 
     const WebhookSettings& settings;
+    Millis timeout;  ///< for an answer
     asio::io_context io{1};
     EventNews news{io};
     HttpClient client;
@@ -330,10 +333,13 @@ void Webhook::stop() {
     if (sender_->thread.joinable()) sender_->thread.join();
 }
 
-void Webhook::reload() {
-    asio::post(sender_->io, [sender = sender_.get(), files = read_webhook_files(settings_)] {
-        sender->use(files);
-    });
+std::function<void()> Webhook::prepare_reload(Millis timeout) {
+    return [sender = sender_.get(), files = read_webhook_files(settings_), timeout] {
+        asio::post(sender->io, [sender, files, timeout] {
+            sender->use(files);
+            sender->timeout = timeout;
+        });
+    };
 }
 
 WebhookCounters Webhook::counters() const {

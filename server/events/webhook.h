@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,8 +50,9 @@ public:
     void start(Ledger& ledger);
     void stop();
 
-    /// Reads secret, token and authorities anew. Throws as the constructor does.
-    void reload();
+    /// Reads secret, token and authorities anew. Throws as the constructor does. What it returns
+    /// puts them to use, and the longest wait for an answer.
+    [[nodiscard]] std::function<void()> prepare_reload(Millis timeout);
 
     WebhookCounters counters() const;
 

@@ -8,6 +8,11 @@ constexpr unsigned most_repeats = 20;
 
 }  // namespace
 
+void AddressLimits::use(const AddressLimitSettings& settings) {
+    const std::lock_guard lock(mutex_);
+    settings_ = settings;
+}
+
 AddressLimits::Standing AddressLimits::enter(const Address& address, Millis now) {
     if (!address.known()) return Standing::ok;
     const std::lock_guard lock(mutex_);
@@ -27,8 +32,9 @@ void AddressLimits::leave(const Address& address) {
 }
 
 bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis now) {
-    if (!address.known() || settings_.ban_failures == 0) return false;
+    if (!address.known()) return false;
     const std::lock_guard lock(mutex_);
+    if (settings_.ban_failures == 0) return false;
     if (bans_.find(address, now)) return false;
     // A phone with an old password repeats it, and many phones may share one address: that is no
     // guessing. But each check costs processor time, so repetitions have a higher limit of their
@@ -54,6 +60,12 @@ bool AddressLimits::order_ban(const Address& address, Millis now, Millis until,
                               std::string reason) {
     const std::lock_guard lock(mutex_);
     return bans_.order(address, now, until, std::move(reason));
+}
+
+bool AddressLimits::is_new_scanner(const Address& address) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t hash = hash_value(address);
+    return std::exchange(scanners_[hash % scanners_.size()], hash) != hash;
 }
 
 std::vector<Ban> AddressLimits::bans(Millis now) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,9 @@ public:
 
     explicit AddressLimits(const AddressLimitSettings& settings) : settings_(settings) {}
 
+    /// Other limits from now on; connections and bans that there are stay.
+    void use(const AddressLimitSettings& settings);
+
     /// Counts one more connection of the address, until `leave`, whatever the answer.
     [[nodiscard]] Standing enter(const Address& address, Millis now);
     void leave(const Address& address);
@@ -51,6 +55,10 @@ public:
     [[nodiscard]] bool order_ban(const Address& address, Millis now, Millis until,
                                  std::string reason);
 
+    /// Is it the first time that somebody at the address speaks another protocol than MQTT, as a
+    /// scanner does? Of addresses with the same place in the table, the last one is remembered.
+    [[nodiscard]] bool is_new_scanner(const Address& address);
+
     std::vector<Ban> bans(Millis now) const;
     /// False if the address was not banned.
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
@@ -59,13 +67,14 @@ private:
     /// Refused connections of one address that may be open at once to be sent the reason.
     static constexpr std::size_t courtesy = 64;
 
-    const AddressLimitSettings settings_;
+    AddressLimitSettings settings_;
     mutable std::mutex mutex_;
     boost::unordered_flat_map<Address, std::uint32_t> connections_;
     RecentCounts<std::pair<Address, std::uint64_t>> guesses_;
     RecentCounts<Address> different_guesses_;
     RecentCounts<Address> failures_;
     BanList<Address> bans_;
+    std::array<std::uint64_t, 1024> scanners_{};  ///< hashes of addresses
 };
 
 }  // namespace pulsegate

@@ -28,6 +28,9 @@ class ClientLimits {
 public:
     explicit ClientLimits(const ClientLimitSettings& settings) : settings_(settings) {}
 
+    /// Other limits from now on; bans that there are stay.
+    void use(const ClientLimitSettings& settings) { settings_ = settings; }
+
     /// Why the client is kept out, alone or with all of its user's; nothing: it is not.
     [[nodiscard]] std::optional<BanCause> banned(std::string_view user, std::string_view client,
                                                  Millis now) const;
@@ -72,7 +75,7 @@ private:
 
     bool count_flap(std::string_view user, std::string_view client, unsigned weight, Millis now);
 
-    const ClientLimitSettings settings_;
+    ClientLimitSettings settings_;
     RecentCounts<std::uint64_t> flaps_;  ///< by their weight
     RecentCounts<std::uint64_t> takeovers_;
     BanList<Name, NameHash> bans_;  ///< a client "" stands for all of the user's

@@ -13,34 +13,41 @@ namespace pulsegate {
 class LoginRate {
 public:
     /// 0: any number.
-    explicit LoginRate(double logins_a_second)
-        : interval_(logins_a_second == 0
-                        ? 0
-                        : static_cast<std::int64_t>(std::min(1e9 / logins_a_second, longest))),
-          most_ahead_(std::max(interval_, burst)) {}
+    explicit LoginRate(double logins_a_second) { use(logins_a_second); }
+
+    /// Another rate from now on.
+    void use(double logins_a_second) {
+        const double interval = logins_a_second == 0 ? 0 : std::min(1e9 / logins_a_second, longest);
+        interval_.store(static_cast<std::int64_t>(interval), std::memory_order_relaxed);
+        most_ahead_.store(std::max(static_cast<std::int64_t>(interval), burst),
+                          std::memory_order_relaxed);
+    }
 
     /// May one log in now? If so, it counts as done.
     [[nodiscard]] bool take(Millis now) {
-        if (interval_ == 0) return true;
+        const std::int64_t interval = interval_.load(std::memory_order_relaxed);
+        if (interval == 0) return true;
         const std::int64_t time = now * 1'000'000;
         std::int64_t due = due_.load(std::memory_order_relaxed);
         while (true) {
-            const std::int64_t next = std::max(due, time) + interval_;
-            if (next - time > most_ahead_) return false;
+            const std::int64_t next = std::max(due, time) + interval;
+            if (next - time > most_ahead_.load(std::memory_order_relaxed)) return false;
             if (due_.compare_exchange_weak(due, next, std::memory_order_relaxed)) return true;
         }
     }
 
     /// The one that was allowed last did not need it.
-    void give_back() { due_.fetch_sub(interval_, std::memory_order_relaxed); }
+    void give_back() {
+        due_.fetch_sub(interval_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
 
 private:
     static constexpr double longest = 1e18;  // ns; it can be added to the time
     /// In ns: little enough for connected clients not to notice.
     static constexpr std::int64_t burst = 50'000'000;
 
-    const std::int64_t interval_;       ///< ns between two logins
-    const std::int64_t most_ahead_;     ///< of `due_`, in ns
+    std::atomic<std::int64_t> interval_{0};    ///< ns between two logins
+    std::atomic<std::int64_t> most_ahead_{0};  ///< of `due_`, in ns
     std::atomic<std::int64_t> due_{0};  ///< when the next one would be, if they came evenly; in ns
 };
 

@@ -51,23 +51,13 @@ AuthResult anonymous(const Credentials& credentials) {
     return result;
 }
 
-AuthResult check_token(const JwtVerifier& tokens, std::string_view token) {
-    const auto checked = tokens.verify(token, unix_now());
-    if (const auto* refused = std::get_if<JwtRefusal>(&checked))
-        return refusal("its token: " + refused->why, refused->forged);
-    const auto& claims = std::get<JwtClaims>(checked);
-    AuthResult result{.user = claims.user,
-                      .expiry = claims.expiry,
-                      .token_issued = claims.issued.value_or(issued_long_ago)};
-    if (claims.rules) result.rules = std::make_shared<AccessRules>(*claims.rules);
-    return result;
-}
-
 }  // namespace
 
 Authenticator::Authenticator(AuthenticatorSettings settings)
     : settings_(std::move(settings)),
       hook_(settings_.hook.url ? std::make_unique<AuthHook>(settings_.hook) : nullptr),
+      key_server_(settings_.key_server.url ? std::make_unique<KeyServer>(settings_.key_server)
+                                           : nullptr),
       checks_(available_processors(), settings_.longest_wait,
               [this](const Credentials& credentials) { return check(credentials); }) {
     files_ = read_files();
@@ -75,9 +65,17 @@ Authenticator::Authenticator(AuthenticatorSettings settings)
 
 Authenticator::~Authenticator() { stop(); }
 
+void Authenticator::begin_stop() { checks_.begin_stop(); }
+
 void Authenticator::stop() {
     checks_.stop();
     if (hook_) hook_->stop();
+    if (key_server_) key_server_->stop();
+}
+
+std::optional<KeyServerCounters> Authenticator::key_server_counters() const {
+    if (!key_server_) return std::nullopt;
+    return key_server_->counters();
 }
 
 std::optional<HookCounters> Authenticator::hook_counters() const {
@@ -95,7 +93,7 @@ std::shared_ptr<const Authenticator::Files> Authenticator::read_files() {
         for (const auto& warning : files->passwords->warnings())
             spdlog::warn("password-file: {}", warning);
     }
-    if (has_keys()) {
+    if (settings_.has_keys()) {
         files->tokens = load_for("jwt", [this] { return JwtVerifier(settings_.jwt); });
         for (const auto& warning : files->tokens->warnings()) spdlog::warn("jwt: {}", warning);
     }
@@ -113,11 +111,14 @@ std::shared_ptr<const Authenticator::Files> Authenticator::files() const {
     return files_;
 }
 
-void Authenticator::reload() {
-    auto fresh = read_files();
-    if (hook_) hook_->use(hook_->read_credentials());
-    const std::lock_guard lock(mutex_);
-    files_ = std::move(fresh);
+std::function<void()> Authenticator::prepare_reload() {
+    return [this, fresh = read_files(), credentials = hook_ ? hook_->read_credentials() : nullptr,
+            of_key_server = key_server_ ? key_server_->read_credentials() : nullptr] {
+        if (hook_) hook_->use(credentials);
+        if (key_server_) key_server_->use(of_key_server);
+        const std::lock_guard lock(mutex_);
+        files_ = fresh;
+    };
 }
 
 void Authenticator::forget(std::string_view user) const {
@@ -133,7 +134,7 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
                                  Answer answer) {
     if (credentials.user.empty() && credentials.password.empty())
         return answer(without_credentials(credentials));
-    if (!has_users())
+    if (!settings_.has_users())
         return answer({.reason = Reason::not_authorized, .why = "it shows no certificate"});
     const auto files = this->files();
     if (is_for_hook(*files, credentials))
@@ -141,7 +142,46 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
     const CredentialMac mac = mac_of(credentials);
     if (files->right_passwords.contains(credentials.user, mac))
         return answer(success(*files, credentials.user));
+    if (key_server_ && files->is_token(credentials.password))
+        answer = with_key_server(credentials, std::move(answer));
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));
+}
+
+/// A token of an unknown key is checked once more when the set of keys has been fetched anew: by
+/// the thread of the key server, for that takes little.
+Authenticator::Answer Authenticator::with_key_server(const Credentials& credentials,
+                                                     Answer answer) const {
+    return [this, credentials, answer = std::move(answer)](AuthResult result) {
+        if (!result.awaits_key) return answer(std::move(result));
+        const bool waits =
+            key_server_->await([this, credentials, answer] { answer(check(credentials)); });
+        if (!waits)
+            answer({.reason = Reason::server_busy,
+                    .why = "too many logins wait for the keys of jwt-jwks-url"});
+    };
+}
+
+AuthResult Authenticator::check_token(const JwtVerifier& tokens, std::string_view token) const {
+    const auto served = key_server_ ? key_server_->keys() : nullptr;
+    const auto checked = tokens.verify(token, unix_now(), served.get());
+    if (const auto* refused = std::get_if<JwtRefusal>(&checked)) {
+        const bool awaits_key = refused->unknown_key && key_server_;
+        // No guess: the key may be one that the provider has just begun to use.
+        AuthResult result = refusal("its token: " + refused->why, refused->forged && !awaits_key);
+        result.awaits_key = awaits_key;
+        if (awaits_key && key_server_->is_in_trouble()) {
+            result.reason = Reason::server_unavailable;
+            result.why += served ? ", and jwt-jwks-url does not give new ones"
+                                 : ": jwt-jwks-url has given no keys yet";
+        }
+        return result;
+    }
+    const auto& claims = std::get<JwtClaims>(checked);
+    AuthResult result{.user = claims.user,
+                      .expiry = claims.expiry,
+                      .token_issued = claims.issued.value_or(issued_long_ago)};
+    if (claims.rules) result.rules = std::make_shared<AccessRules>(*claims.rules);
+    return result;
 }
 
 AuthResult Authenticator::without_credentials(const Credentials& credentials) const {

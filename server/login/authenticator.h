@@ -18,17 +18,27 @@
 #include "server/limits/address.h"
 #include "server/login/auth_hook.h"
 #include "server/login/check_pool.h"
+#include "server/login/key_server.h"
 
 namespace pulsegate {
 
 struct AuthenticatorSettings {
     std::string password_file;  ///< "": none
     JwtSettings jwt;
+    KeyServerSettings key_server;
     AuthHookSettings hook;
     std::string access_file;  ///< "": the usual rules, once anybody is asked who they are
     bool allow_anonymous = false;
     bool user_by_certificate = false;  ///< who shows a certificate is its user, and not asked here
     Millis longest_wait = 5'000;       ///< for the turn to be checked
+
+    bool has_keys() const {
+        return !jwt.secret_files.empty() || !jwt.public_key_files.empty() || key_server.url;
+    }
+    /// Is there anything to check a username, a password or a token by?
+    bool has_users() const { return !password_file.empty() || has_keys() || hook.url; }
+    /// Must clients show who they are?
+    bool checks_logins() const { return has_users() || user_by_certificate; }
 };
 
 /// Decides who may come in, and keeps the rules for those who are. Passwords are hashed and tokens
@@ -47,7 +57,7 @@ public:
     ~Authenticator();
 
     /// Must clients show who they are?
-    bool required() const { return has_users() || settings_.user_by_certificate; }
+    bool required() const { return settings_.checks_logins(); }
 
     /// From any thread, and both functions are called on any; they must not call back. What takes
     /// time waits for its turn, which `turn` announces: `begin` or `give_up` must follow.
@@ -59,8 +69,10 @@ public:
     /// Its client has gone.
     void give_up(CheckPool::Ticket ticket) { checks_.give_up(ticket); }
 
-    /// Reads all files anew. Throws as the constructor does, and then nothing changes.
-    void reload();
+    /// Reads all files anew. Throws as the constructor does. What it returns puts them to use.
+    [[nodiscard]] std::function<void()> prepare_reload();
+    /// Does both. If it throws, nothing changes.
+    void reload() { prepare_reload()(); }
 
     /// Lets nobody in as this user by what is remembered of earlier logins. The hook forgets all
     /// its answers: which user one is about may be said by the client id.
@@ -74,8 +86,12 @@ public:
 
     /// Nothing without a hook.
     std::optional<HookCounters> hook_counters() const;
+    /// Nothing without a key server.
+    std::optional<KeyServerCounters> key_server_counters() const;
 
-    /// No answers any more.
+    /// Begins no more checks of passwords.
+    void begin_stop();
+    /// Waits for the checks under way, which may take seconds: no answers any more.
     void stop();
 
 private:
@@ -91,11 +107,6 @@ private:
         bool is_token(std::string_view password) const;
     };
 
-    /// Is there anything to check a username, a password or a token by?
-    bool has_users() const { return !settings_.password_file.empty() || has_keys() || hook_; }
-    bool has_keys() const {
-        return !settings_.jwt.secret_files.empty() || !settings_.jwt.public_key_files.empty();
-    }
     std::shared_ptr<const Files> read_files();
     std::shared_ptr<const Files> files() const;
     AuthResult without_credentials(const Credentials& credentials) const;
@@ -103,9 +114,12 @@ private:
     static AuthResult success(const Files& files, const std::string& user);
     CredentialMac mac_of(const Credentials& credentials) const;
     AuthResult check(const Credentials& credentials) const;
+    AuthResult check_token(const JwtVerifier& tokens, std::string_view token) const;
+    Answer with_key_server(const Credentials& credentials, Answer answer) const;
 
     const AuthenticatorSettings settings_;
-    const std::unique_ptr<AuthHook> hook_;  ///< null: there is none
+    const std::unique_ptr<AuthHook> hook_;         ///< null: there is none
+    const std::unique_ptr<KeyServer> key_server_;  ///< null: there is none
     const CredentialMacs macs_;
     PasswordLine last_line_ = 0;
     mutable std::mutex mutex_;  ///< of the pointer only

@@ -41,7 +41,9 @@ public:
     void begin(Ticket ticket, Credentials credentials);
     void give_up(Ticket ticket);
 
-    /// No answers any more.
+    /// Begins no more checks.
+    void begin_stop() { pool_.stop(); }
+    /// The same, and waits for those under way, which may take seconds: no answers any more.
     void stop();
 
 private:

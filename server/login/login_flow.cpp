@@ -58,6 +58,7 @@ LoginFlow::LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginG
                      Counters& counters, Broker& broker, Transport& transport, LoginHost& host)
     : shard_(settings.shard),
       user_from_(settings.user_from),
+      log_level_(level_of_logins(settings)),
       rounds_(rounds),
       admission_(gates.admission),
       address_limits_(gates.address_limits),
@@ -129,13 +130,18 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
 
 bool LoginFlow::refused(const Login& login) {
     if (shutting_down_) {  // a CONNACK can't say 0x8B, server shutting down (MQTT 5.0, 2.4)
-        broker_.refuse(*login.connection, login.connect(), Reason::server_unavailable,
+        broker_.refuse(*login.connection, login.connect(), login.result, Reason::server_unavailable,
                        "the server is shutting down");
+        return true;
+    }
+    if (drained_) {
+        broker_.refuse(*login.connection, login.connect(), login.result, Reason::use_another_server,
+                       "the server is drained: connect again");
         return true;
     }
     const auto refuse = [&](Limit limit, Reason reason, const char* why) {
         counters_.count(limit);
-        broker_.refuse(*login.connection, login.connect(), reason, why);
+        broker_.refuse(*login.connection, login.connect(), login.result, reason, why);
         return true;
     };
     const Origin& origin = login.connection->origin();
@@ -162,7 +168,7 @@ bool LoginFlow::refused_memory(Login& login) {
                                             bytes))
         return false;
     counters_.count(Limit::memory_budget);
-    broker_.refuse(*login.connection, login.connect(), Reason::quota_exceeded,
+    broker_.refuse(*login.connection, login.connect(), login.result, Reason::quota_exceeded,
                    "logins that wait take too much of memory-budget, and its address most",
                    "too many logins at once");
     return true;
@@ -243,7 +249,8 @@ void LoginFlow::reject(const Login& login) {
     if (result.reason == Reason::server_busy) words = "too many logins at once";
     if (result.reason == Reason::server_unavailable) words = "logins can't be checked now";
     if (result.told) words = result.told;
-    broker_.refuse(*login.connection, login.connect(), result.reason, result.why, words);
+    broker_.refuse(*login.connection, login.connect(), login.result, result.reason, result.why,
+                   words);
 }
 
 void LoginFlow::count_wrong_password(const Login& login) {
@@ -255,7 +262,7 @@ void LoginFlow::count_wrong_password(const Login& login) {
         spdlog::level::warn,
         "{} banned for ban-time: too many wrong passwords from there (ban-failures). DELETE "
         "/api/v1/bans?address={} lifts the ban; if it is a proxy's, use ?proxy-protocol",
-        address.text(), address.text());
+        LoggedAddress{address.text()}, address.text());
 }
 
 // -- at home --
@@ -268,7 +275,15 @@ void LoginFlow::receive(WaitingLogin& moved) {
     if (!login.connection) return;
     login.here = this;
     login.now = monotonic_now();
+    if (broker_.tracer().is_on()) tell_traces(login);
     moved.coroutine.resume();
+}
+
+/// What comes of the connection before it has a session is about this client.
+void LoginFlow::tell_traces(const Login& login) {
+    const Connect& connect = login.connect();
+    const auto user = broker_.user_name(connect, login.result, connect.client_id);
+    broker_.tracer().claim(*login.connection, user, connect.client_id);
 }
 
 /// Here nothing comes between this and the login: whoever is kept out from now on is connected
@@ -281,7 +296,7 @@ bool LoginFlow::refused_at_home(const Login& login) {
                              "the client is banned for a while: it came and went too often");
     const auto issued = login.result.token_issued;
     if (!issued || !revocations_.revoked(user, *issued)) return false;
-    broker_.refuse(*login.connection, connect, Reason::bad_user_name_or_password,
+    broker_.refuse(*login.connection, connect, login.result, Reason::bad_user_name_or_password,
                    "its token was revoked", "it did not show who it is");
     return true;
 }
@@ -291,10 +306,12 @@ bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& c
                               const char* automatically) {
     if (cause.ordered) {
         const auto why = fmt::format("banned by the admin API: {}", in_quotes(cause.reason));
-        broker_.refuse(*login.connection, login.connect(), Reason::banned, why, "banned");
+        broker_.refuse(*login.connection, login.connect(), login.result, Reason::banned, why,
+                       "banned");
     } else {
         counters_.count(limit);
-        broker_.refuse(*login.connection, login.connect(), Reason::banned, automatically);
+        broker_.refuse(*login.connection, login.connect(), login.result, Reason::banned,
+                       automatically);
     }
     return true;
 }
@@ -309,9 +326,9 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
     if (time == 0) return 0;
     counters_.count(Limit::duel_takeovers);
     log_limited(spdlog::level::warn,
-                "client {} of user {}: taken over again and again, now by {}: two devices seem to "
-                "use this client id. It must wait for {} ms",
-                in_quotes(connect.client_id), in_quotes(user), login.connection->peer(), time);
+                "{}: taken over again and again, now by {}: two devices seem to use this client "
+                "id. It must wait for {} ms",
+                rival->logged(), login.connection->peer(), time);
     return time;
 }
 
@@ -333,10 +350,8 @@ bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const 
 void LoginFlow::accept(Login& login) {
     Connection& connection = *login.connection;
     broker_.login(connection, login.connect(), login.result, login.now);
-    if (const Session* session = connection.session;
-        session && spdlog::should_log(spdlog::level::debug))
-        log_limited(spdlog::level::debug, "{} client {} of user {}: login", connection.peer(),
-                    in_quotes(session->client), in_quotes(session->user.name));
+    if (const Session* session = connection.session; session && spdlog::should_log(log_level_))
+        log_limited(log_level_, "{}: login", session->logged());
 }
 
 /// It waits for the store, and what has followed the CONNECT waits for it.
@@ -376,9 +391,13 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
                                : client_limits_.logged_out(session.user.name, session.client, now);
     if (!banned) return;
     log_limited(spdlog::level::warn,
-                "client {} of user {} banned for ban-time: it comes and goes all the time "
-                "(ban-flaps). DELETE at /api/v1/bans lifts the ban",
-                in_quotes(session.client), in_quotes(session.user.name));
+                "{} banned for ban-time: it comes and goes all the time (ban-flaps). DELETE at "
+                "/api/v1/bans lifts the ban",
+                session.logged());
+    broker_.history().add(session.user.name, {.kind = HistoryKind::banned,
+                                              .time = wall_now(),
+                                              .client = session.client,
+                                              .why = "it comes and goes all the time (ban-flaps)"});
 }
 
 // -- those that wait --

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <spdlog/common.h>
+
 #include <boost/asio/steady_timer.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -34,6 +36,7 @@ struct LoginSettings {
     Millis max_loop_lag;
     ClientLimitSettings client_limits;
     UserFrom user_from;
+    bool log_logins;  ///< at the level info
 };
 
 /// What decides, for the whole gateway, on who may come in. It owns none of it.
@@ -102,6 +105,13 @@ public:
               Counters& counters, Broker& broker, Transport& transport, LoginHost& host);
     ~LoginFlow();
 
+    /// Other limits from now on. Who the user of a client is stays as it was.
+    void use(const LoginSettings& settings) {
+        client_limits_.use(settings.client_limits);
+        pacer_.use(settings.login_wait, settings.max_loop_lag);
+        log_level_ = level_of_logins(settings);
+    }
+
     void begin(Connection& connection, ReceivedConnect connect, Millis now);
 
     /// What came through the mailbox.
@@ -111,6 +121,9 @@ public:
 
     /// Refuses all logins from now on, those under way as well: the gateway stops.
     void announce_shutdown() { shutting_down_ = true; }
+
+    /// The same, and sends clients elsewhere: the gateway is drained.
+    void drain() { drained_ = true; }
 
     /// The CONNACK that waited for the store has been sent.
     void connack_sent(const Connection& connection);
@@ -127,6 +140,9 @@ public:
     Revocations& revocations() { return revocations_; }
 
 private:
+    static spdlog::level::level_enum level_of_logins(const LoginSettings& settings) {
+        return settings.log_logins ? spdlog::level::info : spdlog::level::debug;
+    }
     using Ticket = LoginQueue::Ticket;
 
     /// Suspends a login until it is resumed by its ticket.
@@ -155,6 +171,7 @@ private:
     Wait connack(Login& login);
 
     void count_wrong_password(const Login& login);
+    void tell_traces(const Login& login);
 
     bool serve(Ticket ticket, bool in_time);
     bool resume_unless_gone(Ticket ticket);
@@ -163,6 +180,7 @@ private:
 
     const unsigned shard_;
     const UserFrom user_from_;
+    spdlog::level::level_enum log_level_;  ///< of logins
     Rounds& rounds_;
     Admission& admission_;
     AddressLimits& address_limits_;
@@ -176,6 +194,7 @@ private:
     LoginPacer pacer_;
     Ticket last_ticket_ = 0;
     bool shutting_down_ = false;
+    bool drained_ = false;
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
     boost::unordered_flat_map<const Connection*, Ticket> awaiting_connack_;  ///< some of them
     [[no_unique_address]] OwnerThread thread_;

@@ -30,6 +30,12 @@ public:
     LoginPacer(Rounds& rounds, LoginRate& rate, Millis wait, Millis max_loop_lag,
                Counters& counters, Serve serve);
 
+    /// Other limits from now on, also for those who wait.
+    void use(Millis wait, Millis max_loop_lag) {
+        queue_.use(wait);
+        max_loop_lag_ = max_loop_lag;
+    }
+
     /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
     /// it. If not, the reason is counted.
     [[nodiscard]] bool take_turn(Millis now);
@@ -58,7 +64,7 @@ private:
     LoginRate& rate_;
     LoginQueue queue_;
     boost::asio::steady_timer timer_;
-    const Millis max_loop_lag_;
+    Millis max_loop_lag_;
     Counters& counters_;
     const Serve serve_;
     Millis lag_ = 0;          ///< of the loop, when it was last measured

@@ -23,6 +23,7 @@ public:
     bool empty() const { return waiting_.empty(); }
     std::size_t size() const { return waiting_.size(); }
     Millis longest_wait() const { return wait_; }
+    void use(Millis longest_wait) { wait_ = longest_wait; }
 
     void add(const Address& address, Ticket ticket, Millis now);
 
@@ -38,7 +39,7 @@ private:
         Millis since;
     };
 
-    const Millis wait_;
+    Millis wait_;
     std::map<Ticket, Waiting> waiting_;  ///< in the order in which they came
     FairOrder<Address> order_;           ///< in that in which they are served
 };

@@ -36,6 +36,10 @@ public:
     Rounds(const Rounds&) = delete;
     Rounds& operator=(const Rounds&) = delete;
 
+    /// Calls it at the beginning of each round. It may decide that this thread does nothing more,
+    /// and not return.
+    void before_each(Task task) { before_ = std::move(task); }
+
     /// Does it at the end of this round, behind all that was left before; or, if the end of a round
     /// leaves it, at the end of the next one.
     void later(Task task);
@@ -89,6 +93,7 @@ private:
 
     boost::asio::io_context& context_;
     const Task take_mail_;
+    Task before_;
     Poller poller_;
     Clients clients_;  ///< the poller's set
     std::uint64_t round_ = 0;

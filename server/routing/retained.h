@@ -33,6 +33,9 @@ public:
                       std::shared_ptr<RetainedSeats> seats = std::make_shared<RetainedSeats>())
         : seats_(std::move(seats)), limits_(limits) {}
 
+    /// Other limits from now on; what is more than them stays.
+    void use(const Limits& limits) { limits_ = limits; }
+
     /// `expired` is called with each message that is forgotten because it has expired.
     using Expired = std::function<void(const Message&)>;
     void tell_expired(Expired expired) { expired_ = std::move(expired); }
@@ -106,7 +109,7 @@ private:
                                                       std::string_view filter);
 
     const std::shared_ptr<RetainedSeats> seats_;
-    const Limits limits_;
+    Limits limits_;
     /// What will expire, in that order.
     struct Expiry {
         Millis expires;

@@ -7,6 +7,15 @@
 
 namespace pulsegate {
 
+namespace {
+
+Retained::Limits retained_limits(const BrokerSettings& settings) {
+    return {settings.max_retained_messages, settings.max_retained_bytes,
+            settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user};
+}
+
+}  // namespace
+
 Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
                Counters& counters, BrokerHost& host)
     : settings_(settings),
@@ -14,14 +23,13 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       receipts_(place_, host),
       journal_(place_, host, receipts_),
       events_(settings, journal_, counters),
+      history_(settings.history_bytes / shards, tracer_),
       router_(interest),
-      retained_({settings.max_retained_messages, settings.max_retained_bytes,
-                 settings.max_retained_messages_per_user, settings.max_retained_bytes_per_user},
-                host.totals().retained),
+      retained_(retained_limits(settings), host.totals().retained),
       sessions_(settings, place_, host.totals()),
       memory_(settings, host),
-      sender_(settings, place_, host, journal_, receipts_, counters),
-      context_{settings, place_, host, counters, receipts_, journal_},
+      context_{settings, place_, host, counters, tracer_, history_, receipts_, journal_},
+      sender_(context_),
       tables_{interest, presence_, sessions_, router_, retained_},
       delivery_{sender_, events_, inboxes_, rooms_, room_logs_, dormant_, shared_, replay_},
       requests_{authorizations_, memory_, subscriptions_, wills_},
@@ -47,6 +55,8 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
         if (stores_retained()) journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
     });
 }
+
+void Broker::settings_changed() { retained_.use(retained_limits(settings_)); }
 
 Broker::~Broker() {
     receipts_.close();
@@ -192,9 +202,10 @@ bool Broker::tick(Millis now) {
         room_logs_.sweep(now);
         dormant_.sweep(tick_at(now), !fan_out_.unfinished());
     }
+    const bool more_to_lose = announcer_.lose_awaited(now);
     const bool more_to_expire = authorizations_.expire(tick_at(now));
     const bool more_to_judge = subscriptions_.judge_some(now);
-    return evictions_.expire(now) || more_to_expire || more_to_judge;
+    return evictions_.expire(now) || more_to_lose || more_to_expire || more_to_judge;
 }
 
 bool Broker::store_lags() const {
@@ -232,6 +243,43 @@ ClientDescriptions Broker::client(std::string_view user, std::string_view client
     Session* const session = known ? sessions_.find(*known, client) : nullptr;
     if (!session) return {};
     return ClientDescriber(room_logs_, sender_, now).one(*session);
+}
+
+ClientsFound Broker::clients(const ClientFilter& filter, ClientPosition after, std::size_t most,
+                             Millis now) {
+    thread_.assert_here();
+    const ClientDescriber describer(room_logs_, sender_, now);
+    return ClientSearch(presence_, describer, filter, most).some(after);
+}
+
+ClientsFound Broker::clients_of(std::string_view user, const ClientFilter& filter, SessionId after,
+                                std::size_t most, Millis now) {
+    thread_.assert_here();
+    User* const found = presence_.find(user);
+    if (!found) return {};
+    const ClientDescriber describer(room_logs_, sender_, now);
+    return ClientSearch(presence_, describer, filter, most).some_of(*found, after);
+}
+
+InboxView Broker::inbox(std::string_view user, InboxPosition after, std::size_t most,
+                        std::size_t most_bytes, Millis now) {
+    thread_.assert_here();
+    const User* const found = presence_.find(user);
+    return found ? InboxAccess::look(*found, after, most, most_bytes, now) : InboxView();
+}
+
+InboxAccess::Dropped Broker::drop_inbox(std::string_view user, Millis now) {
+    thread_.assert_here();
+    User* const found = presence_.find(user);
+    return found ? InboxAccess(sender_, inboxes_).drop_some(*found, now) : InboxAccess::Dropped();
+}
+
+bool Broker::forget_user(std::string_view user) {
+    thread_.assert_here();
+    history_.forget(user);
+    if (!presence_.forget_now(user)) return false;
+    if (journal_.is_on()) journal_.add(DropUser{std::string(user)});
+    return true;
 }
 
 std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {

@@ -15,6 +15,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/client_description.h"
+#include "server/session/client_search.h"
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/fan_out.h"
@@ -25,6 +26,7 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/receipts.h"
+#include "server/session/inbox_access.h"
 #include "server/session/life/disconnects.h"
 #include "server/session/life/evictions.h"
 #include "server/session/life/logins.h"
@@ -41,6 +43,8 @@
 #include "server/session/state/session_table.h"
 #include "server/session/terms/link.h"
 #include "server/session/terms/settings.h"
+#include "server/session/trace/tracer.h"
+#include "server/session/users/history.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
@@ -57,6 +61,9 @@ public:
     Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
            Counters& counters, BrokerHost& host);
     ~Broker();
+
+    /// The values of the settings that it was given have changed, in their place.
+    void settings_changed();
 
     // Logins.
 
@@ -88,11 +95,11 @@ public:
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
         logins_.login(link, connect, result, now);
     }
-    /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client; null:
-    /// `why` goes to both.
-    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
-                const char* told = nullptr) {
-        logins_.refuse(link, connect, reason, why, told ? std::string_view(told) : why);
+    /// Refuses a CONNECT and ends the link. `result`: what is known of the login so far. `why` goes
+    /// to the log, `told` to the client; null: `why` goes to both.
+    void refuse(Link& link, const Connect& connect, const AuthResult& result, Reason reason,
+                std::string_view why, const char* told = nullptr) {
+        logins_.refuse(link, connect, result, {reason, why, told ? std::string_view(told) : why});
     }
 
     /// The number of the last message with so many recipients that some of them are still to get
@@ -111,6 +118,8 @@ public:
     void end(Session& session, const Ending& ending, Millis now) {
         disconnects_.end(session, ending, now);
     }
+    /// Has the client sent messages that are not answered yet?
+    bool has_unanswered(const Session& session) const { return Answers::has_any(session); }
     /// Should the client publish no more until some of its messages are answered? Don't read on.
     bool awaits_answers(const Session& session) const { return Answers::are_too_many(session); }
     /// The link's backlog has become empty.
@@ -153,11 +162,14 @@ public:
         if (!unfinished()) dormant_.pack_all(tick_at(now));
     }
 
-    /// Publishes that all users are offline, because the gateway stops; connections are still open,
-    /// so that subscribers receive it.
-    void announce_shutdown(Millis now) {
+    /// What becomes of the users who are online when the gateway stops.
+    enum class UsersAtStop : std::uint8_t {
+        go_offline,   ///< that is published; connections are still open, so subscribers receive it
+        are_awaited,  ///< by the next start, as after a crash; see Cause::drained
+    };
+    void begin_stop(UsersAtStop users, Millis now) {
         delayed_.stop();
-        disconnects_.announce_shutdown(now);
+        if (users == UsersAtStop::go_offline) disconnects_.announce_shutdown(now);
     }
 
     // For the admin API and metrics.
@@ -175,7 +187,21 @@ public:
     ClientDescriptions clients(std::string_view user, const std::set<SessionId>& known,
                                std::size_t most, Millis now);
     ClientDescriptions client(std::string_view user, std::string_view client, Millis now);
+    /// Some of this shard's, up to `most`; see ClientSearch.
+    ClientsFound clients(const ClientFilter& filter, ClientPosition after, std::size_t most,
+                         Millis now);
+    ClientsFound clients_of(std::string_view user, const ClientFilter& filter, SessionId after,
+                            std::size_t most, Millis now);
+    /// See InboxAccess; there may be no such user.
+    InboxView inbox(std::string_view user, InboxPosition after, std::size_t most,
+                    std::size_t most_bytes, Millis now);
+    InboxAccess::Dropped drop_inbox(std::string_view user, Millis now);
+    /// Forgets that there is such a user, with the history. False: nothing is known of their
+    /// presence, or they have come back.
+    bool forget_user(std::string_view user);
     const Presence& presence() const { return presence_; }
+    History& history() { return history_; }
+    Tracer& tracer() { return tracer_; }
     Rooms& rooms() { return rooms_; }
     const RoomLogs& room_logs() const { return room_logs_; }
     const Retained& retained() const { return retained_; }
@@ -207,6 +233,8 @@ private:
     Receipts receipts_;  // outlives all that refers to one
     Journal journal_;
     EventRecorder events_;
+    Tracer tracer_;
+    History history_;
     Presence presence_;
     Router router_;
     Retained retained_;
@@ -214,10 +242,9 @@ private:
     Authorizations authorizations_;
     MemoryLimits memory_;
 
-    PacketSender sender_;
-
     // By which the parts below know one another:
     const ShardContext context_;
+    PacketSender sender_;
     const Tables tables_;
     const DeliveryParts delivery_;
     const RequestParts requests_;

@@ -6,18 +6,21 @@
 #include "server/session/rooms/room_logs.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
+#include "server/session/users/dormant_record.h"
 
 namespace pulsegate {
 
 std::uint64_t ClientDescriber::work() const { return rooms_.work() + sender_.queues().work(); }
 
-ClientDescription ClientDescriber::describe(const Session& session) {
-    ClientDescription description{
-        .session = session.id, .client = session.client, .queued = rooms_.missed(session, now_)};
-    if (session.link) {
-        description.peer = session.link->peer();
-        description.version = session.terms.version;
-    }
+ClientDescription ClientDescriber::describe(const Session& session) const {
+    ClientDescription description{.session = session.id,
+                                  .user = session.user.name,
+                                  .client = session.client,
+                                  .queued = rooms_.missed(session, now_)};
+    if (const Link* const link = session.link)
+        description.connected = {link->peer(),          std::string(link->listener()),
+                                 session.terms.version, session.since,
+                                 link->last_packet(),   link->limit()};
     if (const Outbox* outbox = session.state.exchanges().outbox()) {
         description.queued += outbox->queued();
         description.queued_bytes = outbox->queued_bytes();
@@ -26,6 +29,16 @@ ClientDescription ClientDescriber::describe(const Session& session) {
     description.subscriptions = session.state.subscription_count();
     description.expiry = session.state.expiry();
     return description;
+}
+
+ClientDescription ClientDescriber::describe(const DormantRecord& record) {
+    return {.session = 0,
+            .user = std::string(record.user()),
+            .client = std::string(record.client()),
+            .queued = record.messages().size(),
+            .queued_bytes = record.queued_bytes(),
+            .subscriptions = record.filter().empty() ? 0U : 1U,
+            .expiry = record.expiry};
 }
 
 ClientDescriptions ClientDescriber::some(User& user, const std::set<SessionId>& known,

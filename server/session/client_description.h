@@ -18,14 +18,25 @@ namespace pulsegate {
 class PacketSender;
 class RoomLogs;
 class Session;
+struct DormantRecord;
 
 /// What the admin API shows of a client and its session.
 struct ClientDescription {
+    /// While a client is connected.
+    struct Connected {
+        std::string peer;  ///< its address and port
+        std::string listener;
+        Version version;
+        WallMillis since;
+        Millis last_packet;
+        Millis limit;  ///< of its silence
+    };
+
     SessionId session;
+    std::string user;
     std::string client;
-    std::optional<std::string> peer{};  ///< while it is connected: its address
-    Version version{};                  ///< while it is connected
-    std::size_t queued = 0;             ///< messages
+    std::optional<Connected> connected{};
+    std::size_t queued = 0;  ///< messages
     std::size_t queued_bytes = 0;
     std::size_t in_flight = 0;  ///< sent, and not acknowledged
     std::size_t subscriptions = 0;
@@ -51,8 +62,11 @@ public:
     /// One, with its filters.
     ClientDescriptions one(Session& session);
 
+    /// What has expired of late may be counted.
+    ClientDescription describe(const Session& session) const;
+    static ClientDescription describe(const DormantRecord& record);
+
 private:
-    ClientDescription describe(const Session& session);
     std::uint64_t work() const;
 
     RoomLogs& rooms_;

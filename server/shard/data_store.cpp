@@ -1,5 +1,6 @@
 #include "server/shard/data_store.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -58,13 +59,14 @@ MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp
 }
 
 DataStore::DataStore(const Settings& settings)
-    : is_kept_(!settings.folder.empty()),
+    : is_kept_(!settings.folder.empty() || settings.rows),
       ledger_(std::make_unique<SqliteLedger>(
           SqliteLedger::Options{.folder = settings.folder,
                                 .fsync = settings.fsync,
                                 .cache_bytes = page_cache(settings.memory_budget),
                                 .events = {.webhook_kinds = settings.webhook_kinds},
-                                .failed = settings.failed})),
+                                .failed = settings.failed,
+                                .rows = settings.rows})),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
                                          : usual_share(settings.folder, ledger_->bytes())) {
     ledger_->set_room(max_bytes_, event_log_share(settings.event_log_bytes, max_bytes_));
@@ -73,7 +75,7 @@ DataStore::DataStore(const Settings& settings)
 DataStore::~DataStore() = default;
 
 KeptOut DataStore::restore(const std::vector<Broker*>& brokers) {
-    auto [start, kept_out] = pulsegate::restore(*ledger_, brokers, monotonic_now());
+    auto [start, kept_out] = pulsegate::restore(*ledger_, brokers, monotonic_now);
     set_stamp_floor(start.floor);
     set_fingerprint_key(start.key);
     next_owner_ = start.next_owner;
@@ -94,9 +96,16 @@ void DataStore::back_up(BackupOrder order, BackupAnswer answer) {
     ledger_->back_up(std::move(order), std::move(answer));
 }
 
+bool DataStore::takes_nothing_new() const { return ledger_->full(); }
+
 bool DataStore::refuses() const { return ledger_->refusing(); }
 
 std::string DataStore::trouble() const { return ledger_->trouble(); }
+
+std::string DataStore::why_refused() const {
+    const std::string why = trouble();
+    return why.empty() ? fmt::format("{} is in trouble", ledger_->place()) : why;
+}
 
 bool DataStore::close() {
     const bool in_order = ledger_->close();

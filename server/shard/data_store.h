@@ -17,6 +17,7 @@
 
 namespace pulsegate {
 
+class RowStore;
 class SqliteLedger;
 
 /// What the shard is told of a unit. The ledger has given back the operations.
@@ -31,7 +32,8 @@ MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp
 class DataStore {
 public:
     struct Settings {
-        std::string folder{};  ///< "": none, and nothing outlives the process
+        std::string folder{};      ///< "": none, and nothing outlives the process
+        RowStore* rows = nullptr;  ///< in place of a folder, if it is not null
         Fsync fsync = Fsync::always;
         std::size_t memory_budget = SIZE_MAX;  ///< of the process
         std::size_t max_bytes = 0;             ///< 0: four fifths of what the disk has for it
@@ -76,10 +78,14 @@ public:
     /// once if another one is under way.
     void back_up(BackupOrder order, BackupAnswer answer);
 
+    /// Is there room for what was promised before only?
+    bool takes_nothing_new() const;
     /// Does the disk take nothing?
     bool refuses() const;
     /// Why; "" if all is well.
     std::string trouble() const;
+    /// The same, of something that was refused; it may have ended meanwhile.
+    std::string why_refused() const;
 
     /// Commits what was submitted, and ends. A backup that is under way is given up. False if
     /// something may be missing at the next start.

@@ -6,8 +6,10 @@ class AddressLimits;
 class Admission;
 class Authenticator;
 class DataStore;
+class DrainState;
 struct GatewayTotals;
 class LineWriter;
+class Membership;
 
 /// What all shards and the API share. It owns none of it.
 struct GatewayParts {
@@ -17,6 +19,8 @@ struct GatewayParts {
     Authenticator& authenticator;
     LineWriter* events;  ///< null if there is no file of events
     DataStore& store;
+    const DrainState& drain;
+    const Membership* cluster;  ///< null: this node is alone
 };
 
 }  // namespace pulsegate

@@ -30,7 +30,8 @@ constexpr std::size_t stamps_a_read = 4096;
 /// Gives each broker what belongs to its shard.
 class Restoration final : public Ledger::Visitor {
 public:
-    Restoration(const std::vector<Broker*>& brokers, Millis now) : brokers_(brokers), now_(now) {}
+    Restoration(const std::vector<Broker*>& brokers, const std::function<Millis()>& clock)
+        : brokers_(brokers), clock_(clock), now_(clock()) {}
 
     void expect(const StoredCounts& counts) override {
         owners_.reserve(counts.owners);
@@ -150,13 +151,18 @@ public:
             Owner& owner = *find(receiver.owner);
             home(owner).message(session_of(owner), message, receiver, owner.sent_before);
         });
-        for (Owner& owner : owners_)
-            if (!is_inbox(owner)) begin_absence(owner);
+        for (Owner& owner : owners_) {
+            if (may_be_awaited(owner))
+                with_will_.emplace(owner.session->user.name, &owner);
+            else if (!is_inbox(owner))
+                begin_absence(owner);
+        }
         for (Owner& owner : owners_)  // how long they last depends on the others
             if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (Broker* broker : brokers_) broker->restore().begin_versions_at(start.version_floor);
-        for (const PutUser& each : users_) brokers_[home_of(each.name)]->restore().user(each);
+        for (const PutUser& each : users_) restore_user(each);
+        for (const auto& [user, owner] : with_will_) begin_absence(*owner);
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
         restore_logs(start.next_owner);
@@ -181,6 +187,23 @@ private:
         PutAbsence absence{};
         SentBefore sent_before{};
     };
+
+    /// When the will is due of a client that was connected says its user's row.
+    static bool may_be_awaited(const Owner& owner) {
+        return owner.session && owner.session->state.will() && owner.absence.ends == 0;
+    }
+    /// Nobody could come back before the store was read.
+    void restore_user(const PutUser& stored) {
+        Restore& home = brokers_[home_of(stored.name)]->restore();
+        const auto until = home.user(stored, clock_());
+        if (!until) return;
+        const auto [first, last] = with_will_.equal_range(stored.name);
+        for (auto each = first; each != last; ++each) {
+            const Owner& owner = *each->second;
+            home.awaited(*owner.session, owner.absence, owner.sent_before, *until);
+        }
+        with_will_.erase(first, last);
+    }
 
     /// What waits for the members of a room, of one shard.
     struct Log {
@@ -265,7 +288,7 @@ private:
                        }});
         if (answer.get_future().get() != Outcome::committed)
             throw std::runtime_error(
-                "can't store what waits in the rooms for another number of shards: the disk is in"
+                "can't store what waits in the rooms for another number of shards: the store is in"
                 " trouble");
     }
 
@@ -389,11 +412,12 @@ private:
                              });
         auto found = answer.get_future().get();
         if (!found)
-            throw std::runtime_error("can't read the messages that wait: the disk is in trouble");
+            throw std::runtime_error("can't read the messages that wait: the store is in trouble");
         return *std::move(found);
     }
 
     const std::vector<Broker*>& brokers_;
+    const std::function<Millis()>& clock_;
     const Millis now_;
     const WallMillis wall_ = wall_now();  ///< the same moment
     std::vector<Owner> owners_;           ///< ascending
@@ -413,15 +437,17 @@ private:
     std::vector<Operation> ended_;  ///< those of shards that are no more
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
-    std::vector<PutUser> users_;  ///< for behind the sessions
+    std::vector<PutUser> users_;                         ///< for behind the sessions
+    std::multimap<std::string_view, Owner*> with_will_;  ///< by their users
     KeptOut kept_out_;
     bool bans_ended_ = false;
 };
 
 }  // namespace
 
-Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now) {
-    Restoration restoration(brokers, now);
+Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
+                 const std::function<Millis()>& clock) {
+    Restoration restoration(brokers, clock);
     Ledger::Start start = ledger.load(restoration);
     set_stamp_floor(start.floor);  // places are stamps, too
     restoration.finish(ledger, start);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "server/base/clock.h"
@@ -20,7 +21,9 @@ struct Restored {
 };
 
 /// Gives each shard's broker what the ledger has stored of it. Before the shards run, and before
-/// anything else is asked of the ledger. Throws std::runtime_error if the store can't be read.
-Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers, Millis now);
+/// anything else is asked of the ledger. `clock` tells the shards' time. Throws std::runtime_error
+/// if the store can't be read.
+Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
+                 const std::function<Millis()>& clock);
 
 }  // namespace pulsegate

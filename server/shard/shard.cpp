@@ -7,6 +7,7 @@
 #include "server/base/log.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
+#include "server/shard/traced_connections.h"
 #include "server/transport/connections/connection.h"
 #include "server/transport/connections/turn_work.h"
 
@@ -25,8 +26,22 @@ struct ItemWeight {
     }
 };
 
-std::string described(const Session* session) {
-    return session ? fmt::format("client {}", in_quotes(session->client)) : "without login";
+/// What has been logged before has no words any more.
+void log_end(const Connection& connection, const Ending& ending, bool logs_logins, Millis now) {
+    const bool has_words = *ending.why != '\0';
+    const bool matters = logs_logins || (has_words && ending.cause == Cause::timeout);
+    const auto level = has_words && ending.cause == Cause::kicked ? spdlog::level::warn
+                       : matters                                  ? spdlog::level::info
+                                                                  : spdlog::level::debug;
+    if (!spdlog::should_log(level)) return;
+    const LoggedReason why{ending.why};
+    const Millis silent = now - connection.last_packet();
+    if (connection.session)
+        log_limited(level, "{}: {}: {}, {} ms after its last packet", connection.session->logged(),
+                    name(ending.cause), why, silent);
+    else
+        log_limited(level, "{} without login: {}: {}, {} ms after its last packet",
+                    LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
 }
 
 /// What a login takes, in messages to one client.
@@ -49,7 +64,8 @@ TransportSettings transport_settings(const Config& config, const Admission& admi
             .login_timeout = config.login_timeout,
             .message_time = time_of_one(config.max_message_rate),
             .byte_time = time_of_one(static_cast<double>(config.max_byte_rate)),
-            .websocket_ping = config.websocket_ping};
+            .websocket_ping = config.websocket_ping,
+            .server_reference = config.server_reference};
 }
 
 LoginSettings login_settings(const Config& config, unsigned shard) {
@@ -57,24 +73,42 @@ LoginSettings login_settings(const Config& config, unsigned shard) {
             .login_wait = config.login_wait,
             .max_loop_lag = config.max_loop_lag,
             .client_limits = config.client_limits,
-            .user_from = config.user_from};
+            .user_from = config.user_from,
+            .log_logins = config.log_logins};
+}
+
+/// Users of clients that are asked to leave are awaited, if the next start will know them.
+Ending drained_ending(const Config& config) {
+    return {
+        config.stores() ? Cause::drained : Cause::shutdown,
+        config.server_reference.empty() ? Reason::server_shutting_down : Reason::use_another_server,
+        "the server is drained: connect again"};
 }
 
 }  // namespace
 
-Shard::Shard(const Config& config, unsigned index, const GatewayParts& shared)
+Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
     : index_(index),
       admission_(shared.admission),
       peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
       transport_(rounds_, transport_settings(config, admission_),
-                 {admission_, shared.address_limits}, counters_, *this),
+                 {admission_, shared.address_limits}, counters_, broker_.tracer(), *this),
       logins_(login_settings(config, index), rounds_,
               {admission_, shared.address_limits, shared.authenticator}, counters_, broker_,
               transport_, *this),
-      listeners_(rounds_, admission_, counters_, transport_) {}
+      listeners_(rounds_, admission_, counters_, transport_),
+      config_(config),
+      drained_(drained_ending(config)) {}
 
 Shard::~Shard() = default;
+
+void Shard::use(const Config& config) {
+    config_ = config;
+    transport_.use(transport_settings(config_, admission_));
+    logins_.use(login_settings(config_, index_));
+    broker_.settings_changed();
+}
 
 void Shard::run() {
     wait_for_tick();
@@ -91,18 +125,28 @@ Evicted Shard::evict(const Address& address) {
         address, {Cause::kicked, Reason::administrative_action, "its address was banned"});
 }
 
+void Shard::drain(Millis over) {
+    is_drained_ = true;
+    logins_.drain();
+    drain_.begin(over, drained_);
+}
+
 void Shard::announce_shutdown() {
     listeners_.stop();
     // Or somebody would come online after all are told that everybody is offline.
     logins_.announce_shutdown();
-    broker_.announce_shutdown(monotonic_now());
+    const bool are_awaited = is_drained_ && drained_.cause == Cause::drained;
+    broker_.begin_stop(
+        are_awaited ? Broker::UsersAtStop::are_awaited : Broker::UsersAtStop::go_offline,
+        monotonic_now());
     transport_.end_turn();
 }
 
 void Shard::stop() {
     stopping_ = true;
-    transport_.end_all(
-        {Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
+    const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
+                         "the server is shutting down"};
+    transport_.end_all(is_drained_ ? drained_ : stopped);
     leave_by(monotonic_now() + disconnect_patience);
 }
 
@@ -115,6 +159,7 @@ ShardStatus Shard::status() const {
     const Wheel& wheel = transport_.wheel();
     ShardStatus status{.counters = counters_,
                        .connections = transport_.connections(),
+                       .listeners = transport_.connections_by_listener(),
                        .connected = broker_.sessions().connected(),
                        .disconnected = broker_.sessions().disconnected(),
                        .waiting = broker_.waiting(),
@@ -159,32 +204,33 @@ void Shard::on_drained(Connection& connection) {
 }
 
 void Shard::on_slowed(Connection& connection) {
-    log_limited(spdlog::level::warn,
-                "{} {} slowed: it sends more than max-message-rate or max-byte-rate",
-                connection.peer(), described(connection.session));
+    if (connection.session)
+        log_limited(spdlog::level::warn,
+                    "{} slowed: it sends more than max-message-rate or max-byte-rate",
+                    connection.session->logged());
 }
 
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
-    const bool provoked = ending.cause == Cause::kicked;
     const bool expired = ending.cause == Cause::timeout;
-    const auto level = *ending.why == '\0' ? spdlog::level::debug
-                       : provoked          ? spdlog::level::warn
-                       : expired           ? spdlog::level::info
-                                           : spdlog::level::debug;
     Session* session = connection.session;
-    if (spdlog::should_log(level))
-        log_limited(level, "{} {}: {}: {}, {} ms after its last packet", connection.peer(),
-                    described(session), name(ending.cause), ending.why,
-                    now - connection.last_packet());
+    log_end(connection, ending, session && config_.log_logins, now);
     logins_.ended(connection);
-    if (!session) return;
+    if (!session) return trace_end(broker_, connection, ending, now);
     if (expired && is_accepted(connection)) ++counters_.expiries;
     logins_.count_end(*session, ending, now);
     broker_.end(*session, ending, now);
 }
 
+void Shard::on_traced(const Connection& connection, Bytes packet, Version version, Sender sender) {
+    trace_packet(broker_, connection, packet, version, sender);
+}
+
 bool Shard::is_accepted(const Connection& connection) const {
     return connection.session && !connection.session->awaits_connack;
+}
+
+bool Shard::has_unanswered(const Connection& connection) const {
+    return connection.session && broker_.has_unanswered(*connection.session);
 }
 
 bool Shard::awaits_answers(const Connection& connection) const {
@@ -254,6 +300,7 @@ void Shard::tick() {
         std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
     counters_.count_lag(now - due);
     logins_.report_lag(now - due);
+    last_tick_.store(now, std::memory_order_relaxed);
     advance();
 }
 

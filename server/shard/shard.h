@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include "server/routing/interest.h"
 #include "server/session/broker.h"
 #include "server/settings/config.h"
+#include "server/shard/client_drain.h"
 #include "server/shard/gateway_parts.h"
 #include "server/shard/shard_peers.h"
 #include "server/shard/shard_status.h"
@@ -39,8 +41,8 @@ public:
     using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, WaitingLogin,
                               CheckTurn, LoginAnswer, Task>;
 
-    /// `config` must outlive it.
-    Shard(const Config& config, unsigned index, const GatewayParts& shared);
+    /// `config` is for this shard alone, and must outlive it.
+    Shard(Config& config, unsigned index, const GatewayParts& shared);
     ~Shard();
 
     // Before `run`, from the thread that made it:
@@ -52,6 +54,14 @@ public:
                               const ListenerOptions& options) {
         return listeners_.listen(endpoint, ipv4, options);
     }
+    /// The same on a socket that listens already.
+    void listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                const ListenerOptions& options) {
+        listeners_.listen(endpoint, std::move(inherited), options);
+    }
+
+    /// Is called before the shard does anything, on its thread; see `Rounds::before_each`.
+    void before_each_round(Rounds::Task task) { rounds_.before_each(std::move(task)); }
 
     /// Serves until `stop`.
     void run();
@@ -61,10 +71,14 @@ public:
     /// Returns how much waits in the mailbox now, in bytes, about.
     std::size_t send(Item item);
     std::size_t mailbox_weight() const { return mailbox_.weight(); }
+    /// When its wheel has turned last, on the monotonic clock.
+    Millis last_tick() const { return last_tick_.load(std::memory_order_relaxed); }
     Interest& interest() { return interest_; }
 
     // In a task, or before `run`:
 
+    /// The settings from now on; those that need a restart are the same as before.
+    void use(const Config& config);
     /// The certificates for new connections from now on.
     void use(std::shared_ptr<const Tls> tls) { listeners_.use(std::move(tls)); }
     /// The rules for clients that bring none; null: everything is allowed.
@@ -86,8 +100,10 @@ public:
     void advance();
     /// Sends what the task has brought about so far, rather than at the end of the turn.
     void end_turn() { transport_.end_turn(); }
-    /// Accepts no more connections and logins; all users go offline, and subscribers to their
-    /// presence are told.
+    /// Refuses logins from now on, and asks all clients to leave within that time.
+    void drain(Millis over);
+    /// Accepts no more connections and logins. Unless it was drained, all users go offline, and
+    /// subscribers to their presence are told.
     void announce_shutdown();
     /// Disconnects all clients; the loop ends when they have had time to read it.
     void stop();
@@ -99,7 +115,10 @@ private:
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
+    void on_traced(const Connection& connection, Bytes packet, Version version,
+                   Sender sender) override;
     bool is_accepted(const Connection& connection) const override;
+    bool has_unanswered(const Connection& connection) const override;
     bool awaits_answers(const Connection& connection) const override;
     std::uint64_t work() const override { return broker_.work(); }
     bool congested() override {
@@ -142,7 +161,12 @@ private:
     Transport transport_;
     LoginFlow logins_;
     Listeners listeners_;
+    ClientDrain drain_{rounds_, transport_};
+    std::atomic<Millis> last_tick_{monotonic_now()};
     bool stopping_ = false;
+    Config& config_;  ///< only this shard's thread touches it
+    bool is_drained_ = false;
+    const Ending drained_;  ///< of a client that is asked to leave
 };
 
 }  // namespace pulsegate

@@ -54,6 +54,8 @@ OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
 
 bool ShardPeers::is_store_full() const { return store_.is_full(); }
 
+bool ShardPeers::store_takes_nothing_new() const { return store_.takes_nothing_new(); }
+
 bool ShardPeers::store_refuses() const { return store_.refuses(); }
 
 void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) {

@@ -48,6 +48,7 @@ public:
     bool stores() const override;
     OwnerId next_owner() override;
     bool is_store_full() const override;
+    bool store_takes_nothing_new() const override;
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) override;
     void read_messages(SessionId session, std::vector<Stamp> stamps) override;
     void call_store_overdue(Millis when) override;

@@ -3,6 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/base/counters.h"
 #include "server/store/ledger/ledger.h"
@@ -14,6 +17,7 @@ namespace pulsegate {
 struct ShardStatus {
     Counters counters;
     std::size_t connections;
+    std::vector<std::pair<std::string, std::size_t>> listeners;  ///< with their connections
     std::size_t connected;
     std::size_t disconnected;
     std::size_t waiting;

@@ -37,7 +37,7 @@ using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>
 }  // namespace
 
 Listener::Listener(Rounds& rounds, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
-                   std::function<void(UniqueFd, const Endpoint&)> accepted)
+                   Accepted accepted)
     : rounds_(rounds),
       acceptor_(open(rounds.context(), endpoint, ipv4)),
       admission_(admission),
@@ -47,6 +47,18 @@ Listener::Listener(Rounds& rounds, const Endpoint& endpoint, Ipv4 ipv4, Admissio
     acceptor_.native_non_blocking(true);
     acceptor_.bind(endpoint);
     acceptor_.listen(backlog);
+    wait();
+}
+
+Listener::Listener(Rounds& rounds, const Endpoint& endpoint, UniqueFd inherited,
+                   Admission& admission, Accepted accepted)
+    : rounds_(rounds),
+      acceptor_(rounds.context(), endpoint.protocol(), inherited.get()),
+      admission_(admission),
+      accepted_(std::move(accepted)) {
+    static_cast<void>(inherited.release());  // the acceptor closes it
+    acceptor_.set_option(tcp::no_delay(true));
+    acceptor_.native_non_blocking(true);
     wait();
 }
 

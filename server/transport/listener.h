@@ -24,9 +24,14 @@ public:
         left_out,  ///< the port is another listener's for IPv4
     };
 
+    using Accepted = std::function<void(UniqueFd socket, const Endpoint& peer)>;
+
     /// Throws boost::system::system_error when the address can't be had.
     Listener(Rounds& rounds, const Endpoint& endpoint, Ipv4 ipv4, Admission& admission,
-             std::function<void(UniqueFd socket, const Endpoint& peer)> accepted);
+             Accepted accepted);
+    /// On a socket that listens already, and that all shards share.
+    Listener(Rounds& rounds, const Endpoint& endpoint, UniqueFd inherited, Admission& admission,
+             Accepted accepted);
 
     /// Throws if somebody listens there already: SO_REUSEPORT would share the port with them in
     /// silence.
@@ -47,7 +52,7 @@ private:
     Rounds& rounds_;
     boost::asio::ip::tcp::acceptor acceptor_;
     Admission& admission_;
-    std::function<void(UniqueFd, const Endpoint&)> accepted_;
+    Accepted accepted_;
     std::uint64_t last_round_ = 0;  ///< in which connections had come
     bool paused_ = false;
 };

@@ -1,21 +1,56 @@
 #include "server/transport/listeners.h"
 
+#include <string>
+
+#include "server/limits/address.h"
+
 namespace pulsegate {
+
+namespace {
+
+/// As the URL that it was given by, with its real address and port.
+std::string listener_name(const ListenerOptions& options, const Listener::Endpoint& endpoint) {
+    std::string name = options.path.empty() ? "mqtt" : "ws";
+    if (options.tls) name += 's';
+    return name + "://" + address_text(endpoint.address(), endpoint.port()) + options.path;
+}
+
+}  // namespace
 
 Listeners::Listeners(Rounds& rounds, Admission& admission, Counters& counters, Transport& transport)
     : rounds_(rounds), admission_(admission), counters_(counters), transport_(transport) {}
 
 Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                                      const ListenerOptions& options) {
-    const auto accepted = [this, options](UniqueFd socket, const Listener::Endpoint& peer) {
-        accept(std::move(socket), peer, options);
+    listeners_.push_back(
+        std::make_unique<Listener>(rounds_, endpoint, ipv4, admission_, accept_with(options)));
+    return name_last(options);
+}
+
+void Listeners::listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                       const ListenerOptions& options) {
+    listeners_.push_back(std::make_unique<Listener>(rounds_, endpoint, std::move(inherited),
+                                                    admission_, accept_with(options)));
+    name_last(options);
+}
+
+/// For the next listener.
+Listener::Accepted Listeners::accept_with(const ListenerOptions& options) {
+    const auto number = static_cast<std::uint16_t>(listeners_.size());
+    return [this, options, number](UniqueFd socket, const Listener::Endpoint& peer) {
+        accept(std::move(socket), peer, options, number);
     };
-    listeners_.push_back(std::make_unique<Listener>(rounds_, endpoint, ipv4, admission_, accepted));
-    return listeners_.back()->endpoint();
+}
+
+Listener::Endpoint Listeners::name_last(const ListenerOptions& options) {
+    auto bound = listeners_.back()->endpoint();
+    transport_.name_listener(static_cast<std::uint16_t>(listeners_.size() - 1),
+                             listener_name(options, bound));
+    return bound;
 }
 
 void Listeners::accept(UniqueFd socket, const Listener::Endpoint& peer,
-                       const ListenerOptions& options) {
+                       const ListenerOptions& options, std::uint16_t number) {
     ++counters_.accepted;
     std::unique_ptr<ConnectionExtras> extras;
     if (!options.plain()) {
@@ -23,7 +58,7 @@ void Listeners::accept(UniqueFd socket, const Listener::Endpoint& peer,
         extras->handshake = std::make_unique<Handshake>(options, tls_);
     }
     const Address address = options.proxy_protocol ? Address() : Address(peer.address());
-    transport_.accept(std::move(socket), std::move(extras), address);
+    transport_.accept(std::move(socket), std::move(extras), address, number);
 }
 
 void Listeners::tick() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ public:
     /// boost::system::system_error.
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                               const ListenerOptions& options);
+    /// The same on a socket that listens already.
+    void listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                const ListenerOptions& options);
 
     /// The certificates for new connections from now on.
     void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
@@ -33,7 +37,10 @@ public:
     void stop();
 
 private:
-    void accept(UniqueFd socket, const Listener::Endpoint& peer, const ListenerOptions& options);
+    Listener::Accepted accept_with(const ListenerOptions& options);
+    Listener::Endpoint name_last(const ListenerOptions& options);
+    void accept(UniqueFd socket, const Listener::Endpoint& peer, const ListenerOptions& options,
+                std::uint16_t number);
 
     Rounds& rounds_;
     Admission& admission_;

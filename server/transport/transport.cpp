@@ -28,9 +28,10 @@ Connection& connection_of(Wheel::Node& node) { return static_cast<Connection&>(n
 }  // namespace
 
 ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings& limits,
-                                     ConnectionCounts counted, Counters& statistics,
+                                     ConnectionCounts counted, Counters& statistics, Tracer& traces,
                                      ConnectionOwner& shard)
     : rounds(its_rounds),
+      tracer(traces),
       settings(limits),
       counts(counted),
       counters(statistics),
@@ -52,24 +53,42 @@ ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings
       lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
 
 Transport::Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
-                     Counters& counters, ConnectionOwner& owner)
-    : context_(rounds, settings, counts, counters, owner) {}
+                     Counters& counters, Tracer& tracer, ConnectionOwner& owner)
+    : context_(rounds, settings, counts, counters, tracer, owner) {}
 
 Transport::~Transport() {
     context_.wheel.for_each([](Wheel::Node& node) { connection_of(node).close(); });
 }
 
+void Transport::name_listener(std::uint16_t number, std::string name) {
+    auto& names = context_.listener_names;
+    if (names.size() <= number) names.resize(number + std::size_t{1});
+    names[number] = std::move(name);
+    context_.connections_by_listener.resize(names.size());
+}
+
+std::vector<std::pair<std::string, std::size_t>> Transport::connections_by_listener() const {
+    std::vector<std::pair<std::string, std::size_t>> all;
+    all.reserve(context_.listener_names.size());
+    for (std::size_t i = 0; i < context_.listener_names.size(); ++i)
+        all.emplace_back(context_.listener_names[i], context_.connections_by_listener[i]);
+    return all;
+}
+
 void Transport::accept(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras,
-                       const Address& peer) {
-    const Origin origin{peer, context_.counts.address_limits.enter(peer, monotonic_now())};
+                       const Address& peer, std::uint16_t listener) {
+    const auto standing = context_.counts.address_limits.enter(peer, monotonic_now());
+    const Origin origin{peer, standing, listener};
     Handoff accepted(std::move(socket), std::move(extras), origin, context_.counts);
     if (origin.standing == AddressLimits::Standing::refused_silently) {
         ++context_.counters.handshakes_refused;
+        context_.tracer.tell({.address = peer}, [] { return traced_rejection(); });
         return log_limited(spdlog::level::warn,
                            "{} rejected: its address is banned or has too many connections",
-                           peer.text());
+                           LoggedAddress{peer.text()});
     }
-    take(std::move(accepted));
+    const auto connection = take(std::move(accepted));
+    if (connection && peer.known()) connection->tell_arrival();
 }
 
 boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
@@ -119,6 +138,21 @@ Evicted Transport::end_some(const Address& address, const Ending& ending) {
     });
     end_turn();
     return evicted;
+}
+
+void Transport::ask_to_leave(std::size_t most, const Ending& ending, Unanswered unanswered) {
+    thread_.assert_here();
+    if (most == 0) return;
+    const bool stays = unanswered == Unanswered::stay;
+    context_.wheel.for_each_while([&](Wheel::Node& node) {
+        Connection& connection = connection_of(node);
+        if (!context_.owner.is_accepted(connection)) return true;
+        if (connection.broken() || connection.leaving()) return true;
+        if (stays && context_.owner.has_unanswered(connection)) return true;
+        connection.end(ending);
+        return --most > 0;
+    });
+    end_turn();
 }
 
 void Transport::end_all(const Ending& ending) {

@@ -2,7 +2,11 @@
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/base/counters.h"
 #include "server/base/files/unique_fd.h"
@@ -26,11 +30,20 @@ class Connection;
 class Transport {
 public:
     Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
-              Counters& counters, ConnectionOwner& owner);
+              Counters& counters, Tracer& tracer, ConnectionOwner& owner);
     ~Transport();
 
+    /// Other limits from now on, also for the connections that there are.
+    void use(const TransportSettings& settings) {
+        thread_.assert_here();
+        context_.settings = settings;
+    }
+    /// Listeners have the same numbers on all shards. Before the shards run.
+    void name_listener(std::uint16_t number, std::string name);
+
     /// Takes a new connection, non-blocking, whose peer may be a proxy.
-    void accept(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras, const Address& peer);
+    void accept(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras, const Address& peer,
+                std::uint16_t listener);
 
     /// Takes a connection that another transport released while its CONNECT was decided on. It is
     /// held until `Connection::go_on`. Null if that failed.
@@ -46,11 +59,17 @@ public:
 
     /// Ends every connection.
     void end_all(const Ending& ending);
+    /// What becomes of clients with messages that are not answered yet.
+    enum class Unanswered : std::uint8_t { stay, leave };
+    /// Ends up to `most` connections of clients that are logged in.
+    void ask_to_leave(std::size_t most, const Ending& ending, Unanswered unanswered);
     /// Ends some connections of clients that are logged in from there.
     Evicted end_some(const Address& address, const Ending& ending);
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }
+    /// The URL of each listener, and how many it has.
+    std::vector<std::pair<std::string, std::size_t>> connections_by_listener() const;
     /// Bytes that sockets have not taken yet.
     std::size_t backlog() const { return context_.backlog.get(); }
 

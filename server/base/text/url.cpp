@@ -36,4 +36,23 @@ std::string HttpUrl::authority() const {
     return usual ? bracketed(host) : bracketed(host) + ":" + std::to_string(port);
 }
 
+std::string percent_encoded(std::string_view text) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string encoded;
+    for (const char each : text) {
+        const auto byte = static_cast<unsigned char>(each);
+        const bool is_plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                              (byte >= '0' && byte <= '9') ||
+                              std::string_view("-._~").find(each) != std::string_view::npos;
+        if (is_plain) {
+            encoded += each;
+            continue;
+        }
+        encoded += '%';
+        encoded += digits[byte >> 4];
+        encoded += digits[byte & 0xF];
+    }
+    return encoded;
+}
+
 }  // namespace pulsegate

@@ -15,6 +15,10 @@ std::string bracketed(std::string_view host);
 /// Percent-decoded text; nothing if an escape is malformed or the text is not UTF-8.
 std::optional<std::string> percent_decoded(std::string_view text);
 
+/// The text for a part of a path or a query: all but letters, digits and "-._~" is encoded (RFC
+/// 3986, 2.1).
+std::string percent_encoded(std::string_view text);
+
 /// Where a company's backend is asked: `https://host:port/path?query`.
 struct HttpUrl {
     bool tls = false;

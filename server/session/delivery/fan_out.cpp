@@ -84,12 +84,14 @@ void FanOut::judge_retained(Message& message, Millis now) {
     const MemoryState memory = grows ? host_.memory() : MemoryState::plenty;
     const bool scarce = memory == MemoryState::exceeded ||
                         (memory == MemoryState::scarce && message.cost() > small_message);
-    message.not_kept = scarce || !retained_.fits(message, now);
+    const bool has_no_store = grows && host_.store_takes_nothing_new();
+    message.not_kept = scarce || has_no_store || !retained_.fits(message, now);
     if (!message.not_kept) return;
-    ++counters_.dropped_not_retained;
+    ++counters_.not_retained;
     log_limited(spdlog::level::warn, "message to {} delivered, but not retained: {} is reached",
                 in_quotes(message.topic),
-                scarce
+                has_no_store ? "the room of the store"
+                : scarce
                     ? "memory-budget"
                     : "max-retained-messages, max-retained-bytes, or what a user may have of it");
 }
@@ -195,7 +197,10 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    debts.count(sender_.enqueue(session, delivery, encoder, now, debts));
+    const Fate fate = sender_.enqueue(session, delivery, encoder, now, debts);
+    const Millis received = delivery.message->received;
+    if (fate == Fate::sent && received != 0) counters_.delivery.count(now - received);
+    debts.count(fate);
 }
 
 /// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
@@ -303,7 +308,7 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
         if (left-- == 0) return std::prev(next)->first;
         ++visited_;
         User* const user = presence_.find(name);
-        if (user && user->online()) continue;
+        if (user && user->here > 0) continue;
         if (!events_.may_tell_waiting(message, now)) {
             events_.withhold();
             continue;
@@ -326,7 +331,7 @@ void FanOut::drop_expired(User& user, Millis now) {
 void FanOut::tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
                           Millis now) {
     User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
-    if (!user || user->online() || user->devices.empty()) return;
+    if (!user || user->here > 0 || user->devices.empty()) return;
     drop_expired(*user, now);
     std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
     for (const Device& device : user->devices) {

@@ -85,7 +85,7 @@ void Inboxes::refuse(std::string_view name, Limit limit) {
     log_limited(spdlog::level::warn,
                 "message to the inbox of user {} dropped: the user has no session, and {} is "
                 "reached",
-                in_quotes(name), limit_names[static_cast<std::size_t>(limit)]);
+                LoggedUser{name}, limit_names[static_cast<std::size_t>(limit)]);
 }
 
 bool Inboxes::may_open(std::string_view name, InboxSenders::Sender sender, Millis now) {
@@ -199,7 +199,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
 /// What is lent keeps its place in the store.
 void Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
-    if (!inbox || !user.online()) return;
+    if (!inbox || user.here == 0) return;
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
     if (!messages.empty()) begin_anew(*inbox, now);

@@ -66,6 +66,9 @@ public:
     /// null.
     Session* done(const User& user) const;
 
+    /// Ends the inbox of the user if it is needed no more.
+    void end_if_done(User& user, Millis now) { end_if_done_(user, now); }
+
     /// Looks for the user whose messages take most on this shard; see InboxSenders.
     [[nodiscard]] bool find_largest(InboxSenders::Search& search, bool with_bodies) const {
         return senders_.find_largest(search, with_bodies);

@@ -1,5 +1,6 @@
 #include "server/session/delivery/presence_announcer.h"
 
+#include <limits>
 #include <utility>
 
 #include "server/message/topics.h"
@@ -7,35 +8,68 @@
 namespace pulsegate {
 
 void PresenceAnnouncer::arrived(Session& session, Millis now) {
-    const bool is_new = !session.user.is_known();
+    User& user = session.user;
+    const bool is_new = !user.is_known();
+    const bool was_awaited = user.is_awaited;
+    const Millis longest = user.here > 0 ? user.longest_limit() : 0;
     if (session.here)
-        presence_.taken_over(session.user, session, session.since);
-    else if (!presence_.arrive(session.user, session, session.since))
+        presence_.taken_over(user, session, session.since);
+    else if (!presence_.arrive(user, session, session.since)) {
+        if (was_awaited || session.limit() > longest) store(user);
         return;
-    if (is_new && journal_.is_on()) tell_when_stored(session.user, now);
-    announce(session, 0, now);
+    }
+    if (is_new && journal_.is_on()) tell_when_stored(user, now);
+    announce(user, session.client, 0, now);
 }
 
-void PresenceAnnouncer::departed(Session& session, Cause cause, Millis last_packet, Millis now) {
-    const WallMillis wall = wall_now();
-    const Millis silent = now - last_packet;
-    if (presence_.depart(session.user, session, cause, wall, wall - silent))
-        announce(session, silent, now);
-}
-
-void PresenceAnnouncer::announce(const Session& session, Millis silent, Millis now) {
+void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis now) {
     const User& user = session.user;
+    const bool was_here = session.here;
+    const WallMillis wall = wall_now();
+    const Millis silent = now - ended.last_packet;
+    if (ended.cause == Cause::drained)
+        return presence_.leave(session.user, session, wall, wall - silent,
+                               tick_after(now + ended.limit));
+    if (presence_.depart(session.user, session, ended.cause, wall, wall - silent))
+        announce(user, session.client, silent, now);
+    else if (was_here && ended.limit > user.longest_limit())
+        store(user);
+}
+
+/// A user costs some microseconds, more if it is watched.
+bool PresenceAnnouncer::lose_awaited(Millis now) {
+    constexpr std::size_t users_a_turn = 256;
+    return end_awaited(tick_at(now), users_a_turn, Cause::node_lost, now);
+}
+
+void PresenceAnnouncer::end_awaited(Millis now) {
+    constexpr auto all = std::numeric_limits<std::size_t>::max();
+    static_cast<void>(end_awaited(std::numeric_limits<Tick>::max(), all, Cause::shutdown, now));
+}
+
+bool PresenceAnnouncer::end_awaited(Tick upto, std::size_t most, Cause cause, Millis now) {
+    return presence_.end_awaited(
+        upto, most, cause, wall_now(),
+        [&](const User& user, Millis silent) { announce(user, {}, silent, now); });
+}
+
+void PresenceAnnouncer::announce(const User& user, const std::string& client, Millis silent,
+                                 Millis now) {
     const PresenceChange change{.time = wall_now(),
                                 .user = user.name,
                                 .online = user.online(),
                                 .cause = user.cause,
                                 .version = user.version,
-                                .client = session.client,
+                                .client = client,
                                 .silent = silent};
     host_.record(change);
     events_.presence(change);
-    if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
+    store(user);
     tell(user, now);
+}
+
+void PresenceAnnouncer::store(const User& user) {
+    if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
 }
 
 /// Its row follows in this turn. Who comes and goes meanwhile is told as online first, unless the

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -20,6 +21,9 @@ namespace pulsegate {
 /// are told of everybody again, with versions above all that they have seen. But it must know the
 /// user, or nothing would tell them that it is offline: so they are told of a new user when its
 /// first row is on disk. It belongs to the shard's thread.
+///
+/// A user that is awaited, after a crash or a drain, and is back in time, was never offline: nobody
+/// is told anything.
 class PresenceAnnouncer {
 public:
     PresenceAnnouncer(ShardPlace place, Presence& presence, FanOut& fan_out, Journal& journal,
@@ -34,15 +38,27 @@ public:
     /// The session's client has logged in, or has taken the session over from the one that is here.
     void arrived(Session& session, Millis now);
 
-    /// The session's client has disconnected or timed out. `last_packet` is the time of its last
-    /// packet.
-    void departed(Session& session, Cause cause, Millis last_packet, Millis now);
+    /// What is known of a connection that has ended.
+    struct Ended {
+        Cause cause;
+        Millis last_packet;  ///< the time of it
+        Millis limit;        ///< its limit of silence
+    };
+    void departed(Session& session, const Ended& ended, Millis now);
+
+    /// Users who were awaited, and are not back in time, are offline: some of them. True: there are
+    /// more.
+    [[nodiscard]] bool lose_awaited(Millis now);
+    /// All users who are awaited are offline, because the gateway stops.
+    void end_awaited(Millis now);
 
     /// Announces new users when their first row is on disk.
     void tell_of_new_users(Millis now);
 
 private:
-    void announce(const Session& session, Millis silent, Millis now);
+    void announce(const User& user, const std::string& client, Millis silent, Millis now);
+    bool end_awaited(Tick upto, std::size_t most, Cause cause, Millis now);
+    void store(const User& user);
     void tell_when_stored(User& user, Millis now);
     void tell(const User& user, Millis now);
     bool is_watched(const User& user) const;

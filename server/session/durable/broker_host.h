@@ -53,6 +53,8 @@ public:
     virtual OwnerId next_owner() = 0;
     /// Does what is stored take too much room, so that nothing should grow that need not?
     virtual bool is_store_full() const = 0;
+    /// Must nothing new be stored, because there is no room? What is stored stays.
+    virtual bool store_takes_nothing_new() const { return false; }
     /// Does the store take nothing, because the disk is in trouble? Shards may not know it yet.
     virtual bool store_refuses() const = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order. `generation`: see Unit.

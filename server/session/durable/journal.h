@@ -31,6 +31,9 @@ public:
     /// Has it refused something that it has not taken since?
     bool is_refused() const { return retrying_ || !refused_.operations.empty(); }
 
+    /// Is there room for what was promised before only?
+    bool takes_nothing_new() const { return host_.store_takes_nothing_new(); }
+
     /// For the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
 

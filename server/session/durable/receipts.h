@@ -124,6 +124,9 @@ public:
         receipts_.at(receipt)->accepted = std::move(accepted);
     }
 
+    /// As if the store had refused a part of it.
+    void refuse(ReceiptId receipt) { receipts_.at(receipt)->is_refused = true; }
+
     void then(ReceiptId receipt, LastStep last_step);
     /// Calls `report` when all parts are settled, before the answer is sent.
     void watch(ReceiptId receipt, OnPublished report) {

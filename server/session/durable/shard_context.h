@@ -5,10 +5,12 @@
 namespace pulsegate {
 
 class BrokerHost;
+class History;
 struct BrokerSettings;
 struct Counters;
 class Journal;
 class Receipts;
+class Tracer;
 
 /// What every part of a shard's sessions works with. It owns none of it.
 struct ShardContext {
@@ -16,6 +18,8 @@ struct ShardContext {
     ShardPlace place;
     BrokerHost& host;
     Counters& counters;
+    Tracer& tracer;
+    History& history;
     Receipts& receipts;
     Journal& journal;
 };

@@ -1,6 +1,7 @@
 #include "server/session/life/disconnects.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "server/session/life/connect_agreement.h"
@@ -23,32 +24,37 @@ void Disconnects::receive(Session& session, const Disconnect& disconnect) {
 }
 
 void Disconnects::end(Session& session, const Ending& ending, Millis now) {
-    const Millis last_packet = session.last_packet();
+    const PresenceAnnouncer::Ended ended{ending.cause, session.last_packet(), session.limit()};
+    tell_history(session, ending, now);
     answers_.forget(session);
     session.link->session = nullptr;
     session.link = nullptr;
     session.forget_aliases();
     session.authorization.reset();
 
-    const bool stops = ending.cause == Cause::shutdown;
+    const bool drained = ending.cause == Cause::drained;
+    const bool stops = drained || ending.cause == Cause::shutdown;
     const bool outlives_process = session.state.owner != 0 || !stops;
     const bool survives = session.state.expiry() > 0 && outlives_process;
     if (!survives)
         keeper_.discard(session, now);
-    else if (stops)
+    else if (stops && !drained)
         keeper_.stop(session, now);
     else
         keeper_.interrupt(session, now);
     const StoredWill* const will = session.state.will();
     if (!stops && will && (!survives || will->delay == 0)) wills_.publish(session, now);
 
-    announcer_.departed(session, ending.cause, last_packet, now);
+    announcer_.departed(session, ended, now);
     User& user = session.user;
     if (!survives) sessions_.destroy(session);
     inboxes_.lend(user, now);  // to another device
     keeper_.end_inbox_if_done(user, now);
     if (!survives) return;
-    sessions_.start_expiry(session, now);
+    if (drained)
+        sessions_.await(session, now + ended.limit);
+    else
+        sessions_.start_expiry(session, now);
     const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
     session.expiry_timer->place = place;
     if (stops) return leave_to_next_start(session);
@@ -62,9 +68,23 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     }
 }
 
+void Disconnects::tell_history(const Session& session, const Ending& ending, Millis now) {
+    if (!history_.is_on()) return;
+    history_.add(session.user.name, {.kind = HistoryKind::ended,
+                                     .time = wall_now(),
+                                     .silence = now - session.last_packet(),
+                                     .cause = ending.cause,
+                                     .reason = ending.reason,
+                                     .version = session.terms.version,
+                                     .client = session.client,
+                                     .why = ending.why,
+                                     .link = session.link});
+}
+
 /// As after a crash, its time begins with the next start, and so does the delay of its will: a
 /// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5). But other than then it is
-/// known that the client has gone, and what it was sent.
+/// known that the client has gone, and what it was sent. A drained session is awaited, and if this
+/// process lives on for so long, its time begins when its limit of silence has passed.
 void Disconnects::leave_to_next_start(const Session& session) {
     journal_.add_lazily(
         PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
@@ -76,7 +96,8 @@ void Disconnects::announce_shutdown(Millis now) {
         if (session.link) connected.push_back(&session);
     });
     for (Session* const each : connected)
-        announcer_.departed(*each, Cause::shutdown, each->last_packet(), now);
+        announcer_.departed(*each, {Cause::shutdown, each->last_packet(), each->limit()}, now);
+    announcer_.end_awaited(now);
 }
 
 }  // namespace pulsegate

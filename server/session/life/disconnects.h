@@ -15,6 +15,7 @@
 #include "server/session/state/tables.h"
 #include "server/session/terms/link.h"
 #include "server/session/terms/settings.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -31,6 +32,7 @@ public:
           rooms_(delivery.rooms),
           announcer_(announcer),
           journal_(context.journal),
+          history_(context.history),
           answers_(delivery.sender.answers()),
           wills_(wills),
           keeper_(keeper),
@@ -46,6 +48,7 @@ public:
     void announce_shutdown(Millis now);
 
 private:
+    void tell_history(const Session& session, const Ending& ending, Millis now);
     void leave_to_next_start(const Session& session);
 
     const BrokerSettings& settings_;
@@ -55,6 +58,7 @@ private:
     Rooms& rooms_;
     PresenceAnnouncer& announcer_;
     Journal& journal_;
+    History& history_;
     Answers& answers_;
     Wills& wills_;
     SessionKeeper& keeper_;

@@ -30,8 +30,9 @@ bool Evictions::expire(Millis now) {
 }
 
 bool Evictions::end_due(Millis now) {
-    const auto due = [&](Session& session, bool ends) {
-        if (!ends) return wills_.publish(session, now);
+    const auto due = [&](Session& session, SessionTable::Due what) {
+        if (what == SessionTable::Due::goes) return keeper_.end_awaited(session, now);
+        if (what == SessionTable::Due::will) return wills_.publish(session, now);
         const bool is_lent =
             session.is_inbox() && session.user.has_device() && !inboxes_.done(session.user);
         if (is_lent) return inboxes_.begin_anew(session, now);

@@ -29,7 +29,7 @@ bool is_sent_something_old(const Session& session) {
 }
 
 constexpr const char* not_stored =
-    "the disk is in trouble, and does not take what becomes of the earlier session";
+    "the store is in trouble, and does not take what becomes of the earlier session";
 
 }  // namespace
 
@@ -42,52 +42,52 @@ std::string_view user_name(const BrokerSettings& settings, const Connect& connec
 
 void Logins::login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
     if (const auto refusal = objection_to_connect(settings_, connect))
-        return refuse(link, connect, *refusal);
+        return turn_away(link, connect, result, *refusal);
     std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
                                                    : std::string(connect.client_id);
     const auto name = user_name(settings_, connect, result, client);
     if (!authorizations_.is_valid(result.password_line))
-        return refuse(link, connect, {Reason::not_authorized, revoked});
+        return turn_away(link, connect, result, {Reason::not_authorized, revoked});
     const AccessRules* const rules = authorizations_.rules_of(result);
     if (rules && connect.will && !rules->may_publish({name, client}, connect.will->topic))
-        return refuse(link, connect,
-                      {Reason::not_authorized, "the rules don't allow it to publish its will"});
+        return turn_away(link, connect, result,
+                         {Reason::not_authorized, "the rules don't allow it to publish its will"});
     if (connect.will && !rooms_.admits(name, connect.will->topic))
-        return refuse(link, connect,
-                      {Reason::not_authorized, "its user is no member of the room of its will"});
+        return turn_away(link, connect, result,
+                         {Reason::not_authorized, "its user is no member of the room of its will"});
     if (connect.will)
         if (const auto refusal =
                 objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))
-            return refuse(link, connect, *refusal);
+            return turn_away(link, connect, result, *refusal);
     const ConnectAgreement agreement = agree(settings_, connect);
     const bool assigned = connect.client_id.empty();
     ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
                            .user = name};
     // Looked at before anything happens: a login that the client can't be told of is none.
     if (accepting_connack(settings_, connect, agreement, details).empty())
-        return refuse(link, connect,
-                      {Reason::implementation_specific_error,
-                       "its Maximum Packet Size leaves no room for the CONNACK"});
+        return turn_away(link, connect, result,
+                         {Reason::implementation_specific_error,
+                          "its Maximum Packet Size leaves no room for the CONNACK"});
     User& user = presence_.find_or_create(name);
     if (is_full(user, client))
-        return refuse(link, connect,
-                      {Reason::quota_exceeded, "its user has max-connections-per-user already",
-                       Limit::max_connections_per_user});
+        return turn_away(link, connect, result,
+                         {Reason::quota_exceeded, "its user has max-connections-per-user already",
+                          Limit::max_connections_per_user});
 
     const Session* const known = sessions_.find(user, client);
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
-    if (const auto refusal = objection_of_store(user, resumed ? nullptr : known, client, agreement))
-        return refuse(link, connect, *refusal);
+    if (const auto refusal = objection_of_store(user, known, resumed, client, agreement))
+        return turn_away(link, connect, result, *refusal);
     if (connect.will) {
         const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
         if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
-            return refuse(link, connect, *refusal);
+            return turn_away(link, connect, result, *refusal);
         // Logins go on while the store lags: their wills must not hold up everybody else.
         if (agreement.session_expiry > 0 && cost > small_message &&
             journal_.bytes() > settings_.most_unstored_bytes / 2)
-            return refuse(link, connect,
-                          {Reason::quota_exceeded,
-                           "much waits for the store, and its will takes more than 1 KiB"});
+            return turn_away(link, connect, result,
+                             {Reason::quota_exceeded,
+                              "much waits for the store, and its will takes more than 1 KiB"});
     }
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
@@ -118,14 +118,17 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 }
 
 /// What the store refuses already is refused before anything happens: what the client has stays.
-std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* ended,
-                                                  std::string_view client,
+std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
+                                                  bool resumed, std::string_view client,
                                                   const ConnectAgreement& agreement) {
     if (!journal_.would_be_refused()) return std::nullopt;
+    const bool is_stored = known && known->state.owner != 0;
+    // Who reads what waits makes room.
+    if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
-                       "the disk is in trouble, and its session could not be stored"};
-    if ((ended && ended->state.owner != 0) || keeper_.is_end_uncommitted(user.name, client))
+                       "the store is in trouble, and its session could not be stored"};
+    if ((!resumed && is_stored) || keeper_.is_end_uncommitted(user.name, client))
         return Refusal{Reason::server_unavailable, not_stored};
     return std::nullopt;
 }
@@ -136,29 +139,64 @@ void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill
                       Millis now) {
     wills_.keep(session, std::move(will));
     events_.login(session, resumed);
+    tell_history(session, HistoryKind::login, resumed ? "its session goes on" : "");
     announcer_.arrived(session, now);
     inboxes_.lend(session.user, now);
 }
 
-void Logins::refuse(Link& link, const Connect& connect, const Refusal& refusal) {
+void Logins::turn_away(Link& link, const Connect& connect, const AuthResult& result,
+                       const Refusal& refusal) {
     if (refusal.limit) counters_.count(*refusal.limit);
-    refuse(link, connect, refusal.reason, refusal.why, refusal.why);
+    refuse(link, connect, result, {refusal.reason, refusal.why, refusal.why});
 }
 
-void Logins::refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
-                    std::string_view told) {
-    ++counters_.logins_refused;
-    log_limited(spdlog::level::warn, "{} client {} as user {}: login refused: {}", link.peer(),
-                in_quotes(connect.client_id), in_quotes(connect.username.value_or("")), why);
-    events_.refused(link, connect, reason, why);
+void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result,
+                    const LoginRefusal& refusal) {
+    counters_.count_refused_login(refusal.reason);
+    const auto user = user_name(settings_, connect, result, connect.client_id);
+    const LoggedClient claimed{&link, connect.client_id, user};
+    log_limited(spdlog::level::warn, "{}: login refused: {}", claimed, LoggedReason{refusal.why});
+    events_.refused(link, connect, refusal.reason, refusal.why);
+    tell_history(link, connect, user, refusal);
     const Buffer connack =
-        refusing_connack(connect.version, reason, told,
-                         connect.properties.number(Property::maximum_packet_size).value_or(0));
+        refusing_connack(connect.version, refusal.reason, refusal.told,
+                         connect.properties.number(Property::maximum_packet_size).value_or(0),
+                         settings_.server_reference);
     if (!connack.empty()) {
         counters_.count_out(PacketType::connack);
         link.send(connack);
     }
     link.end({Cause::kicked, Reason::success, ""});
+}
+
+void Logins::tell_history(const Link& link, const Connect& connect, std::string_view user,
+                          const LoginRefusal& refusal) {
+    if (!history_.is_on()) return;
+    const std::string peer = link.peer();
+    history_.add_refused(user, link.address(),
+                         {.kind = HistoryKind::refused,
+                          .time = wall_now(),
+                          .reason = refusal.reason,
+                          .version = connect.version,
+                          .client = connect.client_id,
+                          .address = peer,
+                          .listener = link.listener(),
+                          .why = refusal.why,
+                          .link = &link});
+}
+
+/// Of one that is connected.
+void Logins::tell_history(const Session& session, HistoryKind kind, const char* why) {
+    if (!history_.is_on()) return;
+    const std::string peer = session.link->peer();
+    history_.add(session.user.name, {.kind = kind,
+                                     .time = wall_now(),
+                                     .version = session.terms.version,
+                                     .client = session.client,
+                                     .address = peer,
+                                     .listener = session.link->listener(),
+                                     .why = why,
+                                     .link = session.link});
 }
 
 std::string Logins::assign_client_id(const Connect& connect, const AuthResult& result) const {
@@ -186,8 +224,8 @@ bool Logins::is_full(const User& user, std::string_view client) const {
 /// Closes the session's connection, because another one takes the session over.
 void Logins::detach(Session& session) {
     ++counters_.takeovers;
-    log_limited(spdlog::level::info, "client {} of user {}: taken over by another connection",
-                in_quotes(session.client), in_quotes(session.user.name));
+    log_limited(spdlog::level::info, "{}: taken over by another connection", session.logged());
+    tell_history(session, HistoryKind::taken_over, "by another connection");
     answers_.forget(session);
     session.link->session = nullptr;
     session.link->end({Cause::taken_over, Reason::session_taken_over,
@@ -198,9 +236,11 @@ void Logins::detach(Session& session) {
 /// Resumes or clears the session that was kept, and publishes its will.
 void Logins::begin(Session& session, bool resumed, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
-    // the session of the will ends here. It does so when it is accepted.
+    // the session of the will ends here. It does so when it is accepted. So does one that is back
+    // in time after a crash: to its will it was never away.
     const StoredWill* const will = session.state.will();
-    const bool will_waits = resumed && will && will->delay > 0;
+    const bool is_awaited = session.expiry_timer && session.expiry_timer->is_awaited;
+    const bool will_waits = resumed && will && (will->delay > 0 || is_awaited);
     if (resumed)
         keeper_.interrupt(session, now);
     else

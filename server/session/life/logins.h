@@ -25,6 +25,7 @@
 #include "server/session/state/tables.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -46,6 +47,7 @@ public:
           subscriptions_(requests.subscriptions),
           announcer_(announcer),
           events_(delivery.events),
+          history_(context.history),
           answers_(delivery.sender.answers()),
           journal_(context.journal),
           receipts_(context.receipts),
@@ -55,15 +57,19 @@ public:
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
-    /// Refuses a CONNECT and ends the link. `why` goes to the log, `told` to the client.
-    void refuse(Link& link, const Connect& connect, Reason reason, std::string_view why,
-                std::string_view told);
+    /// Refuses a CONNECT and ends the link. `result`: what is known of the login so far.
+    void refuse(Link& link, const Connect& connect, const AuthResult& result,
+                const LoginRefusal& refusal);
 
 private:
-    void refuse(Link& link, const Connect& connect, const Refusal& refusal);
+    void turn_away(Link& link, const Connect& connect, const AuthResult& result,
+                   const Refusal& refusal);
+    void tell_history(const Link& link, const Connect& connect, std::string_view user,
+                      const LoginRefusal& refusal);
+    void tell_history(const Session& session, HistoryKind kind, const char* why);
     std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
     bool is_full(const User& user, std::string_view client) const;
-    std::optional<Refusal> objection_of_store(const User& user, const Session* ended,
+    std::optional<Refusal> objection_of_store(const User& user, const Session* known, bool resumed,
                                               std::string_view client,
                                               const ConnectAgreement& agreement);
     void detach(Session& session);
@@ -85,6 +91,7 @@ private:
     Subscriptions& subscriptions_;
     PresenceAnnouncer& announcer_;
     EventRecorder& events_;
+    History& history_;
     Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;

@@ -39,22 +39,14 @@ void Restore::expect(const StoredCounts& counts) {
     dormant_.reserve(counts.subscriptions);
 }
 
-/// Backends are told of those who were online when the process died, and only once.
-void Restore::user(const PutUser& stored) {
-    const WallMillis now = wall_now();
-    if (!presence_.restore(stored, now)) return;
-    presence_.show(stored.name, [&](const User& user) {
-        const PresenceChange change{.time = now,
-                                    .user = user.name,
-                                    .online = false,
-                                    .cause = user.cause,
-                                    .version = user.version,
-                                    .client = {},
-                                    .silent = now - stored.last_seen};
-        surroundings_.record(change);
-        events_.presence(change);
-        journal_.add_lazily(stored_presence(user));
-    });
+/// Its row stays as it is: if the process dies again meanwhile, the next start awaits the user,
+/// too. Older versions have not stored the limit.
+std::optional<Millis> Restore::user(const PutUser& stored, Millis now) {
+    const Millis limit = stored.limit != 0 ? stored.limit : settings_.idle_timeout;
+    const Millis until = now + limit;
+    presence_.restore(stored, tick_after(until));
+    if (!means_online(static_cast<Cause>(stored.cause))) return std::nullopt;
+    return until;
 }
 
 bool Restore::packed(const StoredSession& stored, Millis now) {
@@ -206,14 +198,28 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
     note_sent_before(session.state.owner, sent_before);
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
+    if (was_here) draw_place(session, stored);
     const auto left = time_left(stored, session.state.expiry());
-    // A polite stop has stored the place.
-    const bool needs_place = was_here && stored.place == 0;
-    if (needs_place && rooms_.has_rooms(session.user.name)) stored.place = rooms_.draw_place();
     if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
     sessions_.start_expiry(session, now - (longest - left));
     session.expiry_timer->place = stored.place;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
+}
+
+/// For the next start its time has not begun, either.
+void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until) {
+    note_sent_before(session.state.owner, sent_before);
+    draw_place(session, stored);
+    journal_.add_lazily(PutAbsence{.owner = session.state.owner, .place = stored.place});
+    sessions_.await(session, until);
+    session.expiry_timer->place = stored.place;
+    shared_.notify_groups(session, GroupMembership::Change::goes_away);
+}
+
+/// A polite stop has stored the place.
+void Restore::draw_place(const Session& session, PutAbsence& absence) {
+    if (absence.place == 0 && rooms_.has_rooms(session.user.name))
+        absence.place = rooms_.draw_place();
 }
 
 /// The latest message says when it came, or later if the clock was put back since. What else begins

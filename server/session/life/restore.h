@@ -2,13 +2,13 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "server/session/delivery/delivery_parts.h"
 #include "server/session/delivery/dormant_sessions.h"
-#include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/journal.h"
@@ -18,6 +18,7 @@
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
 #include "server/session/state/tables.h"
+#include "server/session/terms/settings.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
@@ -56,7 +57,8 @@ class Restore {
 public:
     Restore(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
             Subscriptions& subscriptions)
-        : sessions_(tables.sessions),
+        : settings_(context.settings),
+          sessions_(tables.sessions),
           dormant_(delivery.dormant),
           presence_(tables.presence),
           inboxes_(delivery.inboxes),
@@ -67,13 +69,13 @@ public:
           shared_(delivery.shared),
           sender_(delivery.sender),
           journal_(context.journal),
-          events_(delivery.events),
           surroundings_(context.host) {}
 
     void expect(const StoredCounts& counts);
     void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
-    /// Behind all sessions.
-    void user(const PutUser& stored);
+    /// Behind all sessions. A user who was online when the process died stays so, and is awaited:
+    /// returns until when, or nothing.
+    std::optional<Millis> user(const PutUser& stored, Millis now);
     void member(const PutMember& stored) { rooms_.restore(stored); }
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
     /// Behind all members.
@@ -127,6 +129,8 @@ public:
     /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
     /// not stored (0). Behind all members.
     void absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now);
+    /// The same for a session of an awaited user: its expiry begins at `until`.
+    void awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until);
     /// Of an inbox. Behind all other sessions, and all messages.
     void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
 
@@ -135,7 +139,9 @@ public:
 private:
     static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
     void note_sent_before(OwnerId owner, SentBefore sent_before);
+    void draw_place(const Session& session, PutAbsence& absence);
 
+    const BrokerSettings& settings_;
     SessionTable& sessions_;
     DormantSessions& dormant_;
     Presence& presence_;
@@ -147,7 +153,6 @@ private:
     SharedSubscriptions& shared_;
     PacketSender& sender_;
     Journal& journal_;
-    EventRecorder& events_;
     Surroundings& surroundings_;
     /// How a message was under way to its client.
     struct Sent {

@@ -32,6 +32,13 @@ void SessionKeeper::resume(Session& session, Millis now) {
     if (session.replay) replay_.go_on(session, now);
 }
 
+void SessionKeeper::end_awaited(Session& session, Millis now) {
+    journal_.add_lazily(PutAbsence{session.state.owner,
+                                   wall_now() + WallMillis{session.state.expiry()} * 1000,
+                                   session.expiry_timer->place});
+    if (SessionTable::will_due(session) <= tick_at(now)) wills_.publish(session, now);
+}
+
 void SessionKeeper::catch_up(Session& session, Millis now) {
     if (!rooms_.has_rooms(session.user.name)) return;
     rooms_.place_changes();
@@ -88,8 +95,13 @@ void SessionKeeper::end_disconnected(Session& session, const char* why, Millis n
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session, now));
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,
-                "client {} of user {}: session ended: {}; {} queued messages lost",
-                in_quotes(session.client), in_quotes(session.user.name), why, waiting);
+                "{}: session ended: {}; {} queued messages lost", session.logged(),
+                LoggedReason{why}, waiting);
+    if (!session.is_inbox())
+        history_.add(session.user.name, {.kind = HistoryKind::session_ended,
+                                         .time = wall_now(),
+                                         .client = session.client,
+                                         .why = why});
     discard(session, now);
     wills_.publish(session, now);
     sessions_.stop_expiry(session);

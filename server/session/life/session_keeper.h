@@ -18,6 +18,7 @@
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session_table.h"
 #include "server/session/state/tables.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -39,6 +40,7 @@ public:
           sender_(delivery.sender),
           journal_(context.journal),
           wills_(wills),
+          history_(context.history),
           counters_(context.counters),
           ended_(context.journal) {
         inboxes_.end_by([this](User& user, Millis now) { end_inbox_if_done(user, now); },
@@ -56,6 +58,8 @@ public:
     void catch_up(Session& session, Millis now);
     /// The same for the first device of a user: it finds that in the user's inbox.
     void welcome_first_device(User& user, Millis now);
+    /// The client of a session that was awaited after a crash is not back: it is away from now on.
+    void end_awaited(Session& session, Millis now);
     /// The session goes on with the connection that its client has been accepted on.
     void resume(Session& session, Millis now);
 
@@ -95,6 +99,7 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     Wills& wills_;
+    History& history_;
     Counters& counters_;
     EndedSessions ended_;
     std::uint64_t work_ = 0;

@@ -56,7 +56,7 @@ std::optional<Refusal> DelayedPublishing::objection(const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
     // What is refused is not tried again, so nothing may overtake it.
     if (journal_.would_be_refused())
-        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
+        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
     if (topic.cancels()) return std::nullopt;
     if (topic.topic.empty() || !due_time(topic, now))
         return Refusal{Reason::topic_name_invalid,

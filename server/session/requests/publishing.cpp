@@ -47,15 +47,14 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (refusal) {
         ++counters_.dropped_refused;
         if (refusal->limit) counters_.count(*refusal->limit);
-        log_limited(spdlog::level::warn, "client {} of user {}: message to {} dropped: {}",
-                    in_quotes(session.client), in_quotes(session.user.name), in_quotes(*topic),
-                    refusal->why);
+        log_limited(spdlog::level::warn, "{}: message to {} dropped: {}", session.logged(),
+                    in_quotes(*topic), LoggedReason{refusal->why});
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);
         // 3.1.1 knows no refusals, and would take the answer for a promise.
         if (journal_.is_refused() && session.terms.version != Version::v5_0)
             return session.link->end(
-                {Cause::kicked, Reason::quota_exceeded, "the disk is in trouble", true});
+                {Cause::kicked, Reason::quota_exceeded, "the store is in trouble", true});
     } else if (delayed) {
         return delay(session, publish, *delayed, std::move(put));
     } else {
@@ -64,6 +63,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         if (waits) receipt.collect_all();
         Message message = make_message(*topic, publish.payload, publish.properties, publish.qos,
                                        publish.retain, now);
+        message.received = now;
         state_sender(settings_, message, session.user.name);
         is_kept = fan_out_.publish(std::move(message), &session, now, &receipt);
     }
@@ -73,8 +73,20 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     const ReceiptId id = receipt.close();
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
-    acknowledge(session, publish,
-                refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept), id, words);
+    const Reason reason = refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept);
+    if (must_be_disconnected(session, reason)) {
+        if (id == 0)
+            return session.link->end(
+                {Cause::kicked, Reason::quota_exceeded, "the store is in trouble", true});
+        receipts_.refuse(id);
+    }
+    acknowledge(session, publish, reason, id, words);
+}
+
+/// An answer of 3.1.1 is a promise. It must not be given for what a full store has no room for.
+bool Publishing::must_be_disconnected(const Session& session, Reason reason) const {
+    return session.terms.version != Version::v5_0 && reason == Reason::quota_exceeded &&
+           journal_.would_be_refused();
 }
 
 /// How the message is answered when it is accepted. If only others may have receivers for it, they
@@ -108,8 +120,13 @@ Reason Publishing::verdict(const Asked& asked, const Reach& reach) {
 /// 3.1.1 has no words for it.
 void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
     Session* const session = receipts_.session_of(id);
-    if (reason == Reason::success || !session || session->terms.version != Version::v5_0) return;
-    answers_.answer_instead(id, asked.packet_id, asked.qos, reason);
+    if (reason == Reason::success || !session) return;
+    if (must_be_disconnected(*session, reason))
+        receipts_.refuse(id);
+    else if (session->terms.version == Version::v5_0)
+        answers_.answer_instead(id, asked.packet_id, asked.qos, reason);
+    else
+        return;
     if (is_error(reason) && asked.qos == QoS::exactly_once)
         session->state.exchanges().release(asked.packet_id);
 }
@@ -169,7 +186,8 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
                      const DebtRef& debt, Collected collected) {
         Reach reach = here;
         reach += collected.reach;
-        last->is_refused = can_refuse && (!is_kept || reach.is_refused());
+        last->is_refused =
+            (can_refuse || journal_.would_be_refused()) && (!is_kept || reach.is_refused());
         last->debt = debt;
         last->collected = std::move(collected);
         store_received(owner, now);
@@ -271,7 +289,7 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
             return wrong;
     }
     if (publish.qos != QoS::at_most_once && journal_.is_refused())
-        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
+        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
     if (says_text && !valid_utf8(publish.payload))
         return Refusal{Reason::payload_format_invalid,

@@ -71,6 +71,7 @@ private:
     Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
                       bool is_kept);
     Reason verdict(const Asked& asked, const Reach& reach);
+    bool must_be_disconnected(const Session& session, Reason reason) const;
     void answer_late(ReceiptId id, const Asked& asked, Reason reason);
     void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
                      const PropertyList& words = {});

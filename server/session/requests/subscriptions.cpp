@@ -63,9 +63,8 @@ void Subscriptions::receive(Session& session, const Subscribe& request, Millis n
 void Subscriptions::count_refused(const Session& session, std::string_view filter,
                                   const Refusal& refusal) {
     if (refusal.limit) counters_.count(*refusal.limit);
-    log_limited(spdlog::level::warn, "client {} of user {}: subscription to {} refused: {}",
-                in_quotes(session.client), in_quotes(session.user.name), in_quotes(filter),
-                refusal.why);
+    log_limited(spdlog::level::warn, "{}: subscription to {} refused: {}", session.logged(),
+                in_quotes(filter), LoggedReason{refusal.why});
 }
 
 /// Returns the QoS that is granted, and adds the filter to those whose retained messages are to be
@@ -122,7 +121,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
                        "wildcard-subscriptions is off"};
     // Its group must not give it what the store would not keep for it.
     if (shared && session.state.owner != 0 && journal_.would_be_refused())
-        return Refusal{Reason::quota_exceeded, "the disk is in trouble"};
+        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
     if (session.state.subscribed(router_, filter)) return std::nullopt;
     if (session.state.subscription_count() >=
         std::min<std::size_t>(settings_.max_subscriptions, SessionState::most_subscriptions))
@@ -219,10 +218,9 @@ void Subscriptions::judge(Session& session, Millis now) {
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;
     log_limited(spdlog::level::warn,
-                "client {} of user {}: {} subscriptions ended and {} waiting messages dropped: the "
-                "rules don't allow them any more",
-                in_quotes(session.client), in_quotes(session.user.name), refused.size(),
-                dropped.size());
+                "{}: {} subscriptions ended and {} waiting messages dropped: the rules don't allow "
+                "them any more",
+                session.logged(), refused.size(), dropped.size());
 }
 
 void Subscriptions::end_all(Session& session) {

@@ -34,10 +34,8 @@ void Wills::publish(Session& session, Millis now) {
     }
     ++counters_.dropped_refused;
     log_limited(spdlog::level::warn,
-                "client {} of user {}: will to {} dropped: its login or the rules don't allow it "
-                "any more",
-                in_quotes(session.client), in_quotes(session.user.name),
-                in_quotes(will->message.topic));
+                "{}: will to {} dropped: its login or the rules don't allow it any more",
+                session.logged(), in_quotes(will->message.topic));
 }
 
 /// Rules may change between the login and the will, and a delayed one is published when the client

@@ -37,6 +37,10 @@ void Answers::replace(ReceiptId receipt, const AnyPacket& packet) {
         receipts_.replace_accepted(receipt, encoded(*session, packet));
 }
 
+bool Answers::has_any(const Session& session) {
+    return session.state.exchanges().held_charge() > 0;
+}
+
 bool Answers::are_too_many(const Session& session) {
     return session.state.exchanges().held_charge() >= most_unanswered;
 }

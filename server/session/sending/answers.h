@@ -51,6 +51,8 @@ public:
     /// The session's connection has ended: nobody waits for its answers.
     void forget(Session& session);
 
+    /// Has the client sent messages that are not answered yet?
+    static bool has_any(const Session& session);
     /// Does the client make the gateway keep so much until its messages are answered that it should
     /// publish no more?
     static bool are_too_many(const Session& session);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/session/sending/traced_fate.h"
 
 namespace pulsegate {
 
@@ -36,11 +37,11 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
         const bool has_room = exchanges.held_message_bytes() < settings_.output_budget;
         const bool is_sent = session.is_greeted() && has_room &&
                              send_publish(session, delivery, 0, SentBefore::no, encoder, now);
-        return is_sent ? Fate::sent : Fate::dropped;
+        return is_sent ? Fate::sent : told(session, delivery, Fate::dropped);
     }
     const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
     if (!session.is_greeted() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
-        return wait(session, delivery, now, debts);
+        return told(session, delivery, wait(session, delivery, now, debts));
     auto& sent = exchanges.send(queues_.totals(), delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
     const auto packet_id = sent.packet_id;
@@ -48,6 +49,13 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
         return Fate::sent;
     exchanges.discard(packet_id);
     return Fate::dropped;
+}
+
+/// Tells traces, if there are some, and returns the fate.
+Fate PacketSender::told(const Session& session, const Delivery& delivery, Fate fate) {
+    if (tracer_.is_on()) [[unlikely]]
+        trace_fate(tracer_, session, delivery, fate);
+    return fate;
 }
 
 /// False if the message is not sent: it has expired, or exceeds the client's Maximum Packet Size.
@@ -80,10 +88,14 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         // MQTT 5.0, 3.1.2.11.4: a packet that is too large is treated as if it had been sent.
         ++counters_.dropped_too_large;
         log_limited(spdlog::level::warn,
-                    "client {} of user {}: message to {} dropped: {} bytes exceed its Maximum "
-                    "Packet Size, {}",
-                    in_quotes(session.client), in_quotes(session.user.name),
-                    in_quotes(message.topic), packet.size(), session.terms.max_packet_size);
+                    "{}: message to {} dropped: {} bytes exceed its Maximum Packet Size, {}",
+                    session.logged(), in_quotes(message.topic), packet.size(),
+                    session.terms.max_packet_size);
+        history_.add(session.user.name, {.kind = HistoryKind::dropped,
+                                         .time = wall_now(),
+                                         .client = session.client,
+                                         .why = "they exceed its Maximum Packet Size",
+                                         .link = session.link});
         return false;
     }
     if (options.alias != 0 && !options.alias_known)
@@ -325,7 +337,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     else if (more && !window_full && exchanges.held_message_bytes() == 0)
         session.link->notify_when_drained();
     const Outbox* outbox = exchanges.outbox();
-    if (!outbox || outbox->queued() == 0) QueueBounds::report_lost(session);
+    if (!outbox || outbox->queued() == 0) queues_.report_lost(session);
 }
 
 /// What the inbox has lent keeps its place in the store, but at QoS 2: the client's packet
@@ -347,16 +359,16 @@ Session* PacketSender::receive(const MessagesRead& read) {
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
     log_limited(spdlog::level::err,
-                "client {} of user {}: {} waiting messages are lost: the store does not have them "
-                "any more, or they are damaged",
-                in_quotes(session->client), in_quotes(session->user.name), lost.size());
+                "{}: {} waiting messages are lost: the store does not have them any more, or they "
+                "are damaged",
+                session->logged(), lost.size());
     return session;
 }
 
 void PacketSender::resume(Session& session, Millis now) {
     thread_.assert_here();
     if (!session.state.exchanges().outbox()) return;
-    QueueBounds::report_lost(session);
+    queues_.report_lost(session);
     if (const Outbox* outbox = session.state.exchanges().outbox())
         outbox->for_each_released(
             [&](std::uint16_t packet_id) { send_pubrel(session, packet_id); });

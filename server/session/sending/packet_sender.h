@@ -11,6 +11,7 @@
 #include "server/base/counters.h"
 #include "server/base/owner_thread.h"
 #include "server/session/durable/broker_host.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/sending/ack_deadlines.h"
 #include "server/session/sending/answers.h"
 #include "server/session/sending/body_reader.h"
@@ -18,7 +19,7 @@
 #include "server/session/sending/queue_bounds.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/settings.h"
-#include "server/session/terms/shard_place.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -26,16 +27,17 @@ namespace pulsegate {
 /// It belongs to the shard's thread.
 class PacketSender {
 public:
-    PacketSender(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
-                 Journal& journal, Receipts& receipts, Counters& counters)
-        : settings_(settings),
-          surroundings_(host),
-          journal_(journal),
-          receipts_(receipts),
-          counters_(counters),
-          queues_(settings, place, host, journal, receipts, counters),
-          answers_(receipts, queues_.totals(), counters),
-          reader_(host, journal) {}
+    explicit PacketSender(const ShardContext& context)
+        : settings_(context.settings),
+          surroundings_(context.host),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          tracer_(context.tracer),
+          history_(context.history),
+          counters_(context.counters),
+          queues_(context),
+          answers_(context.receipts, queues_.totals(), context.counters),
+          reader_(context.host, context.journal) {}
 
     /// The message as PUBLISH packets; it must outlive them.
     PublishEncoder encoder(const Message& message, Millis now) const {
@@ -126,6 +128,7 @@ private:
     static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
     static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
     void call_store_overdue(Millis due);
+    Fate told(const Session& session, const Delivery& delivery, Fate fate);
     Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool awaits_store(const Session& session) const;
@@ -135,6 +138,8 @@ private:
     Surroundings& surroundings_;
     Journal& journal_;
     Receipts& receipts_;
+    Tracer& tracer_;
+    History& history_;
     Counters& counters_;
     QueueBounds queues_;
     Answers answers_;

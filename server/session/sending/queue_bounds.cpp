@@ -5,8 +5,22 @@
 
 #include "server/base/log.h"
 #include "server/session/sending/surplus.h"
+#include "server/session/users/history_json.h"
 
 namespace pulsegate {
+
+namespace {
+
+HistoryEvent dropped(const Session& session, std::size_t messages, const char* why) {
+    return {.kind = HistoryKind::dropped,
+            .time = wall_now(),
+            .count = static_cast<std::uint32_t>(messages),
+            .client = session.client,
+            .why = why,
+            .link = session.link};
+}
+
+}  // namespace
 
 /// An empty queue takes a message of any size.
 bool QueueBounds::is_full(const Exchanges& queue, std::size_t bytes) const {
@@ -29,14 +43,23 @@ bool QueueBounds::has_expired(const Delivery& delivery, Millis now) {
     return has_expired;
 }
 
+/// What waits was acknowledged, and must not go for what is new.
+bool QueueBounds::is_refused(OwnerId owner) {
+    const bool is_refused = owner != 0 && host_.store_takes_nothing_new();
+    if (is_refused) ++counters_.dropped_queue_full;
+    return is_refused;
+}
+
 Fate QueueBounds::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now) {
     if (has_expired(delivery, now)) return Fate::dropped;
+    if (is_refused(owner)) return Fate::no_room;
     const auto room = [&] { return make_room(queue, owner, delivery); };
     return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
 }
 
 Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis now) {
     if (has_expired(delivery, now)) return Fate::dropped;
+    if (is_refused(session.state.owner)) return Fate::no_room;
     Exchanges& queue = session.state.exchanges();
     const OwnerId owner = session.state.owner;
     const auto room = [&] {
@@ -120,6 +143,16 @@ void QueueBounds::drop_first(Exchanges& queue, OwnerId owner, std::size_t count)
 }
 
 bool QueueBounds::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
+    return take_expired(queue, owner, now) > 0;
+}
+
+bool QueueBounds::drop_expired(Session& session, Millis now) {
+    const auto expired = take_expired(session.state.exchanges(), session.state.owner, now);
+    if (expired > 0) history_.add(session.user.name, dropped(session, expired, "they had expired"));
+    return expired > 0;
+}
+
+std::size_t QueueBounds::take_expired(Exchanges& queue, OwnerId owner, Millis now) {
     const Queue expired = queue.take_expired(now);
     for (const QueuedMessage& each : expired) {
         expired_bytes_ += each.cost;
@@ -127,7 +160,7 @@ bool QueueBounds::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
     }
     work_ += expired.size();
     counters_.dropped_expired += expired.size();
-    return !expired.empty();
+    return expired.size();
 }
 
 std::size_t QueueBounds::halve(Exchanges& queue, OwnerId owner, Millis now) {
@@ -147,19 +180,26 @@ void QueueBounds::drop(OwnerId queue_owner, const QueuedMessage& message) {
 }
 
 void QueueBounds::note_lost(Session& session) {
+    if (tracer_.is_on()) tell_traces(session);
     if (session.state.exchanges().count_lost() == 1)
         log_limited(spdlog::level::warn,
-                    "client {} of user {}: queue full, dropping the oldest messages of those who "
-                    "have most in it",
-                    in_quotes(session.client), in_quotes(session.user.name));
+                    "{}: queue full, dropping the oldest messages of those who have most in it",
+                    session.logged());
+}
+
+void QueueBounds::tell_traces(const Session& session) {
+    tracer_.tell({session.user.name, session.client, session.link},
+                 [&] { return to_json(dropped(session, 1, "the queue was full")); });
 }
 
 void QueueBounds::report_lost(Session& session) {
     const auto lost = session.state.exchanges().take_lost();
     if (lost == 0) return;
-    log_limited(spdlog::level::warn,
-                "client {} of user {}: {} messages were dropped from its full queue",
-                in_quotes(session.client), in_quotes(session.user.name), lost);
+    log_limited(spdlog::level::warn, "{}: {} messages were dropped from its full queue",
+                session.logged(), lost);
+    HistoryEvent event = dropped(session, lost, "the queue was full");
+    event.is_traced = true;
+    history_.add(session.user.name, event);
 }
 
 /// A shard that uses less than its part never pays for the others: so one of those that use more
@@ -167,7 +207,8 @@ void QueueBounds::report_lost(Session& session) {
 bool QueueBounds::has_too_much_in_memory() const {
     const std::size_t own = totals_.bytes_in_memory();
     if (host_.memory() != MemoryState::plenty) return own > 0;
-    if (own <= share_of_memory_) return false;
+    const std::size_t even_share = settings_.queue_memory / shards_;
+    if (own <= even_share) return false;
     return queued_.all() - queued_.get() + own > settings_.queue_memory;
 }
 

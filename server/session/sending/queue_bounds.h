@@ -9,10 +9,11 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/receipts.h"
+#include "server/session/durable/shard_context.h"
 #include "server/session/state/outbox.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/settings.h"
-#include "server/session/terms/shard_place.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -21,17 +22,18 @@ namespace pulsegate {
 /// queues; it belongs to the shard's thread.
 class QueueBounds {
 public:
-    QueueBounds(const BrokerSettings& settings, ShardPlace place, BrokerHost& host,
-                Journal& journal, const Receipts& receipts, Counters& counters)
-        : settings_(settings),
-          share_of_memory_(settings.queue_memory / place.count),
-          queued_(host.totals().queued),
-          entries_(host.totals().queue_entries),
-          host_(host),
-          journal_(journal),
-          receipts_(receipts),
-          counters_(counters) {
-        totals_.journal = &journal;
+    explicit QueueBounds(const ShardContext& context)
+        : settings_(context.settings),
+          shards_(context.place.count),
+          queued_(context.host.totals().queued),
+          entries_(context.host.totals().queue_entries),
+          host_(context.host),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          tracer_(context.tracer),
+          history_(context.history),
+          counters_(context.counters) {
+        totals_.journal = &context.journal;
     }
 
     const Outbox::Totals& totals() const { return totals_; }
@@ -54,9 +56,7 @@ public:
     /// Drops what has expired in the queue of `owner`; returns whether anything has. To be
     /// called before anything else is dropped from it, or its messages are counted.
     bool drop_expired(Exchanges& queue, OwnerId owner, Millis now);
-    bool drop_expired(Session& session, Millis now) {
-        return drop_expired(session.state.exchanges(), session.state.owner, now);
-    }
+    bool drop_expired(Session& session, Millis now);
     /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
     /// those who have most in it. Returns the number.
     std::size_t halve(Exchanges& queue, OwnerId owner, Millis now);
@@ -64,8 +64,9 @@ public:
     /// A message has left the queue of `queue_owner`, which will not get it.
     void drop(OwnerId queue_owner, const QueuedMessage& message);
 
-    /// Logs how many messages the session has lost since the last time, if any.
-    static void report_lost(Session& session);
+    /// Tells the log and the history how many messages the session has lost since the last time, if
+    /// any.
+    void report_lost(Session& session);
 
     /// When too much is in memory, the oldest messages in the queues are left to the store.
     void leave_to_store();
@@ -84,6 +85,7 @@ public:
 
 private:
     bool has_expired(const Delivery& delivery, Millis now);
+    bool is_refused(OwnerId owner);
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     template <class MakeRoom>
@@ -91,17 +93,21 @@ private:
                   MakeRoom make_room);
     bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
     void drop_surplus(Session& session, Millis now);
-    static void note_lost(Session& session);
+    void note_lost(Session& session);
+    void tell_traces(const Session& session);
+    std::size_t take_expired(Exchanges& queue, OwnerId owner, Millis now);
     bool has_too_much_in_memory() const;
     void tell_others();
 
     const BrokerSettings& settings_;
-    const std::size_t share_of_memory_;  ///< of queue-memory, if all shards use it evenly
-    ShardPart queued_;                   ///< bytes in memory
+    const std::size_t shards_;
+    ShardPart queued_;  ///< bytes in memory
     ShardPart entries_;
     BrokerHost& host_;
     Journal& journal_;
     const Receipts& receipts_;
+    Tracer& tracer_;
+    History& history_;
     Counters& counters_;
     Outbox::Totals totals_;
     std::uint64_t work_ = 0;

@@ -192,6 +192,13 @@ public:
     /// Removes what was lent, sent or not, in the order of sending.
     Queue take_lent();
     bool has_lent() const;
+    /// Calls `visit(const Delivery&)` for what was lent, sent and not acknowledged.
+    template <class Visit>
+    void for_each_lent_sent(Visit visit) const {
+        for (const List* list : {&interrupted_, &sent_})
+            for (const InFlight& entry : *list)
+                if (entry.delivery.lent && entry.delivery.message) visit(entry.delivery);
+    }
     /// Of all messages, sent or not, ascending: one for each copy.
     std::vector<Stamp> stamps() const;
 

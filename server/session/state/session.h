@@ -15,6 +15,7 @@
 #include "server/session/terms/absence.h"
 #include "server/session/terms/client_terms.h"
 #include "server/session/terms/link.h"
+#include "server/session/terms/logged_client.h"
 #include "server/session/users/presence.h"
 #include "wheel/stacked_wheel.h"
 
@@ -58,9 +59,13 @@ public:
     }
 
     Millis last_packet() const override { return link->last_packet(); }
+    Millis limit() const override { return link ? link->limit() : 0; }
 
     /// Is its client connected, and may be sent something?
     bool is_greeted() const { return link && !awaits_connack; }
+
+    /// As log lines name its client; valid as long as the session.
+    LoggedClient logged() const { return {link, client, user.name}; }
 
     /// Identifies the client, not the session: no-local compares clients (MQTT 5.0, 3.8.3.1).
     std::uint64_t fingerprint() const;

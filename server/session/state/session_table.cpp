@@ -64,7 +64,7 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     const std::uint32_t seconds = session.state.expiry();
     const Tick ends = tick_after(now + Millis{seconds} * 1000);
     session.expiry_timer = std::make_unique<SessionExpiry>(session, ends);
-    session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
+    session.expiry_timer->bytes = size_of(session) & 0x3fff'ffff;
     // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
     const StoredWill* will = session.state.will();
     const auto delay = will ? std::min(will->delay, seconds) : seconds;
@@ -74,6 +74,33 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     expiry_wheel_.schedule(*session.expiry_timer, tick_after(due));
     longest_disconnected_.push_back(*session.expiry_timer);
     count(1, session.expiry_timer->bytes);
+}
+
+void SessionTable::await(Session& session, Millis until) {
+    start_expiry(session, until);
+    session.expiry_timer->is_awaited = true;
+    expiry_wheel_.schedule(*session.expiry_timer, tick_after(until));
+}
+
+Tick SessionTable::will_due(const Session& session) {
+    const StoredWill* const will = session.state.will();
+    const std::uint32_t seconds = session.state.expiry();
+    const Tick left = will && will->delay < seconds ? seconds - will->delay : 0;
+    return session.expiry_timer->ends - left;
+}
+
+/// What is due now of the session; its timer is set for what comes next.
+SessionTable::Due SessionTable::next(SessionExpiry& expiry) {
+    const Tick now = expiry_wheel_.now();
+    if (expiry.is_awaited) {
+        expiry.is_awaited = false;
+        const Tick will = will_due(expiry.session);
+        expiry_wheel_.schedule(expiry, will > now ? will : expiry.ends);
+        return Due::goes;
+    }
+    if (now >= expiry.ends) return Due::end;
+    expiry_wheel_.schedule(expiry, expiry.ends);
+    return Due::will;
 }
 
 void SessionTable::replace(Session& session, DormantRecord& record) {
@@ -87,7 +114,7 @@ void SessionTable::replace(Session& session, DormantRecord& record) {
 void SessionTable::replace(DormantRecord& record, Session& session) {
     thread_.assert_here();
     session.expiry_timer = std::make_unique<SessionExpiry>(session, record.ends);
-    session.expiry_timer->bytes = size_of(session) & 0x7fff'ffff;
+    session.expiry_timer->bytes = size_of(session) & 0x3fff'ffff;
     expiry_wheel_.schedule(*session.expiry_timer, record.ends);
     count(0, std::ptrdiff_t{session.expiry_timer->bytes} - record.bytes);
     longest_disconnected_.insert(longest_disconnected_.iterator_to(record), *session.expiry_timer);

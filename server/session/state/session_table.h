@@ -3,6 +3,7 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,6 +39,11 @@ public:
     /// The client has disconnected: the session is due after its session expiry, or earlier when
     /// its will is due.
     void start_expiry(Session& session, Millis now);
+    /// Its client was connected when the process died, and goes away `until` then unless it is
+    /// back.
+    void await(Session& session, Millis until);
+    /// Of one that is disconnected; the end of the session, if it has no will.
+    static Tick will_due(const Session& session);
     /// The client has reconnected, or its session ends; no effect if it was connected.
     void stop_expiry(Session& session);
 
@@ -57,10 +63,16 @@ public:
     /// persistent-session-bytes?
     bool over_budget(std::size_t queued_bytes) const;
 
-    /// Calls `due(Session&, bool ends)` for at most `most` disconnected sessions that are due to
-    /// end or to publish their will. True if there are more, or it is still to be found out.
-    template <class Due>
-    [[nodiscard]] bool advance(Tick now, std::size_t most, Due due);
+    /// What becomes of a disconnected session.
+    enum class Due : std::uint8_t {
+        goes,  ///< it was awaited: its absence, and the delay of its will, begin
+        will,  ///< if it has one
+        end,
+    };
+    /// Calls `due(Session&, Due)` for at most `most` disconnected sessions with which something is
+    /// due. True if there are more, or it is still to be found out.
+    template <class Visit>
+    [[nodiscard]] bool advance(Tick now, std::size_t most, Visit due);
     Tick now() const { return expiry_wheel_.now(); }
 
     /// Connected clients that have not been sent all messages yet; visits every session.
@@ -82,6 +94,7 @@ private:
     static constexpr std::size_t moves_a_call = 256;
 
     void count(std::ptrdiff_t sessions, std::ptrdiff_t bytes);
+    Due next(SessionExpiry& expiry);
 
     struct Key {
         const User& user;
@@ -122,16 +135,14 @@ private:
     [[no_unique_address]] OwnerThread thread_;
 };
 
-template <class Due>
-bool SessionTable::advance(Tick now, std::size_t most, Due due) {
+template <class Visit>
+bool SessionTable::advance(Tick now, std::size_t most, Visit due) {
     thread_.assert_here();
     return expiry_wheel_.advance(
         now,
         [&](StackedWheel::Node& node) {
             auto& expiry = static_cast<SessionExpiry&>(node);
-            const bool ends = expiry_wheel_.now() >= expiry.ends;
-            if (!ends) expiry_wheel_.schedule(expiry, expiry.ends);
-            due(expiry.session, ends);
+            due(expiry.session, next(expiry));
         },
         most, moves_a_call);
 }

@@ -11,6 +11,8 @@ std::string_view name(Cause cause) {
         case Cause::taken_over: return "taken_over";
         case Cause::kicked: return "kicked";
         case Cause::shutdown: return "shutdown";
+        case Cause::node_lost: return "node_lost";
+        case Cause::drained: return "drained";
     }
     return "unknown";
 }

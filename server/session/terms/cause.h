@@ -14,7 +14,14 @@ enum class Cause : std::uint8_t {
     taken_over,       ///< another connection continues the same client: stays online
     kicked,           ///< the gateway disconnected the client: bad packet, slow consumer
     shutdown,         ///< the gateway stops
+    node_lost,        ///< the gateway died or was drained, and no device was back within its limit
+    drained,  ///< of a connection: the gateway asked the client to leave; the user stays online
 };
+
+/// Is the user online by that?
+constexpr bool means_online(Cause cause) {
+    return cause == Cause::login || cause == Cause::taken_over;
+}
 
 std::string_view name(Cause cause);
 

@@ -7,6 +7,7 @@
 
 #include "protocol/packet.h"
 #include "server/base/clock.h"
+#include "server/limits/address.h"
 #include "server/session/terms/cause.h"
 
 namespace pulsegate {
@@ -56,9 +57,16 @@ public:
 
     /// Address and port of the client, for the log.
     virtual std::string peer() const = 0;
+    /// The client's address alone; "" if it has gone.
+    virtual std::string address() const = 0;
+    /// The same as the limits by address count it, also when it has gone.
+    virtual const Address& origin_address() const = 0;
+    /// The listener that the client came by, as a URL.
+    virtual std::string_view listener() const = 0;
 
     /// Sets the silence, in milliseconds, after which the connection times out.
     virtual void set_limit(Millis limit) = 0;
+    virtual Millis limit() const = 0;
 
     /// Sets the client's Maximum Packet Size, in bytes; 0: no limit.
     virtual void set_largest_packet(std::uint32_t size) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "protocol/reason.h"
 #include "server/base/limit.h"
@@ -17,6 +18,13 @@ struct Refusal {
     Reason reason;
     const char* why;
     std::optional<Limit> limit{};
+};
+
+/// The same for a login: what the log and the history say, and what the client is told.
+struct LoginRefusal {
+    Reason reason;
+    std::string_view why;
+    std::string_view told;
 };
 
 }  // namespace pulsegate

@@ -20,6 +20,7 @@ struct BrokerSettings {
     bool strict_idle_timeout = false;
     std::uint32_t max_keepalive = 0;  ///< seconds; 0: 60, or more if idle_timeout is
     UserFrom user_from = UserFrom::username;
+    std::string server_reference{};  ///< where clients may go that are asked to leave; "": unknown
     Millis forget_after = 24 * 3600 * 1000;
 
     std::size_t max_packet_size = 256 * 1024;
@@ -66,6 +67,8 @@ struct BrokerSettings {
     bool shared_subscriptions = true;
     std::size_t max_topic_length = 65'535;
     std::size_t max_topic_levels = 128;
+
+    std::size_t history_bytes = 0;  ///< see History; what is usual is in Config
 
     bool webhook_payload = false;
     EventKinds recorded_events = 0;  ///< those that somebody reads; not a setting

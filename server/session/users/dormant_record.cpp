@@ -28,7 +28,7 @@ DormantRecord::DormantRecord(const Texts& texts, std::size_t messages, std::size
       messages_(static_cast<std::uint8_t>(messages)),
       expiries_(static_cast<std::uint8_t>(expiries)) {
     sessions = 1;
-    bytes = allocation(texts, 0, 0) & 0x7fff'ffff;
+    bytes = allocation(texts, 0, 0) & 0x3fff'ffff;
 }
 
 DormantRecord* DormantRecord::make(const Texts& texts, std::span<const DormantMessage> messages,

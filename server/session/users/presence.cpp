@@ -22,6 +22,9 @@ namespace {
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
+/// Of a user who has more, those that came latest are compared.
+constexpr int devices_compared = 1000;
+
 /// Above this sum of their names, too, those who never stayed are forgotten after a minute.
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr Millis a_minute = 60'000;
@@ -80,12 +83,23 @@ void PresenceEntry::copy_presence(const PresenceEntry& other) {
     since = other.since;
     seen_after = other.seen_after;
     cause = other.cause;
+    is_awaited = other.is_awaited;
     is_untold = other.is_untold;
     stayed = other.stayed;
 }
 
 bool User::has_device() const {
     return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
+}
+
+Millis User::longest_limit() const {
+    Millis longest = 0;
+    int left = devices_compared;
+    for (const Device& device : devices) {
+        if (--left < 0) break;
+        if (device.here) longest = std::max(longest, device.limit());
+    }
+    return longest;
 }
 
 void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
@@ -120,18 +134,18 @@ User& Presence::find_or_create(std::string_view name) {
     return *created.release();
 }
 
-bool Presence::restore(const PutUser& stored, WallMillis now) {
+void Presence::restore(const PutUser& stored, Tick awaited_until) {
     const auto known = by_name_.find(stored.name);
     PresenceEntry& user = known == by_name_.end() ? restore(stored.name) : **known;
-    const auto cause = static_cast<Cause>(stored.cause);
-    const bool was_online = cause == Cause::login || cause == Cause::taken_over;
     user.stayed = true;
-    user.set_since(was_online ? now : stored.since, stored.last_seen);
+    user.set_since(stored.since, stored.last_seen);
     const auto version = stored.version <= greatest_version ? stored.version : 0;
     user.version = std::max({user.version, version, version_floor_});
-    if (was_online) user.version = std::max(user.version + 1, static_cast<std::uint64_t>(now));
-    user.cause = was_online ? Cause::shutdown : cause;
-    return was_online;
+    user.cause = static_cast<Cause>(stored.cause);
+    if (!means_online(user.cause)) return;
+    user.is_awaited = true;
+    ++online_;
+    await(user, awaited_until);
 }
 
 User& Presence::restore(std::string_view name) {
@@ -167,6 +181,7 @@ bool Presence::arrive(User& user, Device& device, WallMillis now) {
     const bool was_online = user.online();
     device.here = true;
     ++user.here;
+    user.is_awaited = false;
     to_front(user, device);
     if (was_online) return false;
     ++online_;
@@ -184,10 +199,7 @@ void Presence::taken_over(User& user, Device& device, WallMillis now) {
 bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
                       WallMillis last_seen) {
     thread_.assert_here();
-    device.unlink();
-    user.devices.push_back(device);
-    if (!std::exchange(device.here, false)) return false;  // it never was, or is no more
-    --user.here;
+    if (!to_back(user, device)) return false;
     const auto seen = std::max(user.last_seen(), last_seen);
     if (user.online()) {
         user.set_since(user.since, seen);
@@ -200,12 +212,60 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
     return true;
 }
 
+/// The version grows, but nobody is told: what is known of an earlier wait, by the version of then,
+/// does not end this one.
+void Presence::leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until) {
+    thread_.assert_here();
+    if (!to_back(user, device)) return;
+    user.set_since(user.since, std::max(user.last_seen(), last_seen));
+    if (user.online()) return;
+    change(user, user.cause, now);
+    user.is_awaited = true;
+    await(user, until);
+}
+
+void Presence::await(const PresenceEntry& user, Tick until) {
+    awaited_.push({until, user.position()});
+}
+
+PresenceEntry* Presence::at(PresencePosition position) {
+    const auto found = by_change_.find(position, ByPosition{});
+    return found == by_change_.end() ? nullptr : &*found;
+}
+
+bool Presence::end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
+                           const std::function<void(const User&, Millis)>& lost) {
+    thread_.assert_here();
+    for (; !awaited_.empty() && awaited_.top().until <= upto; --most) {
+        if (most == 0) return true;
+        PresenceEntry* const user = at(awaited_.top().user);
+        awaited_.pop();
+        if (!user || !user->is_awaited) continue;
+        user->is_awaited = false;
+        --online_;
+        const WallMillis seen = user->last_seen();
+        user->set_since(now, seen);
+        change(*user, cause, now);
+        show_to<void>([&](User& shown) { lost(shown, std::max<Millis>(now - seen, 0)); }, *user);
+    }
+    return false;
+}
+
 void Presence::to_front(User& user, Device& device) {
     device.unlink();
     user.devices.push_front(device);
 }
 
-void Presence::change(User& user, Cause cause, WallMillis now) {
+/// Where those are that are not connected. False: the device never was here, or is no more.
+bool Presence::to_back(User& user, Device& device) {
+    device.unlink();
+    user.devices.push_back(device);
+    if (!std::exchange(device.here, false)) return false;
+    --user.here;
+    return true;
+}
+
+void Presence::change(PresenceEntry& user, Cause cause, WallMillis now) {
     by_change_.erase(by_change_.iterator_to(user));
     // Others may be ahead of the clock: who goes through the users must meet this one again.
     user.version = std::max(
@@ -261,6 +321,13 @@ void Presence::forget_some(WallMillis now, Millis kept,
     sweep_ = rest.value_or(PresencePosition{});
 }
 
+bool Presence::forget_now(std::string_view name) {
+    User* const user = find(name);
+    if (!user || user->sessions > 0 || user->online()) return false;
+    forget(*user);
+    return true;
+}
+
 void Presence::forget(User& user) {
     version_floor_ = std::max(version_floor_, user.version);
     by_name_.erase(&user);
@@ -285,7 +352,8 @@ PutUser stored_presence(const User& user) {
             .version = user.version,
             .since = user.since,
             .last_seen = user.last_seen(),
-            .cause = static_cast<std::uint8_t>(user.cause)};
+            .cause = static_cast<std::uint8_t>(user.cause),
+            .limit = static_cast<std::uint32_t>(user.longest_limit())};
 }
 
 std::string to_json(const User& user, Millis now, WallMillis wall) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <queue>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,8 @@ public:
 
     /// When the last complete packet of a connected client was received.
     virtual Millis last_packet() const = 0;
+    /// The silence, in ms, after which a connected client has timed out.
+    virtual Millis limit() const = 0;
 
     const std::string client;
     WallMillis since;   ///< when its present connection logged in
@@ -50,7 +53,8 @@ struct PresencePosition {
     }
 };
 
-/// What presence knows of a user: of one whose session is packed, a DormantRecord, it is all.
+/// What presence knows of a user. Of a user with a packed session (a DormantRecord) it is all there
+/// is.
 struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
     explicit PresenceEntry(bool is_dormant) : is_dormant(is_dormant) {}
     PresenceEntry(const PresenceEntry&) = delete;
@@ -72,18 +76,22 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     WallMillis since = 0;             ///< when the present state began
     std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
     std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
-    Cause cause : 5 = Cause::login;
+    Cause cause : 4 = Cause::login;
+    /// Was online when the process died, and has time to come back: it is online until then.
+    bool is_awaited : 1 = false;
     bool is_untold : 1 = false;  ///< subscribers are to know nothing of it yet
     bool stayed : 1 = false;     ///< has been online for a minute, some time
     const bool is_dormant : 1;
 };
 
-/// One user: online while any device is.
+/// One user: online while any device is, or while it is awaited.
 struct User : PresenceEntry {
     using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
 
     explicit User(std::string_view name) : PresenceEntry(false), name(name) {}
-    bool online() const { return here > 0; }
+    bool online() const { return here > 0 || is_awaited; }
+    /// The longest limit of its connected devices; of a thousand, if there are more.
+    Millis longest_limit() const;
     /// Connected, or with a session that is kept: not the inbox.
     bool has_device() const;
     /// Has any device ever logged in? If not, there is an inbox for the first.
@@ -146,15 +154,15 @@ public:
 
     /// Before the restart no version was larger than this one, except in users' rows.
     void begin_versions_at(std::uint64_t floor) { version_floor_ = floor; }
-    /// A user of before the restart. If the user was online, it is offline now, and this returns
-    /// true. The users' order is that of their changes again when all are restored.
-    bool restore(const PutUser& stored, WallMillis now);
+    /// A user of before the restart. If the user was online, it still is, and is awaited until that
+    /// tick. The users' order is that of their changes again when all are restored.
+    void restore(const PutUser& stored, Tick awaited_until);
     /// The same before that, when only its name is known; `entry` is the only one of its name.
     User& restore(std::string_view name);
     void restore(PresenceEntry& entry);
     void finish_restoring();
 
-    /// A device has logged in. True if the user is online by that.
+    /// A device has logged in. True if the user is online by that: who was awaited was so before.
     bool arrive(User& user, Device& device, WallMillis now);
 
     /// Another connection has taken the device over; the user stays online.
@@ -163,6 +171,16 @@ public:
     /// A device has disconnected; it stays on the user's list. True if the user is offline by that.
     /// `last_seen` is the time of its last packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
+
+    /// The gateway has asked the device to leave: it disconnects as above, but if it was the user's
+    /// last one, the user stays online and is awaited until that tick.
+    void leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until);
+
+    /// Users who were awaited until `upto` or a tick before, and are not back, are offline for that
+    /// cause. Looks at `most` users who were awaited, and calls `lost` for each who is offline now,
+    /// with the ms since its last packet; it is shown as below. True: there are more.
+    [[nodiscard]] bool end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
+                                   const std::function<void(const User&, Millis)>& lost);
 
     /// Shows what presence knows of the user of that name, if there is one, and wakes nobody: if
     /// the user is dormant, it is a copy without devices.
@@ -189,6 +207,10 @@ public:
     void forget_some(WallMillis now, Millis kept,
                      const std::function<void(const User&)>& forgotten = {});
 
+    /// Forgets the user of that name at once. False: there is none, or it has a session, or is
+    /// online.
+    bool forget_now(std::string_view name);
+
     std::size_t users() const { return by_name_.size(); }
     std::size_t name_bytes() const { return name_bytes_; }
     std::size_t online() const { return online_; }
@@ -214,7 +236,10 @@ private:
     };
 
     static void to_front(User& user, Device& device);
-    void change(User& user, Cause cause, WallMillis now);
+    static bool to_back(User& user, Device& device);
+    void await(const PresenceEntry& user, Tick until);
+    void change(PresenceEntry& user, Cause cause, WallMillis now);
+    PresenceEntry* at(PresencePosition position);
     void forget(User& user);
 
     const std::size_t most_known_;
@@ -224,7 +249,16 @@ private:
     std::size_t online_ = 0;
     std::size_t name_bytes_ = 0;
     PresencePosition sweep_;
-    std::uint64_t version_floor_ = 0;  ///< no forgotten user had a greater one
+    /// A user that was online when the process died, or when the gateway asked its last device to
+    /// leave, and has not come or gone since.
+    struct Awaited {
+        Tick until;
+        PresencePosition user;
+
+        bool operator<(const Awaited& other) const { return until > other.until; }
+    };
+    std::priority_queue<Awaited> awaited_;  ///< the earliest on top; also those who are back
+    std::uint64_t version_floor_ = 0;       ///< no forgotten user had a greater one
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "protocol/decode.h"
-#include "protocol/encode.h"
 
 namespace pulsegate {
 
@@ -68,6 +67,7 @@ bool Connection::take(Handoff& handoff) {
         keep_unfinished(std::make_unique<Buffer>(std::move(handoff.unread)));
     intrusive_ptr_add_ref(this);  // its own, until close
     ++context_.connections;
+    ++context_.connections_by_listener[origin_.listener];
     last_packet_ = monotonic_now();
     context_.wheel.schedule(*this, tick_after(last_packet_ + context_.settings.login_timeout));
     if (!handoff.unsent.empty()) {
@@ -335,10 +335,7 @@ void Connection::on_due() {
         case State::login:
             if (waited_for_us) return wheel.schedule(*this, wheel.now() + ticks_to_answer);
             ++context_.counters.login_timeouts;
-            return end({Cause::timeout, Reason::success,
-                        held() && !handshaking()
-                            ? "its CONNECT was not answered within the login timeout"
-                            : "no CONNECT within the login timeout"});
+            return end({Cause::timeout, Reason::success, cause_of_login_timeout()});
         case State::lingering: return close();
         case State::lost:
         case State::ending:
@@ -412,6 +409,8 @@ void Connection::owe(std::uint64_t work, Millis now) {
 
 /// False when the connection takes no more packets.
 bool Connection::handle(Bytes packet, Millis now) {
+    if (context_.tracer.is_on()) [[unlikely]]
+        context_.owner.on_traced(*this, packet, version_, Sender::client);
     if (state_ == State::login) return handle_connect(packet, now);
     if (state_ == State::open && as_text(packet) == pingreq) {
         answer_ping(now);
@@ -457,31 +456,6 @@ void Connection::answer_ping(Millis now) {
     context_.counters.count_in(PacketType::pingreq);
     context_.counters.count_out(PacketType::pingresp);
     send(pingresp);
-}
-
-void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
-    if (reason == Reason::packet_too_large) {
-        ++context_.counters.bad_packets;
-        context_.counters.count(Limit::max_packet_size);
-    }
-    if (state_ == State::login) refuse_connect(packet, reason, cause);
-    end({Cause::kicked, reason, cause});
-}
-
-/// Tells who developed the client what is wrong with its CONNECT, as far as the protocol level says
-/// which CONNACK it understands (MQTT 5.0, 3.1.2.2).
-void Connection::refuse_connect(Bytes connect, Reason reason, const char* cause) {
-    const auto claims = claims_of_connect(connect);
-    if (!claims) return;
-    // 3.1.1 forbids a CONNACK for what it has no return code for (3.1.4-1).
-    const bool has_code = reason == Reason::unsupported_protocol_version ||
-                          reason == Reason::client_identifier_not_valid;
-    if (claims->version != Version::v5_0 && !has_code) return;
-    const Buffer connack =
-        refusing_connack(claims->version, reason, cause, claims->max_packet_size);
-    if (connack.empty()) return;
-    context_.counters.count_out(PacketType::connack);
-    send(connack);
 }
 
 }  // namespace pulsegate

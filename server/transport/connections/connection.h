@@ -65,15 +65,19 @@ public:
     bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
+    std::string address() const override;
+    const Address& origin_address() const override { return origin_.address; }
+    std::string_view listener() const override;
     void set_limit(Millis limit) override { limit_ = static_cast<std::uint32_t>(limit); }
+    Millis limit() const override { return limit_; }
     void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
     const Origin& origin() const { return origin_; }
+    /// Tells those who trace its address that it has come.
+    void tell_arrival() const;
 
     /// The certificate that the client showed; nothing if it showed none.
     std::optional<ClientCertificate> certificate() const;
-    /// Its address alone, of IPv4 as such on a listener for both; "" if it has gone.
-    std::string address() const;
 
     // For the context's lists and queues, each when its turn has come:
 
@@ -133,6 +137,9 @@ private:
     void answer_ping(Millis now);
     void refuse_packet(Bytes packet, Reason reason, const char* cause);
     void refuse_connect(Bytes connect, Reason reason, const char* cause);
+    const char* cause_of_other_protocol(Bytes first_bytes) const;
+    const char* cause_of_login_timeout() const;
+    void trace_sent(std::string_view packets) const;
     Buffer& outgoing();
     void sent_something();
     void cut(Limit limit, const char* why);

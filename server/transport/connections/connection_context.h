@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/base/counters.h"
 #include "server/base/gateway_sum.h"
 #include "server/loop/rounds.h"
+#include "server/session/trace/tracer.h"
 #include "server/transport/connections/connection_owner.h"
 #include "server/transport/connections/flush_list.h"
 #include "server/transport/connections/handoff.h"
@@ -26,7 +29,8 @@ struct TransportSettings {
     Millis login_timeout;
     double message_time;  ///< ns that each message takes, of one connection; 0: none
     double byte_time;
-    Millis websocket_ping;  ///< 0: none
+    Millis websocket_ping;         ///< 0: none
+    std::string server_reference;  ///< where clients may go that are asked to leave; "": unknown
 };
 
 /// What the connections of one shard share: each refers to this and to nothing else, so that it has
@@ -34,11 +38,14 @@ struct TransportSettings {
 /// thread.
 struct ConnectionContext {
     ConnectionContext(Rounds& its_rounds, const TransportSettings& limits, ConnectionCounts counted,
-                      Counters& statistics, ConnectionOwner& shard);
+                      Counters& statistics, Tracer& traces, ConnectionOwner& shard);
 
     Rounds& rounds;
-    const TransportSettings settings;
+    Tracer& tracer;
+    TransportSettings settings;
     const ConnectionCounts counts;
+    std::vector<std::string> listener_names;                             ///< by their numbers
+    std::vector<std::size_t> connections_by_listener = {std::size_t{}};  ///< as well
     Counters& counters;
     ConnectionOwner& owner;
 

@@ -15,7 +15,8 @@ constexpr Millis linger = 2000;
 
 CloseCode close_code(Cause cause) {
     switch (cause) {
-        case Cause::shutdown: return CloseCode::going_away;
+        case Cause::shutdown:
+        case Cause::drained: return CloseCode::going_away;
         case Cause::kicked:
         case Cause::taken_over: return CloseCode::policy_violation;
         default: return CloseCode::normal;
@@ -101,6 +102,9 @@ void Connection::send_disconnect() {
     if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
         PropertyList words;
         words.add(Property::reason_string, ending_.why);
+        const std::string& reference = context_.settings.server_reference;
+        if (ending_.reason == Reason::use_another_server && !reference.empty())
+            words.add(Property::server_reference, reference);
         Buffer packet;
         encode(Disconnect{.reason = ending_.reason, .properties = words.view()}, version_, packet);
         if (largest_packet_ != 0 && packet.size() > largest_packet_) {
@@ -108,6 +112,7 @@ void Connection::send_disconnect() {
             encode(Disconnect{.reason = ending_.reason}, version_, packet);
         }
         context_.counters.count_out(PacketType::disconnect);
+        if (context_.tracer.is_on()) trace_sent(packet);
         if (websocket())
             last_bytes.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
         last_bytes.append(packet);
@@ -118,7 +123,8 @@ void Connection::send_disconnect() {
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
-                          ending_.cause == Cause::shutdown || websocket();
+                          ending_.cause == Cause::shutdown || ending_.cause == Cause::drained ||
+                          websocket();
     if (tls() && !handshaking()) SSL_shutdown(tls()->ssl());
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.get(), SHUT_WR);
@@ -129,6 +135,7 @@ void Connection::send_disconnect() {
 void Connection::close() {
     if (state_ == State::closed) return;
     state_ = State::closed;
+    context_.tracer.forget(*this);
     Wheel::cancel(*this);
     extras_.reset();
     if (socket_) {  // not if it was released
@@ -139,6 +146,7 @@ void Connection::close() {
     out_.reset();
     count_backlog();
     --context_.connections;
+    --context_.connections_by_listener[origin_.listener];
     intrusive_ptr_release(this);
 }
 

@@ -65,6 +65,14 @@ void Connection::proceed_handshake(bool may_run_tls) {
 void Connection::admit() {
     origin_.address = Address(extras_->proxied_peer->address());
     origin_.standing = context_.counts.address_limits.enter(origin_.address, monotonic_now());
+    tell_arrival();
+}
+
+void Connection::tell_arrival() const {
+    const auto described = [this] {
+        return boost::json::object{{"event", "connected"}, {"listener", listener()}};
+    };
+    context_.tracer.tell({.link = this}, described);
 }
 
 /// Without a word; and if too many wait to be told already, at once.
@@ -76,7 +84,8 @@ void Connection::reject() {
     constexpr const char* why = "rejected: its address is banned or has too many connections";
     if (origin_.standing != AddressLimits::Standing::refused_silently)
         return end({Cause::kicked, Reason::success, why});
-    log_limited(spdlog::level::warn, "{} {}", peer(), why);
+    context_.tracer.tell({.link = this}, [] { return traced_rejection(); });
+    log_limited(spdlog::level::warn, "{} {}", LoggedAddress{peer()}, LoggedReason{why});
     close();
 }
 
@@ -184,10 +193,13 @@ std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
 
 std::string Connection::peer() const {
     const auto from = endpoint();
-    if (!from) return "a peer that has gone";
+    if (!from) return origin_.address.known() ? origin_.address.text() : "a peer that has gone";
     return address_text(from->address(), from->port());
 }
 
+std::string_view Connection::listener() const { return context_.listener_names[origin_.listener]; }
+
+/// Of IPv4 as such on a listener for both.
 std::string Connection::address() const {
     const auto from = endpoint();
     return from ? address_text(from->address()) : "";

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "protocol/decode.h"
 #include "protocol/packet.h"
 #include "server/base/clock.h"
 #include "server/session/terms/link.h"
@@ -32,8 +33,15 @@ public:
     virtual void on_slowed(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
+    /// A whole packet that has come or goes out, while something is traced.
+    virtual void on_traced(const Connection& connection, Bytes packet, Version version,
+                           Sender sender) = 0;
+
     /// Has its client logged in, and was told so?
     virtual bool is_accepted(const Connection& connection) const = 0;
+
+    /// Has its client sent messages that are not answered yet?
+    virtual bool has_unanswered(const Connection& connection) const = 0;
 
     /// Should its client publish no more until some of its messages are answered?
     virtual bool awaits_answers(const Connection& connection) const = 0;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "protocol/decode.h"
 #include "server/transport/connections/connection.h"
 
 namespace pulsegate {
@@ -24,10 +25,23 @@ Buffer& Connection::outgoing() {
 
 void Connection::send(std::string_view packets) {
     if (!reads()) return;
+    if (context_.tracer.is_on()) [[unlikely]]
+        trace_sent(packets);
     Buffer& out = outgoing();
     if (websocket()) out.append(as_text(frame_header(Opcode::binary, packets.size()).bytes()));
     out.append(packets);
     sent_something();
+}
+
+void Connection::trace_sent(std::string_view packets) const {
+    constexpr std::size_t longest_packet = 268'435'460;
+    while (!packets.empty()) {
+        const Frame frame = next_frame(as_bytes(packets), longest_packet, version_);
+        if (frame.status != Frame::Status::complete) return;
+        context_.owner.on_traced(*this, as_bytes(packets.substr(0, frame.size)), version_,
+                                 Sender::server);
+        packets.remove_prefix(frame.size);
+    }
 }
 
 void Connection::mark_dirty() {

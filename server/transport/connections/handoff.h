@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,7 @@ struct ConnectionCounts {
 struct Origin {
     Address address{};  ///< unknown as long as a proxy has not said it
     AddressLimits::Standing standing = AddressLimits::Standing::ok;
+    std::uint16_t listener = 0;  ///< that accepted it, see ConnectionContext
 };
 
 /// A connection that has no transport: it has just been accepted, or is on its way to another

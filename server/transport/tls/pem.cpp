@@ -8,21 +8,14 @@
 #include <memory>
 #include <string_view>
 
+#include "server/base/free_with.h"
 #include "server/base/text/lines.h"
 
 namespace pulsegate {
 
 namespace {
 
-template <auto free>
-struct FreedBy {
-    template <class T>
-    void operator()(T* object) const {
-        free(object);
-    }
-};
-
-using PemReader = std::unique_ptr<BIO, FreedBy<BIO_free>>;
+using PemReader = std::unique_ptr<BIO, FreeWith<BIO_free>>;
 
 /// OpenSSL by itself would overlook what comes right behind a byte order mark.
 PemReader reader_of(std::string_view pem) {
@@ -30,7 +23,7 @@ PemReader reader_of(std::string_view pem) {
     return PemReader(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-using Certificate = std::unique_ptr<X509, FreedBy<X509_free>>;
+using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
 
 /// Was the last complaint but that there is no more?
 bool is_at_end() {
@@ -42,7 +35,7 @@ bool is_at_end() {
 }
 
 void free_all(STACK_OF(X509_INFO) * all) { sk_X509_INFO_pop_free(all, X509_INFO_free); }
-using Infos = std::unique_ptr<STACK_OF(X509_INFO), FreedBy<free_all>>;
+using Infos = std::unique_ptr<STACK_OF(X509_INFO), FreeWith<free_all>>;
 
 /// All certificates and lists.
 Infos read_all(std::string_view pem) {
@@ -62,7 +55,7 @@ bool use_certificates(SSL_CTX* context, std::string_view pem) {
 
 bool use_private_key(SSL_CTX* context, std::string_view pem) {
     const PemReader reader = reader_of(pem);
-    const std::unique_ptr<EVP_PKEY, FreedBy<EVP_PKEY_free>> key(
+    const std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>> key(
         PEM_read_bio_PrivateKey(reader.get(), nullptr, nullptr, nullptr));
     return key && SSL_CTX_use_PrivateKey(context, key.get()) == 1;
 }

@@ -5,6 +5,7 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <stdexcept>
@@ -63,6 +64,16 @@ std::int64_t expiry_of(const X509* certificate) {
     std::tm end{};
     if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return 0;
     return ::timegm(&end);
+}
+
+/// Of the certificate that the context shows, and of its chain.
+std::int64_t first_expiry(SSL_CTX* context) {
+    std::int64_t first = expiry_of(SSL_CTX_get0_certificate(context));
+    STACK_OF(X509)* chain = nullptr;
+    if (SSL_CTX_get0_chain_certs(context, &chain) != 1) return first;
+    for (int i = 0; i < sk_X509_num(chain); ++i)
+        first = std::min(first, expiry_of(sk_X509_value(chain, i)));
+    return first;
 }
 
 /// Who shows a revoked certificate is refused. A list that has run out refuses everybody (RFC 5280,
@@ -149,8 +160,12 @@ Tls::Tls(const Settings& settings) {
         throw std::runtime_error(
             fmt::format("tls-key: {} keys for {} certificates; name one for each, in their order",
                         settings.keys.size(), settings.certificates.size()));
-    for (std::size_t i = 0; i < settings.certificates.size(); ++i)
+    contexts_.reserve(settings.certificates.size());
+    expiries_.reserve(settings.certificates.size());
+    for (std::size_t i = 0; i < settings.certificates.size(); ++i) {
         contexts_.push_back(make_context(settings, settings.certificates[i], settings.keys[i]));
+        expiries_.push_back({settings.certificates[i], first_expiry(contexts_.back().get())});
+    }
     SSL_CTX_set_tlsext_servername_callback(contexts_.front().get(), choose_by_name);
     SSL_CTX_set_tlsext_servername_arg(contexts_.front().get(), this);
 }

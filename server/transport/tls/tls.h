@@ -34,6 +34,18 @@ public:
         return TlsSession::accept(contexts_.front().get(), socket);
     }
 
+    /// Of a connection that some other code reads and writes; null if there is no memory. It must
+    /// not outlive this.
+    SSL* new_session() const { return SSL_new(contexts_.front().get()); }
+
+    /// When a certificate, or the first of its chain, stops being valid.
+    struct Expiry {
+        std::string file;
+        std::int64_t end;  ///< seconds since 1970
+    };
+    /// Of each certificate, in their order.
+    const std::vector<Expiry>& expiries() const { return expiries_; }
+
 private:
     struct ContextDeleter {
         void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -46,6 +58,7 @@ private:
 
     TicketKeys ticket_keys_;
     std::vector<Context> contexts_;  ///< one for each certificate; the first is the usual one
+    std::vector<Expiry> expiries_;
 };
 
 /// What is known of a certificate that a client showed.
