@@ -8,18 +8,31 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr auto alices_limit = 30s;
+
 /// Alice has been online for long, and a watcher has been there since then.
 struct Watched {
     PresenceBook book;
     Time now{1h};
 
     Watched() {
-        book.change("alice", true, now);
+        book.change("alice", true, now, alices_limit);
         book.begin_watching("watcher", true, now);
         now += truth_after;
     }
     void tell(bool online, std::uint64_t version) {
         book.tell("watcher", "alice", {online, version}, now);
+    }
+    /// The broker is killed, and cuts alice off.
+    void kill() {
+        book.broker_killed(now);
+        book.end_watching("watcher");
+        book.change("alice", false, now, alices_limit);
+    }
+    void serve(Duration later) {
+        now += later;
+        book.broker_serves(now, now);
+        book.begin_watching("watcher", true, now);
     }
     std::string only_fault() const {
         REQUIRE(book.faults().size() == 1);
@@ -69,7 +82,7 @@ TEST_CASE_FIXTURE(Watched, "kill: a version that is repeated with another state 
 
 TEST_CASE_FIXTURE(Watched, "kill: a state that stays untrue is a fault, once") {
     tell(true, 1);
-    book.change("alice", false, now);
+    book.change("alice", false, now, alices_limit);
     now += truth_after - 1ms;
     book.compare(now);
     CHECK(book.kept());
@@ -80,8 +93,8 @@ TEST_CASE_FIXTURE(Watched, "kill: a state that stays untrue is a fault, once") {
     CHECK_FALSE(book.kept());
     CHECK(only_fault() ==
           "presence: untrue: watcher takes alice for online, who has been offline for 3 s");
-    book.change("alice", true, now);
-    book.change("alice", false, now);
+    book.change("alice", true, now, alices_limit);
+    book.change("alice", false, now, alices_limit);
     book.compare(now + truth_after);
     CHECK(book.untrue() == 2);
 }
@@ -114,9 +127,115 @@ TEST_CASE_FIXTURE(Watched, "kill: nothing is expected of those who are away or h
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: during a login both states are true") {
-    book.change("alice", std::nullopt, now);
+    book.change("alice", std::nullopt, now, alices_limit);
     book.compare(now + truth_after);
     CHECK(book.kept());
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: who is back after a kill in time must not be shown as offline") {
+    tell(true, 5);
+    kill();
+    serve(2s);
+    SUBCASE("nor is it") {
+        book.tell("other", "alice", {false, 4}, now);  // was under way to it
+        tell(true, 5);
+        now += alices_limit - 1s;
+        book.change("alice", std::nullopt, now, alices_limit);
+        book.change("alice", true, now, alices_limit);
+        now += 1h;
+        book.compare(now);
+        book.change("alice", false, now, alices_limit);
+        tell(false, 6);
+        book.compare(now + 1h);
+        CHECK(book.kept());
+        return;
+    }
+    SUBCASE("before it is back") { tell(false, 6); }
+    SUBCASE("afterwards") {
+        book.change("alice", std::nullopt, now, alices_limit);
+        book.change("alice", true, now, alices_limit);
+        tell(false, 6);
+        tell(true, 7);
+    }
+    SUBCASE("after a second kill") {
+        now += 20s;
+        kill();
+        serve(2s);
+        now += 20s;
+        tell(false, 6);
+    }
+    CHECK(book.offline_in_time() == 1);
+    CHECK_FALSE(book.kept());
+    CHECK(only_fault() ==
+          "presence: offline in time: watcher was told that alice is offline, who was online when "
+          "the broker was killed, and had time to come back");
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: who is not back after a kill in time must be shown as offline") {
+    tell(true, 5);
+    kill();
+    serve(2s);
+    tell(true, 5);
+    CHECK(book.settled() == now + alices_limit + grace_rounding + truth_after);
+    now += alices_limit;
+    book.compare(now);
+    SUBCASE("soon") {
+        tell(false, 6);
+        book.compare(now + 1h);
+        CHECK(book.kept());
+    }
+    SUBCASE("and a ghost is found") {
+        book.compare(book.settled() - 1ms);
+        CHECK(book.kept());
+        book.compare(book.settled());
+        CHECK(only_fault() ==
+              "presence: untrue: watcher takes alice for online, who has been offline for 3 s");
+    }
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: until the limit a watcher must take a user for online") {
+    tell(true, 5);
+    kill();
+    serve(2s);
+    book.compare(now + truth_after);
+    CHECK(only_fault() ==
+          "presence: untrue: watcher takes alice for offline, who has been online for 3 s");
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: who has come or gone just before a kill may be shown as either") {
+    SUBCASE("it has come") {
+        book.change("alice", false, now, alices_limit);
+        tell(false, 5);
+        now += 1h;
+        book.change("alice", true, now, alices_limit);
+        tell(true, 6);
+    }
+    SUBCASE("it has gone") {
+        tell(true, 6);
+        book.change("alice", false, now, alices_limit);
+    }
+    now += 1s;
+    kill();
+    serve(2s);
+    tell(false, 7);
+    now += alices_limit - 1s;
+    book.compare(now);
+    CHECK(book.kept());
+    tell(true, 8);
+    book.compare(book.settled());
+    CHECK(book.untrue() == 1);
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: after a stop everybody is offline at once") {
+    tell(true, 5);
+    book.broker_stopped();
+    tell(false, 6);
+    book.change("alice", false, now, alices_limit);
+    serve(2s);
+    tell(true, 7);
+    book.compare(now + truth_after);
+    CHECK(book.untrue() == 1);
+    CHECK(book.offline_in_time() == 0);
 }
 
 TEST_CASE("kill: a change of presence is read from JSON, and from nothing else") {

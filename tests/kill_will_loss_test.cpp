@@ -9,10 +9,13 @@ namespace {
 
 using Promise = WillLoss::Promise;
 
+constexpr auto limit = 30s;
 constexpr Time connected{1h};
 constexpr Time gone = connected + 10s;
 
-WillLoss vanished(Duration delay) { return {{.delay = delay, .since = connected}, gone, false}; }
+WillLoss vanished(Duration delay) {
+    return {{.delay = delay, .since = connected, .limit = limit}, gone, false};
+}
 WillLoss said_goodbye() { return {{.delay = 2s, .since = connected}, gone, true}; }
 
 }  // namespace
@@ -37,18 +40,18 @@ TEST_CASE("kill: after DISCONNECT no will comes") {
 
 TEST_CASE("kill: the wills of clients that the broker cut off when it ended come") {
     auto loss = vanished(0s);
-    loss.broker_ended(gone, false);
+    loss.broker_ended(BrokerEnd::stop, gone, false);
     CHECK_FALSE(loss.is_over(gone + 1h));
     CHECK(loss.promise(gone + 1h) == Promise::comes);
-    loss.broker_serves({}, gone + 10s);
+    loss.broker_serves({{}, gone + 10s}, gone + 10s);
     CHECK_FALSE(loss.is_over(gone + 11s));
     CHECK(loss.is_over(gone + 12s));
 }
 
 TEST_CASE("kill: a delay may begin anew with the broker") {
     auto loss = vanished(2s);
-    loss.broker_ended(gone, false);
-    loss.broker_serves({}, gone + 1s);
+    loss.broker_ended(BrokerEnd::stop, gone, false);
+    loss.broker_serves({{}, gone + 1s}, gone + 1s);
     CHECK(loss.promise(gone + 1s) == Promise::must_not_come);
     CHECK(loss.promise(gone + 4s) == Promise::open);
     CHECK(loss.promise(gone + 5s) == Promise::comes);
@@ -56,32 +59,68 @@ TEST_CASE("kill: a delay may begin anew with the broker") {
 
 TEST_CASE("kill: what the broker may not have written down before its end is left open") {
     auto login = WillLoss({.delay = 0s, .since = gone - 100ms}, gone, false);
-    login.broker_ended(gone, false);
+    login.broker_ended(BrokerEnd::stop, gone, false);
     CHECK(login.promise(gone + 1h) == Promise::open);
 
     auto goodbye = said_goodbye();
-    goodbye.broker_ended(gone + 100ms, false);
+    goodbye.broker_ended(BrokerEnd::stop, gone + 100ms, false);
     CHECK(goodbye.promise(gone + 1h) == Promise::open);
 
     auto back = vanished(2s);
-    back.broker_ended(gone + 1s, true);
+    back.broker_ended(BrokerEnd::stop, gone + 1s, true);
     CHECK(back.promise(gone + 1h) == Promise::open);
 
     auto known = said_goodbye();
-    known.broker_ended(gone + 1s, false);
+    known.broker_ended(BrokerEnd::stop, gone + 1s, false);
     CHECK(known.promise(gone + 1h) == Promise::must_not_come);
 }
 
 TEST_CASE("kill: a step of the clock leaves open what hangs on it") {
     auto forward = vanished(2s);
-    forward.broker_ended(gone, false);
-    forward.broker_serves(1h, gone + 1s);
+    forward.broker_ended(BrokerEnd::stop, gone, false);
+    forward.broker_serves({1h, gone + 1s}, gone + 1s);
     CHECK(forward.promise(gone + 1s) == Promise::open);
     CHECK(forward.promise(gone + 5s) == Promise::comes);
 
     auto back = vanished(2s);
-    back.broker_ended(gone, false);
-    back.broker_serves(-1h, gone + 1s);
+    back.broker_ended(BrokerEnd::stop, gone, false);
+    back.broker_serves({-1h, gone + 1s}, gone + 1s);
     CHECK(back.promise(gone + 1s) == Promise::must_not_come);
     CHECK(back.promise(gone + 5s) == Promise::open);
+}
+
+TEST_CASE("kill: who is back after a kill before its limit takes its will back") {
+    for (const Duration delay : {Duration(0s), Duration(2s)}) {
+        auto loss = vanished(delay);
+        loss.broker_ended(BrokerEnd::kill, gone, false);
+        CHECK_FALSE(loss.is_over(gone + 1h));
+        const Time serves = gone + 10s;
+        loss.broker_serves({{}, serves}, serves);
+        CHECK(loss.not_before() == serves + limit + delay);
+        CHECK(loss.promise(serves + limit + delay - 1s) == Promise::must_not_come);
+        CHECK(loss.promise(serves + limit + delay) == Promise::open);
+        CHECK_FALSE(loss.is_over(serves + limit + delay + 1s));
+        CHECK(loss.promise(serves + limit + delay + 2s) == Promise::comes);
+        // The limit begins anew with another kill, and a stop ends it.
+        loss.broker_ended(BrokerEnd::kill, serves + 20s, false);
+        loss.broker_serves({{}, serves + 21s}, serves + 21s);
+        CHECK(loss.not_before() == serves + 21s + limit + delay);
+        loss.broker_ended(BrokerEnd::stop, serves + 40s, false);
+        loss.broker_serves({{}, serves + 41s}, serves + 41s);
+        CHECK_FALSE(loss.not_before());
+        CHECK(loss.promise(serves + 45s) == Promise::comes);
+    }
+}
+
+TEST_CASE("kill: a client that went just before a kill may be awaited after it") {
+    auto loss = vanished(0s);
+    loss.broker_ended(BrokerEnd::kill, gone + 100ms, false);
+    loss.broker_serves({{}, gone + 1s}, gone + 1s);
+    CHECK_FALSE(loss.not_before());
+    CHECK(loss.promise(gone + 2s) == Promise::open);
+    CHECK(loss.promise(gone + 1s + limit + 2s) == Promise::comes);
+    auto known = vanished(0s);
+    known.broker_ended(BrokerEnd::kill, gone + 1s, false);
+    known.broker_serves({{}, gone + 2s}, gone + 2s);
+    CHECK(known.promise(gone + 2s) == Promise::comes);
 }

@@ -65,6 +65,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::presence_false_offline).only_fails("presence_false_offline"));
     CHECK(with(Count::presence_ghosts).only_fails("presence_ghosts"));
     CHECK(with(Count::presence_out_of_order).only_fails("presence_order"));
+    CHECK(with(Count::presence_contradicted).only_fails("presence_states"));
     CHECK(with(Count::presence_missing).only_fails("presence_missing"));
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
@@ -227,13 +228,28 @@ bool refuses(const JudgedRun& run, std::string_view own) {
 }  // namespace
 
 TEST_CASE_FIXTURE(JudgedRun, "a worker that fills its core refuses the verdict") {
-    each_second([](Measurements& second) { second.set(Gauge::worker_cpu_max, 0.85); });
+    each_second([](Measurements& second) { second.set(Gauge::worker_cpu_max, 0.7); });
     CHECK(refuses(*this, "generator_cpu"));
 }
 
 TEST_CASE_FIXTURE(JudgedRun, "a worker that is full for a moment does not") {
     at(10).set(Gauge::worker_cpu_max, 1);
     at(11).set(Gauge::worker_cpu_max, 1);
+    CHECK(not_passed().empty());
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a worker that is full for a twentieth of the time refuses it") {
+    for (const std::size_t second : {10, 11, 12}) at(second).set(Gauge::worker_cpu_max, 0.8);
+    CHECK(refuses(*this, "generator_cpu"));
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a generator that stood still in the drain refuses the verdict") {
+    at(47).add(Timing::loop_lag, 3s);
+    CHECK(refuses(*this, "generator_stalls"));
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a generator that was busy in the ramp does not") {
+    for (std::size_t second = 0; second < 5; ++second) at(second).set(Gauge::worker_cpu_max, 1);
     CHECK(not_passed().empty());
 }
 

@@ -106,6 +106,23 @@ TEST_CASE("each ping has its own answer, also when several are under way") {
     CHECK(talk.diary.by == Ending::By::violation);
 }
 
+TEST_CASE("a ping that was given up may be answered all the same, but only once") {
+    Talk talk;
+    talk.log_in();
+    talk.client.ping(Clock::now());
+    talk.client.give_up_ping();
+    CHECK(talk.client.oldest_ping() == Time());
+    CHECK(talk.client.gave_up_pings());
+    const Time second = Clock::now();
+    talk.client.ping(second);
+    CHECK(talk.client.oldest_ping() >= second);
+    talk.expect("c0 r | c0 r");
+    talk.send("d0 r", {"pong"});
+    CHECK(talk.client.oldest_ping() == Time());
+    talk.send("d0 r", {});
+    talk.send("d0 r", {"closed: PINGRESP without a PINGREQ"});
+}
+
 // -- messages of others --
 
 TEST_CASE("messages are passed on and acknowledged") {

@@ -248,6 +248,24 @@ TEST_CASE("a user is online while any of the clients is that share it") {
     }
 }
 
+TEST_CASE("who says goodbye must be shown as offline at once, however short the nap") {
+    Scene scene;
+    scene.happens(Kind::online, 1s);
+    scene.shows(true, 1s, 1);
+    scene.happens(Kind::gone, 20s, client, 0s);
+    scene.happens(Kind::online, 24s);
+
+    SUBCASE("shown") {
+        scene.shows(false, 20s, 2);
+        scene.shows(true, 24s, 3);
+        CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("hidden") {
+        scene.shows(true, 24s, 2);
+        CHECK(scene.faults() == Faults{Fault::Kind::ghost});
+    }
+}
+
 TEST_CASE("who has no keepalive is no ghost, however long the silence") {
     Scene scene;
     scene.happens(Kind::online, 1s);
@@ -292,6 +310,79 @@ TEST_CASE(
     CHECK(observe(2, 6) == Order::news);
     CHECK(observe(1, 6) == Order::out_of_order);
     CHECK(observe(2, 7) == Order::news);
+}
+
+TEST_CASE("an observer that is told another state for a known version is found") {
+    Presence presence;
+    const auto observe = [&](std::uint32_t observer, std::uint64_t version, bool online) {
+        return presence.observed({.observer = observer,
+                                  .user = client,
+                                  .online = online,
+                                  .version = version,
+                                  .at = start});
+    };
+    CHECK(observe(1, 5, true) == Order::news);
+    CHECK(observe(2, 5, false) == Order::contradiction);
+    CHECK(observe(1, 5, false) == Order::contradiction);
+    CHECK(observe(1, 5, true) == Order::repeated);
+    CHECK(observe(2, 6, false) == Order::news);
+}
+
+TEST_CASE("a change that lasted and was hidden from one of two observers is found") {
+    Scene scene;
+    const auto tell = [&](std::uint32_t observer, bool online, Duration at, std::uint64_t version,
+                          Duration since = 0s, bool snapshot = false) {
+        scene.presence.observed(
+            {observer, client, online, version, start + at, snapshot, start + since});
+    };
+    scene.happens(Kind::online, 1s);
+    tell(1, true, 1s, 1);
+    tell(2, true, 1s, 1);
+    scene.happens(Kind::gone, 10s);
+    tell(1, false, 10s, 2);
+
+    SUBCASE("and the next one was told") {
+        scene.happens(Kind::online, 14s);
+        tell(1, true, 14s, 3);
+        tell(2, true, 14s, 3);
+        const auto found = scene.verdict().faults;
+        REQUIRE(found.size() == 1);
+        CHECK(found.front().kind == Fault::Kind::hidden);
+        CHECK(found.front().observer == 2);
+        CHECK(found.front().at == start + 10s);
+    }
+    SUBCASE("but the next one followed at once") {
+        scene.happens(Kind::online, 11s);
+        tell(1, true, 11s, 3);
+        tell(2, true, 11s, 3);
+        CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("but the observer came later") {
+        scene.happens(Kind::online, 14s);
+        tell(1, true, 14s, 3);
+        tell(2, true, 14s, 3, 12s);
+        CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("but it asked again") {
+        scene.happens(Kind::online, 14s);
+        tell(1, true, 14s, 3);
+        tell(2, true, 15s, 3, 0s, true);
+        CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("to the end") {
+        const auto judged = [&](std::uint32_t observer, Duration until) {
+            Presence::Verdict verdict;
+            scene.presence.judge_last(observer, client, start, start + until, bounds.slack,
+                                      verdict);
+            return verdict.faults.size();
+        };
+        CHECK(judged(1, 20s) == 0);
+        CHECK(judged(2, 20s) == 1);
+        CHECK(judged(3, 20s) == 1);
+        CHECK(judged(2, 11s) == 0);
+        tell(2, false, 12s, 2);
+        CHECK(judged(2, 20s) == 0);
+    }
 }
 
 TEST_CASE("facts of liveness survive the way to another worker") {

@@ -141,6 +141,19 @@ void MqttClient::ping(Time now) {
         later_pings_.push_back(sent);
 }
 
+void MqttClient::give_up_ping() {
+    if (take_oldest_ping() != Time() && given_up_pings_ < UINT16_MAX) ++given_up_pings_;
+}
+
+Time MqttClient::take_oldest_ping() {
+    const Time sent = std::exchange(oldest_ping_, {});
+    if (!later_pings_.empty()) {
+        oldest_ping_ = later_pings_.front();
+        later_pings_.erase(later_pings_.begin());
+    }
+    return sent;
+}
+
 void MqttClient::send_raw(std::string_view bytes) {
     raw_ = true;
     send_bytes(bytes);
@@ -186,6 +199,7 @@ void MqttClient::leave_connection() {
     stage_ = Stage::away;
     oldest_ping_ = {};
     later_pings_ = {};
+    given_up_pings_ = 0;
     if (host_.reading_ == this) host_.answers_.clear();
     if (!session_) return;
     session_->subscriptions.clear();

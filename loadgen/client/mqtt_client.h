@@ -60,6 +60,9 @@ public:
     /// the server's Receive Maximum is reached. `tag` is for `acknowledged` and `in_doubt`.
     bool publish(std::string_view topic, std::string_view payload, QoS qos, std::uint64_t tag);
     void ping(Time now);
+    /// Of the oldest one no answer is expected any more; if it comes all the same, it is passed
+    /// over, or taken for that of a later one.
+    void give_up_ping();
 
     // Going away. `ClientOwner::closed` is not called, `in_doubt` may be.
     void disconnect();  ///< DISCONNECT; the socket is closed when the server has closed it
@@ -99,6 +102,7 @@ public:
     std::size_t unsent_bytes() const { return stream_.unsent(); }  ///< that the socket didn't take
     /// Without an answer; zero: none.
     Time oldest_ping() const { return oldest_ping_; }
+    bool gave_up_pings() const { return given_up_pings_ > 0; }  ///< on this connection
 
     const std::uint32_t number;
 
@@ -117,6 +121,7 @@ private:
     void start(Time now, bool with_login);
     bool logged_in() const { return stage_ == Stage::online || stage_ == Stage::subscribing; }
     bool reads() const;
+    Time take_oldest_ping();
     bool answers() const { return logged_in() || stage_ == Stage::open; }
     ClientSession& session();
     void drop_empty_session();
@@ -159,6 +164,7 @@ private:
     bool raw_ = false;  // sent bytes of its owner: any answer may be right
     std::uint16_t keepalive_ = 0;
     std::uint16_t last_packet_id_ = 0;
+    std::uint16_t given_up_pings_ = 0;
     Limits limits_;
     std::uint32_t connections_ = 0;
     Time connecting_since_{};

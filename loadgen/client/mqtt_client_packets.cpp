@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "loadgen/client/mqtt_client.h"
@@ -104,13 +103,9 @@ void MqttClient::on(const Disconnect& packet, Time now) {
 }
 
 void MqttClient::on(const Pingresp&, Time now) {
-    if (oldest_ping_ == Time()) return unexpected("PINGRESP without a PINGREQ", now);
-    const Time sent = std::exchange(oldest_ping_, {});
-    if (!later_pings_.empty()) {
-        oldest_ping_ = later_pings_.front();
-        later_pings_.erase(later_pings_.begin());
-    }
-    host_.owner.ping_answered(*this, sent, now);
+    if (oldest_ping_ != Time()) return host_.owner.ping_answered(*this, take_oldest_ping(), now);
+    if (given_up_pings_ == 0) return unexpected("PINGRESP without a PINGREQ", now);
+    --given_up_pings_;
 }
 
 void MqttClient::on(const Suback& packet, Time now) {

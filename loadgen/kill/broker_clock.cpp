@@ -15,7 +15,7 @@ constexpr std::chrono::seconds furthest = 3h;  // sessions of a day don't end by
 
 }  // namespace
 
-Duration BrokerClock::step() {
+void BrokerClock::step() {
     switch (dice_.below(3)) {
         case 0:
             return set(ahead_ + std::chrono::duration_cast<std::chrono::seconds>(
@@ -27,14 +27,14 @@ Duration BrokerClock::step() {
     }
 }
 
-Duration BrokerClock::step_to_latest() { return set(furthest); }
+void BrokerClock::step_to_latest() { set(furthest); }
 
-Duration BrokerClock::set(std::chrono::seconds ahead) {
-    if (!can_be_changed()) return {};
+void BrokerClock::set(std::chrono::seconds ahead) {
+    if (!can_be_changed()) return;
     std::ofstream file(file_);
     if (!(file << fmt::format("{:+}\n", ahead.count()) << std::flush))
         throw std::runtime_error(fmt::format("--clock '{}': can't be written", file_));
-    return ahead - std::exchange(ahead_, ahead);
+    ahead_ = ahead;
 }
 
 }  // namespace pulsegate::kill

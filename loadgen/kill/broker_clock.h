@@ -7,20 +7,23 @@
 namespace pulsegate::kill {
 
 /// The wall clock that the broker sees, if it is started with a library that reads the file: a line
-/// as libfaketime wants it, such as "+7200". It is changed between two lives of the broker.
+/// as libfaketime wants it, such as "+7200". It is changed before a broker is started.
 class BrokerClock {
 public:
     BrokerClock(std::string file, Dice& dice) : file_(std::move(file)), dice_(dice) {}
 
     bool can_be_changed() const { return !file_.empty(); }
-    /// Forward, back or not at all, by up to some hours; says by how much. Throws
-    /// std::runtime_error if the file can't be written.
-    Duration step();
+    /// Forward, back or not at all, by up to some hours. Throws std::runtime_error if the file
+    /// can't be written.
+    void step();
     /// To a time later than any before, so that all is due that was to come by then.
-    Duration step_to_latest();
+    void step_to_latest();
+
+    /// Of a broker that is started now.
+    Duration ahead() const { return ahead_; }
 
 private:
-    Duration set(std::chrono::seconds ahead);
+    void set(std::chrono::seconds ahead);
 
     const std::string file_;
     Dice& dice_;

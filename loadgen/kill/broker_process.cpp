@@ -9,8 +9,20 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
+#include <utility>
 
 namespace pulsegate::kill {
+
+namespace {
+
+void kill_group(pid_t group) {
+    if (group == 0) return;
+    ::kill(-group, SIGKILL);
+    while (::waitpid(-group, nullptr, 0) > 0 || errno == EINTR) {
+    }
+}
+
+}  // namespace
 
 BrokerProcess::BrokerProcess(std::vector<std::string> command, std::string log)
     : command_(std::move(command)), log_(std::move(log)) {
@@ -19,16 +31,30 @@ BrokerProcess::BrokerProcess(std::vector<std::string> command, std::string log)
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+BrokerProcess::~BrokerProcess() {
+    kill();
+    kill_group(standby_);
+}
+
 void BrokerProcess::start() {
+    group_ = std::exchange(standby_, 0);
+    if (group_ == 0) group_ = spawn(command_);
+}
+
+void BrokerProcess::stand_by(const std::vector<std::string>& command) {
+    if (standby_ == 0) standby_ = spawn(command);
+}
+
+pid_t BrokerProcess::spawn(const std::vector<std::string>& command) {
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
-    if (child == 0) become_broker(parent);
+    if (child == 0) become_broker(command, parent);
     ::setpgid(child, child);  // the child does so too: neither knows which comes first
-    group_ = child;
+    return child;
 }
 
-void BrokerProcess::become_broker(pid_t parent) {
+void BrokerProcess::become_broker(const std::vector<std::string>& command, pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // it has died before that
@@ -40,19 +66,14 @@ void BrokerProcess::become_broker(pid_t parent) {
     // A copy of a client's socket would keep the connection open.
     ::close_range(STDERR_FILENO + 1, ~0u, 0);
     std::vector<char*> arguments;
-    for (const auto& argument : command_) arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.reserve(command.size() + 1);
+    for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());
     ::_exit(127);
 }
 
-void BrokerProcess::kill() {
-    if (group_ == 0) return;
-    ::kill(-group_, SIGKILL);
-    while (::waitpid(-group_, nullptr, 0) > 0 || errno == EINTR) {
-    }
-    group_ = 0;
-}
+void BrokerProcess::kill() { kill_group(std::exchange(group_, 0)); }
 
 void BrokerProcess::terminate() {
     if (group_ != 0) ::kill(-group_, SIGTERM);

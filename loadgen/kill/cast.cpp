@@ -90,12 +90,12 @@ void Cast::tick(Time now) {
     for (auto& each : visitors_) each->tick(now);
 }
 
-void Cast::broker_ended(Time now) {
-    for (auto& each : will_clients_) each->broker_ended(now);
+void Cast::broker_ended(BrokerEnd how, Time now) {
+    for (auto& each : will_clients_) each->broker_ended(how, now);
 }
 
-void Cast::broker_serves(Duration step, Time now) {
-    for (auto& each : will_clients_) each->broker_serves(step, now);
+void Cast::broker_serves(const BrokerStart& start, Time now) {
+    for (auto& each : will_clients_) each->broker_serves(start, now);
 }
 
 }  // namespace pulsegate::kill

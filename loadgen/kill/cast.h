@@ -35,8 +35,8 @@ public:
     bool idle() const;
 
     void tick(Time now);
-    void broker_ended(Time now);
-    void broker_serves(Duration step, Time now);
+    void broker_ended(BrokerEnd how, Time now);
+    void broker_serves(const BrokerStart& start, Time now);
 
 private:
     std::vector<std::unique_ptr<Publisher>> publishers_;

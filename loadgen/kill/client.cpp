@@ -17,25 +17,26 @@ namespace {
 
 constexpr std::size_t largest_packet = 65'536;
 constexpr auto login_patience = 10s;
-constexpr auto keepalive = 30s;
-constexpr auto ping_after = 5s;
 constexpr std::uint32_t session_expiry = 86'400;
 
 }  // namespace
 
-Client::Client(Scene& scene, std::string id, Version version, Session session)
+Client::Client(Scene& scene, std::string id, Version version, Session session,
+               std::chrono::seconds keepalive)
     : scene_(scene),
       id_(std::move(id)),
       version_(version),
       session_(session),
+      keepalive_(keepalive),
       socket_(scene.io.get_executor()) {}
 
 void Client::tick(Time now) {
     if (stage_ == Stage::offline && wanted_ && now >= retry_at_) connect(now);
     if ((stage_ == Stage::connecting || stage_ == Stage::logging_in) && now >= give_up_at_)
         end_connection(Ending::close);
-    if (online() && now >= last_write_ + ping_after) send(Pingreq{});
     work(now);
+    // Behind it: a DISCONNECT could not be sent while a PINGREQ is being written.
+    if (online() && now >= last_write_ + keepalive_ / 4) send(Pingreq{});
 }
 
 void Client::connect(Time now) {
@@ -57,7 +58,8 @@ void Client::log_in() {
     Connect connect;
     connect.version = version_;
     connect.clean_start = session_ == Session::clean;
-    connect.keepalive = keepalive.count();
+    connect.keepalive = static_cast<std::uint16_t>(
+        std::chrono::duration_cast<std::chrono::seconds>(keepalive_).count());
     connect.client_id = id_;
     PropertyList properties;
     if (session_ == Session::kept)
@@ -73,14 +75,14 @@ void Client::log_in() {
                             .qos = QoS::exactly_once,
                             .properties = will_properties.view()};
     }
-    scene_.presence.change(id_, std::nullopt, load::Clock::now());
+    scene_.presence.change(id_, std::nullopt, load::Clock::now(), limit());
     send(connect);
 }
 
 void Client::end_connection(Ending ending) {
     if (stage_ == Stage::offline) return;
     const bool was_online = online();
-    scene_.presence.change(id_, false, load::Clock::now());
+    scene_.presence.change(id_, false, load::Clock::now(), limit());
     boost::system::error_code ignored;
     if (ending == Ending::disconnect && online()) {
         // What waits is not sent any more, unless the packet would begin within another one.
@@ -158,7 +160,7 @@ void Client::take(const Packet& packet) {
     stage_ = Stage::online;
     refusal_.clear();
     online_since_ = load::Clock::now();
-    scene_.presence.change(id_, true, online_since_);
+    scene_.presence.change(id_, true, online_since_, limit());
     on_login(*connack);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +21,9 @@ class Client {
 public:
     enum class Session : std::uint8_t { kept, clean };
 
-    Client(Scene& scene, std::string id, Version version, Session session);
+    /// `keepalive`: so long, and half of it, the broker waits for it.
+    Client(Scene& scene, std::string id, Version version, Session session,
+           std::chrono::seconds keepalive = std::chrono::seconds(30));
     virtual ~Client() = default;
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
@@ -63,6 +66,8 @@ protected:
     const std::string& id() const { return id_; }
     /// When it was let in, the last time.
     Time online_since() const { return online_since_; }
+    /// The silence after which the broker takes it for gone.
+    Duration limit() const { return keepalive_ * 3 / 2; }
 
 private:
     enum class Stage : std::uint8_t { offline, connecting, logging_in, online };
@@ -84,6 +89,7 @@ private:
     std::string id_;
     const Version version_;
     const Session session_;
+    const Duration keepalive_;
     Stage stage_ = Stage::offline;
     bool wanted_ = false;
     bool writing_ = false;

@@ -63,6 +63,11 @@ void CommandLine::bind() {
                         "the gateway to start; the default is the pulsegate beside this program");
     auto* data = app_.add_option("--data", options.data,
                                  "its data folder; the default is one that is removed at the end");
+    auto* cluster = app_.add_option(
+        "--cluster", options.cluster,
+        "redis://HOST:PORT: start two gateways that have their data there; one stands by, and\n"
+        "takes over when the other one is killed or stopped");
+    cluster->excludes(data);
     app_.add_option("--host", host_, "where the broker listens: a loopback address");
     app_.add_option("--port", port_, "the port that it listens on")
         ->check(CLI::Range(1, 65535).description(""));
@@ -94,7 +99,7 @@ void CommandLine::bind() {
     app_.add_option("--log", options.log, "append what the broker prints to this file");
     auto* command =
         app_.add_option("COMMAND", options.command, "starts another broker; comes after --");
-    command->excludes(gateway)->excludes(data);
+    command->excludes(gateway)->excludes(data)->excludes(cluster);
     for (auto* option : app_.get_options()) option->type_name("")->capture_default_str();
     for (auto* option : {http, gateway, without, seed, command}) option->default_str("");
 }

@@ -1,5 +1,6 @@
 #include "loadgen/kill/gateway.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <cerrno>
@@ -20,7 +21,7 @@ std::string url(const char* scheme, const boost::asio::ip::tcp::endpoint& endpoi
 }  // namespace
 
 DataFolder::DataFolder(const Options& options) : path_(options.data) {
-    if (!path_.empty() || !options.command.empty()) return;
+    if (!path_.empty() || !options.command.empty() || !options.cluster.empty()) return;
     path_ = std::filesystem::temp_directory_path() / "pulsegate-kill-XXXXXX";
     if (!::mkdtemp(path_.data()))
         throw std::system_error(errno, std::generic_category(), "no temporary folder: " + path_);
@@ -32,12 +33,21 @@ DataFolder::~DataFolder() {
     if (temporary_) std::filesystem::remove_all(path_, error);
 }
 
-std::vector<std::string> broker_command(const Options& options, const DataFolder& data) {
+std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
+                                        unsigned node) {
     if (!options.command.empty()) return options.command;
     std::vector<std::string> command{options.gateway, "--listen", url("mqtt://", options.broker)};
     if (options.http.port() != 0)
         command.insert(command.end(), {"--listen", url("http://", options.http)});
-    command.insert(command.end(), {"--data", data.path()});
+    if (options.cluster.empty()) {
+        command.insert(command.end(), {"--data", data.path()});
+        return command;
+    }
+    // All nodes are on this machine, and each has an address of its own for its link.
+    const auto link =
+        fmt::format("127.77.{}.{}:{}", node / 250, 1 + node % 250, options.broker.port());
+    command.insert(command.end(), {"--cluster", options.cluster, "--node-name",
+                                   fmt::format("node-{}", node), "--link-listen", link});
     return command;
 }
 

@@ -25,6 +25,8 @@ private:
 };
 
 /// The command that was asked for, or the gateway's, which listens where the clients look for it.
-std::vector<std::string> broker_command(const Options& options, const DataFolder& data);
+/// In a cluster each node has a number of its own.
+std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
+                                        unsigned node = 1);
 
 }  // namespace pulsegate::kill

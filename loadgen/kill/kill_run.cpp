@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "loadgen/kill/rooms.h"
 
@@ -80,7 +81,8 @@ Results KillRun::run() {
 }
 
 void KillRun::start_broker(Duration patience) {
-    broker_.start();
+    const Time started = load::Clock::now();
+    start_process();
     const Time deadline = load::Clock::now() + patience;
     while (!accepts_connections()) {
         if (const auto how = broker_.ended())
@@ -95,8 +97,29 @@ void KillRun::start_broker(Duration patience) {
                             ends(), options_.broker.port(), load::seconds(patience)));
         work_until(load::Clock::now() + tick_length);
     }
+    have_standby();
     serving_ = true;
-    cast_.broker_serves(last_step_, load::Clock::now());
+    const Time now = load::Clock::now();
+    scene_.presence.broker_serves(started, now);
+    cast_.broker_serves({last_step_, started}, now);
+}
+
+/// Who stands by has read its clock already.
+void KillRun::start_process() {
+    const Duration ahead = std::exchange(standby_ahead_, {}).value_or(clock_.ahead());
+    last_step_ = ahead - std::exchange(ahead_, ahead);
+    if (last_step_ > Duration()) ++results_.steps_forward;
+    if (last_step_ < Duration()) ++results_.steps_back;
+    scene_.book.step_clock(last_step_, load::Clock::now());
+    broker_.start();
+}
+
+/// It takes over when the broker ends.
+void KillRun::have_standby() {
+    if (options_.cluster.empty() || standby_ahead_) return;
+    step_clock(ends() + 1);
+    broker_.stand_by(broker_command(options_, data_, ++nodes_));
+    standby_ahead_ = clock_.ahead();
 }
 
 bool KillRun::accepts_connections() {
@@ -108,14 +131,16 @@ bool KillRun::accepts_connections() {
 
 void KillRun::kill_broker() {
     broker_.kill();
-    broker_ends();
+    scene_.presence.broker_killed(load::Clock::now());
+    broker_ends(BrokerEnd::kill);
 }
 
 /// In order: it must end by itself, with exit status 0.
 void KillRun::stop_broker() {
     const Time asked = load::Clock::now();
     broker_.terminate();
-    broker_ends();
+    scene_.presence.broker_stopped();
+    broker_ends(BrokerEnd::stop);
     std::optional<std::string> how;
     work_until(asked + stop_patience, [&] { return (how = broker_.ended()).has_value(); });
     broker_.kill();
@@ -123,10 +148,10 @@ void KillRun::stop_broker() {
     if (how != "exit status 0") results_.bad_stops.push_back(how.value_or("no end within 30 s"));
 }
 
-void KillRun::broker_ends() {
+void KillRun::broker_ends(BrokerEnd how) {
     serving_ = false;
     last_step_ = {};
-    cast_.broker_ended(load::Clock::now());
+    cast_.broker_ended(how, load::Clock::now());
     feed_.broker_ended();
 }
 
@@ -193,7 +218,7 @@ void KillRun::end_and_start() {
         results_.kills.push_back(load::Clock::now());
         kill_while_starting();
     }
-    step_clock();
+    if (!standby_ahead_) step_clock(ends());
     const Time started = load::Clock::now();
     start_broker(start_patience);
     results_.starts.push_back(load::Clock::now() - started);
@@ -205,19 +230,18 @@ void KillRun::kill_while_starting() {
     if (results_.kills.size() >= options_.kills || results_.starts.empty() ||
         scene_.dice.below(kills_while_starting) != 0)
         return;
-    broker_.start();
+    start_process();
     work_until(load::Clock::now() + scene_.dice.between(Duration(), results_.starts.back()));
     kill_broker();
     results_.kills.push_back(load::Clock::now());
 }
 
-/// Before the last life, to a time when all is due.
-void KillRun::step_clock() {
-    last_step_ =
-        ends() == options_.kills + options_.stops ? clock_.step_to_latest() : clock_.step();
-    if (last_step_ > Duration()) ++results_.steps_forward;
-    if (last_step_ < Duration()) ++results_.steps_back;
-    scene_.book.step_clock(last_step_, load::Clock::now());
+/// Of the life after so many ends. Before the last life, to a time when all is due.
+void KillRun::step_clock(std::uint32_t ends) {
+    if (ends == options_.kills + options_.stops)
+        clock_.step_to_latest();
+    else
+        clock_.step();
 }
 
 void KillRun::drain() {
@@ -233,12 +257,14 @@ void KillRun::drain() {
 void KillRun::await_quiet() {
     const Time begun = load::Clock::now();
     const auto& book = scene_.book;
+    const Time settled = options_.presence ? scene_.presence.settled() : begun;
     const auto done = [&] {
         const Time now = load::Clock::now();
         const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
-        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) && cast_.idle();
+        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) &&
+               cast_.idle() && now > settled;
     };
-    work_until(std::max(begun, book.last_due()) + drain_patience, done);
+    work_until(std::max({begun, book.last_due(), settled}) + drain_patience, done);
 }
 
 void KillRun::read_retained() {

@@ -3,6 +3,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <optional>
 
 #include "loadgen/kill/broker_clock.h"
 #include "loadgen/kill/broker_process.h"
@@ -29,9 +30,11 @@ public:
 
 private:
     void start_broker(Duration patience);
+    void start_process();
+    void have_standby();
     void kill_broker();
     void stop_broker();
-    void broker_ends();
+    void broker_ends(BrokerEnd how);
     bool accepts_connections();
     void set_up();
     void ask_for_rooms();
@@ -41,7 +44,7 @@ private:
     void end_at(Time moment);
     void end_and_start();
     void kill_while_starting();
-    void step_clock();
+    void step_clock(std::uint32_t ends);
     void drain();
     void await_quiet();
     void read_retained();
@@ -61,10 +64,13 @@ private:
     bool interrupted_ = false;
     Scene scene_;
     const DataFolder data_;
+    unsigned nodes_ = 1;  ///< started so far, if they are a cluster
     BrokerProcess broker_;
     BrokerClock clock_;
-    Duration last_step_{};  ///< of the broker's clock
-    bool serving_ = false;  ///< the broker's port has been open since its start
+    Duration ahead_{};                         ///< the broker's clock is
+    Duration last_step_{};                     ///< of the broker's clock
+    std::optional<Duration> standby_ahead_{};  ///< the clock of who stands by
+    bool serving_ = false;                     ///< the broker's port has been open since its start
     Cast cast_;
     RetainedReader retained_;
     FeedReader feed_;

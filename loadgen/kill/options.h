@@ -27,8 +27,9 @@ struct Options {
     std::uint64_t seed = 0;
     std::string json;
     std::string log = "/dev/null";
-    std::string gateway;               ///< program to start if there is no command
-    std::string data;                  ///< its data folder; empty: a temporary one
+    std::string gateway;  ///< program to start if there is no command
+    std::string data;     ///< its data folder; empty: a temporary one
+    std::string cluster;  ///< the Redis of two gateways, one of which stands by; empty: one alone
     std::vector<std::string> command;  ///< starts another broker
 };
 

@@ -12,12 +12,72 @@ namespace {
 
 constexpr std::uint64_t most_faults = 10;  // faults of one sort
 
+using namespace std::chrono_literals;
+
+constexpr auto time_for_row = 1200ms;   // what changed as long before a kill is written down
+constexpr auto time_for_login = 100ms;  // watchers may hear of it before its client does
+constexpr auto clear_of_limit = 500ms;  // who is back as long before it is in time
+
 std::string_view word(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
-void PresenceBook::change(const std::string& user, std::optional<bool> online, Time now) {
-    users_[user] = {online, now};
+void PresenceBook::change(const std::string& name, std::optional<bool> online, Time now,
+                          Duration limit) {
+    User& user = users_[name];
+    const bool ends = online == false;
+    if (user.grace == Grace::sure && !ends)
+        user.grace = is_early_enough(user, now) ? Grace::back : Grace::none;
+    else if (ends ? user.grace == Grace::back : user.grace == Grace::perhaps)
+        user.grace = Grace::none;
+    user.online = online;
+    user.since = now;
+    user.limit = limit;
+}
+
+bool PresenceBook::is_early_enough(const User& user, Time now) const {
+    return is_down_ || now + clear_of_limit < started_ + user.limit;
+}
+
+void PresenceBook::broker_killed(Time now) {
+    for (auto& [name, user] : users_) {
+        user.grace = grace_after_kill(user, now);
+        user.online_at = user.latest.version;
+    }
+    is_down_ = true;
+}
+
+PresenceBook::Grace PresenceBook::grace_after_kill(const User& user, Time now) const {
+    if (user.grace == Grace::back) return user.latest.online ? Grace::sure : Grace::perhaps;
+    if (user.grace == Grace::sure && is_early_enough(user, now)) return Grace::sure;
+    const bool is_written_down = user.since + time_for_row <= now;
+    if (user.online == true && is_written_down) {
+        // Else it is not known which version it has, and which are older.
+        const bool is_told = user.latest.online && user.latest_at + time_for_login >= user.since;
+        return is_told ? Grace::sure : Grace::perhaps;
+    }
+    if (user.online != false || !is_written_down) return Grace::perhaps;
+    const bool may_wait = is_down_ || now < grace_end(user) + time_for_row;
+    return user.grace != Grace::none && may_wait ? Grace::perhaps : Grace::none;
+}
+
+void PresenceBook::broker_stopped() {
+    for (auto& [name, user] : users_) user.grace = Grace::none;
+    is_down_ = true;
+}
+
+void PresenceBook::broker_serves(Time started, Time now) {
+    is_down_ = false;
+    started_ = started;
+    serves_ = now;
+}
+
+Time PresenceBook::settled() const {
+    Time settled{};
+    for (const auto& [name, user] : users_)
+        if (user.grace != Grace::none && user.online == false)
+            settled = std::max(settled, grace_end(user) + truth_after);
+    return settled;
 }
 
 void PresenceBook::begin_watching(const std::string& name, bool anew, Time now) {
@@ -34,6 +94,7 @@ void PresenceBook::tell(const std::string& name, const std::string& user, State 
     ++told_;
     Watcher& watcher = watchers_[name];
     watcher.online[user] = state.online;
+    judge_grace(name, user, state, now);
     State& highest = watcher.highest[user];
     if (state.version < highest.version)
         note(fallen_,
@@ -49,6 +110,27 @@ void PresenceBook::tell(const std::string& name, const std::string& user, State 
         highest = state;
 }
 
+/// What is older than the kill may still be under way to a watcher.
+void PresenceBook::judge_grace(const std::string& watcher, const std::string& name, State state,
+                               Time now) {
+    User& user = users_[name];
+    const bool is_new = state.version > user.online_at;
+    const bool is_in_time =
+        user.grace == Grace::back ||
+        (user.grace == Grace::sure && (is_down_ || now < started_ + user.limit));
+    if (!state.online && is_new && is_in_time) {
+        note(offline_in_time_,
+             fmt::format("offline in time: {} was told that {} is offline, who was online when the "
+                         "broker was killed, and had time to come back",
+                         watcher, name),
+             now);
+        user.grace = Grace::none;
+    }
+    if (state.version < user.latest.version) return;
+    user.latest = state;
+    user.latest_at = now;
+}
+
 void PresenceBook::compare(Time now) {
     for (auto& [name, watcher] : watchers_)
         if (watcher.watching_since && now >= *watcher.watching_since + truth_after)
@@ -56,19 +138,31 @@ void PresenceBook::compare(Time now) {
 }
 
 void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) {
-    for (const auto& [user, truth] : users_) {
-        if (!truth.online || now < truth.since + truth_after) continue;
+    for (const auto& [user, known] : users_) {
+        const auto truth = this->truth(known, now);
+        if (!truth || now < truth->since + truth_after) continue;
         const auto told = watcher.online.find(user);
         const bool online = told != watcher.online.end() && told->second;
-        if (online == *truth.online) continue;
+        if (online == truth->online) continue;
         Time& blamed = watcher.blamed[user];
-        if (blamed == truth.since) continue;
-        blamed = truth.since;
+        if (blamed == truth->since) continue;
+        blamed = truth->since;
         note(untrue_,
              fmt::format("untrue: {} takes {} for {}, who has been {} for {}", name, user,
-                         word(online), word(*truth.online), load::show(now - truth.since)),
+                         word(online), word(truth->online), load::show(now - truth->since)),
              now);
     }
+}
+
+/// What watchers are to be told; nothing: either.
+std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time now) const {
+    if (!user.online) return std::nullopt;
+    const bool is_cut_off = !*user.online && user.grace != Grace::none;
+    if (!is_cut_off) return Truth{*user.online, user.since};
+    if (is_down_) return std::nullopt;
+    if (now > grace_end(user)) return Truth{false, std::max(user.since, grace_end(user))};
+    if (user.grace != Grace::sure || now > started_ + user.limit) return std::nullopt;
+    return Truth{true, serves_};
 }
 
 void PresenceBook::note(std::uint64_t& counter, const std::string& what, Time now) {

@@ -10,9 +10,20 @@
 
 namespace pulsegate::kill {
 
+/// How soon every watcher must know of a change, or all after its login.
+constexpr Duration truth_after = std::chrono::seconds(3);
+
+/// How much later than after its limit a user may be offline who is not back: the broker counts in
+/// seconds.
+constexpr Duration grace_rounding = std::chrono::seconds(2);
+
 /// Who is really connected, what each watcher of presence was told of it, and the judgement. A
 /// watcher must never be told a version that is lower than one before; and when nothing has changed
 /// for a while, what it was told last must be true.
+///
+/// Who was online when the broker was killed stays online after its start until the client's limit
+/// of silence has passed: who is back by then must never be shown as offline, and who is not must
+/// soon be so.
 class PresenceBook {
 public:
     struct State {
@@ -22,8 +33,17 @@ public:
         bool operator==(const State&) const = default;
     };
 
-    /// Nothing: a login is under way, so the broker may say either.
-    void change(const std::string& user, std::optional<bool> online, Time now);
+    /// Nothing: a login is under way, so the broker may say either. `limit`: how long the client
+    /// may be silent.
+    void change(const std::string& user, std::optional<bool> online, Time now, Duration limit);
+
+    /// To be called before `change` is for those who lose their connections by it.
+    void broker_killed(Time now);
+    /// In order: it tells everybody that all are offline.
+    void broker_stopped();
+    void broker_serves(Time started, Time now);
+    /// When all that has happened so far must be known, if the broker is not ended meanwhile.
+    Time settled() const;
 
     /// A watcher is connected from now on. One that begins anew is told all states again, and
     /// forgets those that it has; versions are never forgotten.
@@ -40,14 +60,33 @@ public:
     /// Wrong beliefs of watchers about users, each user counted once.
     std::uint64_t untrue() const { return untrue_; }
 
-    bool kept() const { return fallen_ == 0 && untrue_ == 0; }
+    /// Users who were shown as offline although they were back in time after a kill.
+    std::uint64_t offline_in_time() const { return offline_in_time_; }
+
+    bool kept() const { return fallen_ == 0 && untrue_ == 0 && offline_in_time_ == 0; }
     /// The first ten of each sort.
     const std::vector<Fault>& faults() const { return faults_; }
 
 private:
+    /// Does a user stay online for a while after a kill has cut its connection?
+    enum class Grace : std::uint8_t {
+        none,
+        perhaps,  ///< the broker may not have written down that the user had come or gone
+        sure,
+        back,  ///< and the user was in time
+    };
     struct User {
         std::optional<bool> online = false;
         Time since{};
+        Duration limit{};
+        Grace grace = Grace::none;
+        State latest{};  ///< the highest version that any watcher was told
+        Time latest_at{};
+        std::uint64_t online_at = 0;  ///< that version, when the broker was killed
+    };
+    struct Truth {
+        bool online;
+        Time since;
     };
     struct Watcher {
         std::optional<Time> watching_since{};
@@ -56,6 +95,11 @@ private:
         std::map<std::string, Time> blamed{};  ///< since when the user was what it was not told
     };
 
+    bool is_early_enough(const User& user, Time now) const;
+    Time grace_end(const User& user) const { return serves_ + user.limit + grace_rounding; }
+    Grace grace_after_kill(const User& user, Time now) const;
+    std::optional<Truth> truth(const User& user, Time now) const;
+    void judge_grace(const std::string& name, const std::string& user, State state, Time now);
     void compare(const std::string& name, Watcher& watcher, Time now);
     void note(std::uint64_t& counter, const std::string& what, Time now);
 
@@ -64,10 +108,11 @@ private:
     std::uint64_t told_ = 0;
     std::uint64_t fallen_ = 0;
     std::uint64_t untrue_ = 0;
+    std::uint64_t offline_in_time_ = 0;
+    bool is_down_ = false;
+    Time started_{};  ///< the broker's latest life that served
+    Time serves_{};
     std::vector<Fault> faults_;
 };
-
-/// How soon every watcher must know of a change, or all after its login.
-constexpr Duration truth_after = std::chrono::seconds(3);
 
 }  // namespace pulsegate::kill

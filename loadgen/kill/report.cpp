@@ -61,9 +61,10 @@ std::string row(Kind kind, const Counts& counts) {
 }
 
 std::string presence_row(const PresenceBook& presence) {
-    return fmt::format("\n{:<9}{:>10}{:>14}{:>10}\n{:<9}{:>10}{:>14}{:>10}\n", "", "told",
-                       "version fell", "untrue", "presence", show_count(presence.told()),
-                       show_count(presence.fallen()), show_count(presence.untrue()));
+    return fmt::format("\n{:<9}{:>10}{:>14}{:>10}{:>18}\n{:<9}{:>10}{:>14}{:>10}{:>18}\n", "",
+                       "told", "version fell", "untrue", "offline in time", "presence",
+                       show_count(presence.told()), show_count(presence.fallen()),
+                       show_count(presence.untrue()), show_count(presence.offline_in_time()));
 }
 
 std::string notes(const Options& options, const Results& results) {
@@ -134,6 +135,7 @@ std::string verdict(const Results& results) {
     add(all.unwanted, "unwanted");
     add(results.presence.fallen(), "versions fell");
     add(results.presence.untrue(), "untrue states");
+    add(results.presence.offline_in_time(), "offline in time");
     add(book.sessions_lost(), "sessions lost");
     add(book.other_faults(), "other faults");
     add(results.ends.size(), "ends by itself");
@@ -206,7 +208,8 @@ std::string as_json(const Options& options, const Results& results) {
                {"traffic", std::move(kinds)},
                {"presence", json::object{{"told", results.presence.told()},
                                          {"fallen", results.presence.fallen()},
-                                         {"untrue", results.presence.untrue()}}},
+                                         {"untrue", results.presence.untrue()},
+                                         {"offline_in_time", results.presence.offline_in_time()}}},
                {"kills", std::move(kills)},
                {"stops", std::move(stops)},
                {"bad_stops", json::value_from(results.bad_stops)},

@@ -11,7 +11,8 @@ namespace pulsegate::kill {
 /// end breaks off is no judgement of what was still to come.
 class RetainedReader final : public Client {
 public:
-    RetainedReader(Scene& scene, Version version) : Client(scene, "", version, Session::clean) {}
+    RetainedReader(Scene& scene, Version version)
+        : Client(scene, "", version, Session::clean, short_keepalive) {}
 
     void begin();
     bool reading() const { return reading_; }

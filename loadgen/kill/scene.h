@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -32,6 +33,9 @@ public:
 private:
     std::mt19937_64 engine_;
 };
+
+/// Of clients that stay away after a kill, so that a run sees what becomes of them.
+constexpr std::chrono::seconds short_keepalive(2);
 
 /// Who gets messages. Receivers and groups have one row of numbers: those with a kept session,
 /// those with clean ones (guests: they have an inbox and rooms, and no subscription), and the

@@ -7,8 +7,8 @@ namespace pulsegate::kill {
 using namespace std::chrono_literals;
 
 Visitor::Visitor(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-visitor-{}", scene.run, number), version, Session::clean) {
-}
+    : Client(scene, fmt::format("kill-{}-visitor-{}", scene.run, number), version, Session::clean,
+             short_keepalive) {}
 
 void Visitor::on_login(const Connack&) {
     leave_at_ = online_since() + scene().dice.between(200ms, 1500ms);
@@ -17,7 +17,12 @@ void Visitor::on_login(const Connack&) {
 void Visitor::on_end() {
     const Time now = load::Clock::now();
     const bool cut_off = now < leave_at_;
-    return_at_ = now + (cut_off ? scene().dice.between(4s, 8s) : scene().dice.between(2s, 4s));
+    const bool soon = scene().dice.below(2) == 0;
+    if (!cut_off)
+        return_at_ = now + scene().dice.between(2s, 4s);
+    else
+        return_at_ =
+            now + (soon ? scene().dice.between(0s, limit()) : scene().dice.between(4s, 12s));
 }
 
 void Visitor::work(Time now) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace pulsegate::kill {
 
 using namespace std::chrono_literals;
@@ -13,7 +15,8 @@ constexpr std::uint16_t shortest_will_delay = 2, longest_will_delay = 4;  // sec
 }  // namespace
 
 WillClient::WillClient(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-mortal-{}", scene.run, number), version, Session::kept),
+    : Client(scene, fmt::format("kill-{}-mortal-{}", scene.run, number), version, Session::kept,
+             short_keepalive),
       number_(number) {}
 
 std::optional<Client::LastWill> WillClient::will() {
@@ -23,7 +26,9 @@ std::optional<Client::LastWill> WillClient::will() {
         delay = shortest_will_delay + dice.below(longest_will_delay - shortest_will_delay + 1);
     const Time now = load::Clock::now();
     const Stream stream{Kind::will, number_, dice.below(scene().audience.kept)};
-    connection_ = {.will = scene().book.send(stream, now), .delay = std::chrono::seconds(delay)};
+    connection_ = {.will = scene().book.send(stream, now),
+                   .delay = std::chrono::seconds(delay),
+                   .limit = limit()};
     // If the login is broken off, nobody knows whether the broker has this will.
     scene().book.begin_will(connection_.will, now);
     return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
@@ -59,14 +64,21 @@ void WillClient::lose(Time now, bool goodbye) {
     if (!goodbye) scene().book.begin_will(connection_.will, now + connection_.delay);
 }
 
-void WillClient::broker_ended(Time now) {
+void WillClient::broker_ended(BrokerEnd how, Time now) {
     const bool loses_it = online() && !loss_;
     if (loses_it) lose(now, false);
-    if (loss_) loss_->broker_ended(now, !loses_it && !offline());
+    if (!loss_) return;
+    // After a stop the will does not wait for the limit that a kill before has given.
+    if (how == BrokerEnd::stop && loss_->not_before())
+        scene().book.begin_will(loss_->will(), std::min(*loss_->not_before(), now));
+    loss_->broker_ended(how, now, !loses_it && !offline());
 }
 
-void WillClient::broker_serves(Duration step, Time now) {
-    if (loss_) loss_->broker_serves(step, now);
+void WillClient::broker_serves(const BrokerStart& start, Time now) {
+    if (!loss_) return;
+    loss_->broker_serves(start, now);
+    if (const auto earliest = loss_->not_before())
+        scene().book.begin_will(loss_->will(), *earliest);
 }
 
 void WillClient::settle(Time now) {

@@ -19,8 +19,8 @@ public:
     void finish() { begun_ = false; }
     bool idle() const { return offline() && !loss_; }
 
-    void broker_ended(Time now);
-    void broker_serves(Duration step, Time now);
+    void broker_ended(BrokerEnd how, Time now);
+    void broker_serves(const BrokerStart& start, Time now);
 
 private:
     void on_login(const Connack& connack) override;

@@ -12,18 +12,37 @@ constexpr auto clear_of_delay = 300ms;  // who is back as long before its end is
 
 }  // namespace
 
-void WillLoss::broker_ended(Time now, bool may_be_back) {
+void WillLoss::broker_ended(BrokerEnd how, Time now, bool may_be_back) {
+    awaited_ = how == BrokerEnd::kill ? awaited_after_kill(now) : Awaited::no;
     const bool login_is_new = now < connection_.since + time_for_disk;
     const bool goodbye_is_new = goodbye_ && now < at_ + time_for_disk;
     open_ |= login_is_new || goodbye_is_new || may_be_back;
     delay_began_ = Time::max();
 }
 
-/// The delay begins anew, if the broker took the client for connected when it ended.
-void WillLoss::broker_serves(Duration step, Time now) {
-    put_forward_ |= step > Duration();
-    put_back_ |= step < Duration();
+WillLoss::Awaited WillLoss::awaited_after_kill(Time now) const {
+    if (goodbye_) return Awaited::no;
+    if (now == at_) return Awaited::yes;
+    if (now < at_ + time_for_disk) return Awaited::perhaps;
+    if (awaited_ == Awaited::no || delay_began_ == Time::max()) return awaited_;
+    if (now + clear_of_delay < started_ + connection_.limit) return awaited_;
+    const bool is_over = now > delay_began_ + time_for_will + time_for_disk;
+    return is_over ? Awaited::no : Awaited::perhaps;
+}
+
+/// The delay begins anew, if the broker took the client for connected when it ended; after a kill
+/// when the limit of silence has passed.
+void WillLoss::broker_serves(const BrokerStart& start, Time now) {
+    put_forward_ |= start.step > Duration();
+    put_back_ |= start.step < Duration();
+    started_ = start.started;
     delay_began_ = now;
+    if (awaited_ != Awaited::no) delay_began_ += connection_.limit;
+}
+
+std::optional<Time> WillLoss::not_before() const {
+    if (awaited_ != Awaited::yes) return std::nullopt;
+    return started_ + connection_.limit + connection_.delay;
 }
 
 bool WillLoss::is_over(Time now) const {
@@ -36,6 +55,9 @@ bool WillLoss::is_over(Time now) const {
 WillLoss::Promise WillLoss::promise(Time now) const {
     if (open_) return Promise::open;
     if (goodbye_) return Promise::must_not_come;
+    if (const auto earliest = not_before(); earliest && now + clear_of_delay < *earliest)
+        return Promise::must_not_come;
+    if (awaited_ != Awaited::no && !is_over(now)) return Promise::open;
     if (connection_.delay == 0s) return Promise::comes;
     if (now < at_ + connection_.delay - clear_of_delay)
         return put_forward_ ? Promise::open : Promise::must_not_come;

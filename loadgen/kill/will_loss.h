@@ -1,8 +1,18 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "loadgen/kill/book.h"
 
 namespace pulsegate::kill {
+
+enum class BrokerEnd : std::uint8_t { stop, kill };
+
+struct BrokerStart {
+    Duration step{};  ///< that its clock has made before
+    Time started{};   ///< before it served
+};
 
 /// A connection with a will that has ended, and what is promised of the will. What the broker may
 /// not have written down before it ended itself is left open.
@@ -14,6 +24,7 @@ public:
         Message will{};
         Duration delay{};
         Time since{};
+        Duration limit{};  ///< of silence: a kill ends the connection when it has passed
     };
     WillLoss(const Connection& connection, Time at, bool goodbye)
         : connection_(connection), at_(at), delay_began_(at), goodbye_(goodbye) {}
@@ -21,20 +32,27 @@ public:
     const Message& will() const { return connection_.will; }
 
     /// `may_be_back`: the client had sent a CONNECT that was not answered.
-    void broker_ended(Time now, bool may_be_back);
-    /// Its clock has made a step before that.
-    void broker_serves(Duration step, Time now);
+    void broker_ended(BrokerEnd how, Time now, bool may_be_back);
+    void broker_serves(const BrokerStart& start, Time now);
 
     /// If the client stays away, the will must have come by now.
     bool is_over(Time now) const;
     /// What is promised if the client is back now, or if it is over.
     Promise promise(Time now) const;
+    /// If a kill has cut the client off: the will must not come earlier.
+    std::optional<Time> not_before() const;
 
 private:
+    /// Is it to the broker as if the client were still connected?
+    enum class Awaited : std::uint8_t { no, perhaps, yes };
+    Awaited awaited_after_kill(Time now) const;
+
     const Connection connection_;
     const Time at_;
     Time delay_began_;  ///< at the latest; `Time::max()`: the broker is down
     const bool goodbye_;
+    Time started_{};  ///< the broker, since the client was gone
+    Awaited awaited_ = Awaited::no;
     bool open_ = false;
     bool put_forward_ = false, put_back_ = false;
 };

@@ -17,6 +17,7 @@
 #include "loadgen/scenario/builtin.h"
 #include "loadgen/scenario/values.h"
 #include "loadgen/units.h"
+#include "loadgen/version.h"
 
 namespace pulsegate::load {
 
@@ -106,7 +107,7 @@ public:
     CommandLine() : app_(description, "pulsegate-loadgen") {
         app_.get_formatter()->column_width(30);
         app_.footer(examples);
-        app_.set_version_flag("--version", "pulsegate-loadgen " PULSEGATE_VERSION);
+        app_.set_version_flag("--version", std::string("pulsegate-loadgen ") + program_version());
         app_.require_subcommand(0, 1);
         scenario_options();
         server_options();

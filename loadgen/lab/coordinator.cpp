@@ -20,6 +20,7 @@
 #include "loadgen/report/checks.h"
 #include "loadgen/report/live.h"
 #include "loadgen/units.h"
+#include "loadgen/version.h"
 
 namespace pulsegate::load {
 
@@ -157,7 +158,7 @@ private:
             order_.worker = worker;
             order_.clock_offset = member.clock_offset;
             auto plan = to_json(order_);
-            plan["version"] = PULSEGATE_VERSION;
+            plan["version"] = program_version();
             send(worker, plan);
             if (member.clock_error > notable_clock_error)
                 conductor_.note(fmt::format(
@@ -242,7 +243,7 @@ private:
 
     RunRecord record() {
         RunRecord record;
-        record.version = PULSEGATE_VERSION;
+        record.version = program_version();
         record.name = prepared_.scenario.name;
         record.command = prepared_.request.command;
         record.scenario = scenario_text(prepared_.request);

@@ -27,6 +27,7 @@
 #include "loadgen/observe/machine_load.h"
 #include "loadgen/observe/own_load.h"
 #include "loadgen/swarm/swarm.h"
+#include "loadgen/version.h"
 
 namespace pulsegate::load {
 
@@ -141,10 +142,10 @@ private:
     }
 
     void prepare(const json::object& plan) {
-        if (plan.at("version").as_string() != PULSEGATE_VERSION)
-            throw std::runtime_error(fmt::format("it is version " PULSEGATE_VERSION
-                                                 " and the coordinator is {}; install the same",
-                                                 std::string_view(plan.at("version").as_string())));
+        if (plan.at("version").as_string() != program_version())
+            throw std::runtime_error(
+                fmt::format("it is version {} and the coordinator is {}; install the same",
+                            program_version(), std::string_view(plan.at("version").as_string())));
         assignment_ = assignment_of(work_order_from(plan));
         check_share(assignment_.scenario, assignment_.workers, survey_limits());
         swarm_ = std::make_unique<Swarm>(loop_, assignment_);

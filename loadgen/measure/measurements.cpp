@@ -61,6 +61,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"presence_false_offline", "", "live clients shown as offline"},
     {"presence_ghosts", "", "dead clients shown as online"},
     {"presence_out_of_order", "", "presence versions out of order"},
+    {"presence_contradicted", "", "presence states that differ for one version"},
     {"presence_missing", "", "changes of presence that were not shown"},
     {"presence_unseen", "", "users who were online and never shown"},
     {"presence_asked", "", "users whose presence was asked for by HTTP"},

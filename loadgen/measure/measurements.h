@@ -64,7 +64,8 @@ enum class Count : std::uint8_t {
     presence_false_offline,  ///< shown offline although it was alive
     presence_ghosts,         ///< shown online although it was gone longer than its limit
     presence_out_of_order,   ///< an older version behind a newer one
-    presence_missing,        ///< a change that no watcher was ever told
+    presence_contradicted,   ///< another state than was told before for the same version
+    presence_missing,        ///< a change that no watcher was told, or that one was not told
     presence_unseen,         ///< a user that no watcher was ever told of
     // What the server answered by HTTP, when it was asked for somebody's presence.
     presence_asked,       ///< users

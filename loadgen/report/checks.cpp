@@ -18,8 +18,9 @@ using Outcome = CheckResult::Outcome;
 
 /// However slow a generator is, it sees no message twice that came once.
 bool cannot_be_feigned(const CheckResult& check) {
-    constexpr std::array names{"repeated", "repeated_qos2",  "reordered",          "misdirected",
-                               "damaged",  "presence_order", "presence_http_order"};
+    constexpr std::array names{
+        "repeated", "repeated_qos2",  "reordered",           "misdirected",
+        "damaged",  "presence_order", "presence_http_order", "presence_states"};
     return std::ranges::find(names, check.name) != names.end();
 }
 

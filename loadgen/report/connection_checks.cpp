@@ -107,9 +107,10 @@ CheckResult check_pings_unanswered(const Evidence& seen) {
     const char* promise = "every ping was answered";
     if (seen[Count::pings_sent] == 0) return skipped("pings_unanswered", promise, "nobody pinged");
     const auto none = seen[Count::pings_unanswered];
-    return none_of("pings_unanswered", promise, none,
-                   fmt::format("{} of {} without an answer", show_count(none),
-                               show_count(seen[Count::pings_sent])));
+    return none_of(
+        "pings_unanswered", promise, none,
+        fmt::format("{} of {} without an answer, {} answered", show_count(none),
+                    show_count(seen[Count::pings_sent]), show_count(seen[Count::pings_answered])));
 }
 
 }  // namespace

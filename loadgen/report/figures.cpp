@@ -1,6 +1,7 @@
 #include "loadgen/report/figures.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace pulsegate::load {
 
@@ -17,6 +18,21 @@ Measurements measured_part(const RunRecord& record) {
     const auto part = record.measured();
     if (part.length() <= 0) return record.totals;
     return between(record.series, part.from, part.to);
+}
+
+std::vector<Stretch> judged_stretches(const RunRecord& record) {
+    const auto part = record.measured();
+    if (part.length() <= 0) return record.series;
+    std::vector<Stretch> stretches;
+    for (const auto& stretch : record.series)
+        if (stretch.second >= part.from) stretches.push_back(stretch);
+    return stretches;
+}
+
+Measurements judged_part(const RunRecord& record) {
+    const auto part = record.measured();
+    if (part.length() <= 0) return record.totals;
+    return between(record.series, part.from, std::numeric_limits<double>::infinity());
 }
 
 double mean_rate(const RunRecord& record, Count count) {

@@ -13,6 +13,10 @@ std::vector<Stretch> measured_stretches(const RunRecord& record);
 /// The sum of `measured_stretches`.
 Measurements measured_part(const RunRecord& record);
 
+/// From the beginning of the measured part to the end: also the drain and the judging.
+std::vector<Stretch> judged_stretches(const RunRecord& record);
+Measurements judged_part(const RunRecord& record);
+
 /// A second, in the measured part.
 double mean_rate(const RunRecord& record, Count count);
 

@@ -11,9 +11,8 @@ namespace pulsegate::load {
 
 namespace {
 
-constexpr double full_core = 0.85;      // beyond it, what a process does comes late
-constexpr double often = 0.25;          // of the measured time
-constexpr double seldom = 0.1;          // of the measured time
+constexpr double full_core = 0.7;       // beyond it, what a process does comes late
+constexpr double too_often = 0.05;      // of the time from the ramp to the judging
 constexpr double full_machine = 0.9;    // of all cores
 constexpr double much_of_others = 0.5;  // cores
 constexpr double much_waiting = 0.2;    // of a worker's time
@@ -33,7 +32,7 @@ CheckResult not_visible(const char* name, std::string promise, std::string why) 
 }
 
 CheckResult check_own_cpu(const std::vector<Stretch>& stretches) {
-    const char* promise = "no process of the generator was busy for 85 % of a core's time";
+    const char* promise = "no process of the generator was busy for 70 % of a core's time";
     const auto level = level_of(stretches, Gauge::worker_cpu_max);
     if (!level) return not_visible("generator_cpu", promise, "it was not measured");
     const double share = share_of_time(stretches, [](const Measurements& measured) {
@@ -43,7 +42,7 @@ CheckResult check_own_cpu(const std::vector<Stretch>& stretches) {
         fmt::format("the generator's busiest process used {:.0f} % of a core, at most {:.0f} %",
                     level->mean * 100, level->most * 100);
     if (share > 0) detail += fmt::format(", and was full for {:.0f} % of the time", share * 100);
-    return own_check("generator_cpu", promise, share < often, level->mean, std::move(detail));
+    return own_check("generator_cpu", promise, share < too_often, level->mean, std::move(detail));
 }
 
 /// Of seconds, because not every turn of an event loop is counted, and one late turn is no trouble.
@@ -59,7 +58,7 @@ CheckResult check_own_lag(const std::vector<Stretch>& stretches, const Measureme
         "generator_lag",
         fmt::format("the generator's event loops and messages were less than {} ms late",
                     late_loop / std::chrono::milliseconds(1)),
-        share < seldom, share,
+        share < too_often, share,
         fmt::format("the generator was later than that for {:.0f} % of the time; p99 of its "
                     "messages {}, the worst of its event loops {}",
                     share * 100, show(send), show(part[Timing::loop_lag].max())));
@@ -119,14 +118,14 @@ CheckResult check_others(const RunRecord& record, const std::vector<Stretch>& st
     std::string detail =
         fmt::format("other programs used {:.2g} of {} cores", sum / time, record.machine.cores);
     if (share > 0) detail += fmt::format(", and were in the way {:.0f} % of the time", share * 100);
-    return own_check("machine_others", promise, share < often, sum / time, std::move(detail));
+    return own_check("machine_others", promise, share < too_often, sum / time, std::move(detail));
 }
 
 }  // namespace
 
 std::vector<CheckResult> generator_checks(const RunRecord& record) {
-    const auto stretches = measured_stretches(record);
-    const auto part = measured_part(record);
+    const auto stretches = judged_stretches(record);
+    const auto part = judged_part(record);
     return {check_own_cpu(stretches), check_own_lag(stretches, part),
             check_own_stalls(part),   check_starved(record),
             check_stolen(stretches),  check_others(record, stretches)};

@@ -35,6 +35,7 @@ std::string html_report(std::span<const RunRecord> records) {
     // The records last: a text in them could look like a place.
     fill_in(page, "{{style}}", page_files::style);
     fill_in(page, "{{chart}}", page_files::chart);
+    fill_in(page, "{{plots}}", page_files::plots);
     fill_in(page, "{{script}}", page_files::script);
     fill_in(page, "{{data}}", script_text(page_data(records)));
     return page;

@@ -190,6 +190,7 @@ constexpr std::array troubles{
     Trouble{Count::presence_false_offline, "shown offline though alive"},
     Trouble{Count::presence_ghosts, "ghosts"},
     Trouble{Count::presence_out_of_order, "presence out of order"},
+    Trouble{Count::presence_contradicted, "presence contradicted"},
     Trouble{Count::starved, "starved by the generator"},
 };
 

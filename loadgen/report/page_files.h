@@ -7,6 +7,7 @@ namespace pulsegate::load::page_files {
 
 extern const std::string_view html;
 extern const std::string_view style;
+extern const std::string_view plots;
 extern const std::string_view script;
 extern const std::string_view chart;
 

@@ -62,6 +62,8 @@ std::vector<CheckResult> watchers_checks(const Evidence& seen) {
          "shown as online"},
         {"presence_order", "watchers never saw an older version behind a newer one",
          Count::presence_out_of_order, "out of order"},
+        {"presence_states", "watchers were told the same state for the same version",
+         Count::presence_contradicted, "contradicted"},
         {"presence_missing", "watchers were told of every change", Count::presence_missing,
          "missing"},
         {"presence_unseen", "everybody who was online was shown at all", Count::presence_unseen,

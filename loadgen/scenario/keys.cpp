@@ -73,7 +73,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
          }},
         {"tolerance", "TIME", "100ms", "allowance for delays of the machine, beyond limit and tick",
          [](ScenarioDraft& draft, Text text) { draft.scenario.tolerance = parse_duration(text); }},
-        {"ping-within", "TIME", "10s", "time within which a ping must be answered",
+        {"ping-within", "TIME", "1s", "time within which a ping must be answered",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.ping_within = parse_time_above_zero(text);
          }},

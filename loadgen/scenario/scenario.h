@@ -111,7 +111,7 @@ struct Scenario {
     /// keepalives, MQTT 3.1.2.10), at most one tick (1 s) and `tolerance` later.
     Duration limit{};
     Duration tolerance = std::chrono::milliseconds(100);
-    Duration ping_within = std::chrono::seconds(10);
+    Duration ping_within = std::chrono::seconds(1);
     Duration message_within{};  ///< p99 of messages; zero: not asked
     Duration storm_within = std::chrono::seconds(60);
     double storm_factor = 5;  ///< p99 of messages in a storm over the quiet one

@@ -153,10 +153,13 @@ void Chat::drain() {
 }
 
 void Chat::judge(Time now) {
-    for (const SwarmClient& client : state_.clients)
-        if (client.online())
-            state_.at(now).add(Count::unacknowledged,
-                               client.mqtt.in_flight() + client.mqtt.waiting());
+    for (const SwarmClient& client : state_.clients) {
+        const auto open = client.mqtt.in_flight() + client.mqtt.waiting();
+        if (!client.online() || open == 0) continue;
+        state_.at(now).add(Count::unacknowledged, open);
+        state_.give_example(who(client) +
+                            " has messages without an acknowledgement: " + std::to_string(open));
+    }
 }
 
 }  // namespace pulsegate::load

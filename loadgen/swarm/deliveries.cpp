@@ -40,6 +40,8 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
     const auto size = roster.message_size(message->sender, message->slot, message->sequence);
     if (publish.payload.size() != size || !is_whole(*message, as_bytes(publish.payload)))
         damaged(client, publish, now);
+    else
+        check_header(client, *message, publish, now);
 
     const Time planned = state_.local(message->planned);
     Measurements& second = state_.at(planned);
@@ -98,6 +100,22 @@ void Deliveries::damaged(const SwarmClient& client, const Publish& publish, Time
     state_.at(now).add(Count::messages_damaged);
     state_.give_example(fmt::format("{} received {} bytes in topic {} that nobody sent like this",
                                     who(client), publish.payload.size(), publish.topic));
+}
+
+/// MQTT-3.8.4-8: the lower one of the sent and the granted QoS. MQTT-3.3.1-9: RETAIN is 0 for a
+/// subscription that was there before.
+void Deliveries::check_header(const SwarmClient& client, const Message& message,
+                              const Publish& publish, Time now) {
+    const auto contact = *state_.roster.contact(message.sender, message.slot);
+    const QoS qos = std::min(contact.qos, client.granted);
+    if (publish.qos == qos && !publish.retain && state_.is_topic_of(contact, publish.topic)) return;
+    state_.at(now).add(Count::messages_damaged);
+    state_.give_example(fmt::format(
+        "message {} from client {} came to {} in topic {} at QoS {}{}; right is {} at QoS {}",
+        message.sequence, message.sender, who(client), publish.topic, static_cast<int>(publish.qos),
+        publish.retain ? " with RETAIN" : "",
+        contact.is_room ? state_.room_topic(contact.number) : state_.client_topic(contact.number),
+        static_cast<int>(qos)));
 }
 
 // -- what should have arrived --

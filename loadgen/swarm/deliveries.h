@@ -39,6 +39,8 @@ private:
     bool belongs(const SwarmClient& client, const Message& message) const;
     void misdirected(const SwarmClient& client, const Message& message, Time now);
     void damaged(const SwarmClient& client, const Publish& publish, Time now);
+    void check_header(const SwarmClient& client, const Message& message, const Publish& publish,
+                      Time now);
     void judge(SwarmClient& receiver, const Roster::Contact& contact, const FlowTotal& total,
                Time now);
 

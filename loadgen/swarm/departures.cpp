@@ -43,12 +43,12 @@ void Departures::nap(SwarmClient& client, Time now) {
     client.attendance.goes(Attendance::Cause::planned);
     switch (state_.group(client).leave) {
         case Leave::disconnect:
-            watchers_.gone(client, now);
+            watchers_.left(client, now);
             chat_.disconnects(client);
             client.mqtt.disconnect();
             break;
         case Leave::reset:
-            watchers_.gone(client, now);
+            watchers_.left(client, now);
             chat_.connection_broke(client);
             client.mqtt.reset();
             break;

@@ -16,10 +16,14 @@ public:
     void ping(SwarmClient& client, Time now);
     void answered(SwarmClient& client, Time sent, Time now);
 
-    /// The connection ended, or the run: what has waited too long for its answer is counted.
+    /// The connection ended, or the run: a ping that has waited too long for its answer is counted.
     void give_up(const SwarmClient& client, Time now);
 
 private:
+    void look_behind(SwarmClient& client, Time now);
+    bool waited_too_long(Time sent) const;
+    void missing(const SwarmClient& client, Time sent, Time now);
+
     SwarmState& state_;
 };
 

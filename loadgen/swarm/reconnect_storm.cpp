@@ -68,7 +68,8 @@ void ReconnectStorm::vanish_some() {
     const bool all = some([this](SwarmClient& client, Time now) {
         client.in_storm = true;
         if (!client.online()) return;  // lost in the meantime
-        watchers_.gone(client, now);
+        // The server may take its time for so many at once.
+        watchers_.lost(client, now);
         client.attendance.goes(Attendance::Cause::planned);
         client.mqtt.reset();
         state_.enter(client, SwarmClient::State::napping);

@@ -276,6 +276,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     client.keepalive = client.mqtt.keepalive();
     client.last_send = client.mqtt.before_send();
     client.oversleeping = {};
+    client.pings_behind = 0;
     client.attendance.comes();
     watchers.online(client, client.mqtt.tcp_connected_at());
     pings.begin(client, now);
@@ -358,7 +359,7 @@ Attendance::Cause Swarm::Parts::blame(const SwarmClient& client, const Ending& e
 
 void Swarm::Parts::lost_talker(SwarmClient& client, const Ending& ending, Time now) {
     client.attendance.goes(blame(client, ending, now));
-    watchers.gone(client, client.mqtt.before_send());
+    watchers.lost(client, client.mqtt.before_send());
     chat.connection_broke(client);
     logins.come_back_later(client, now);
 }

@@ -54,6 +54,7 @@ struct SwarmClient : AgendaEntry {
     const std::uint16_t group;
     State state = State::unborn;
     QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic
+    std::uint8_t pings_behind = 0;     ///< in a row that were sent while another had no answer
     std::uint8_t failed_attempts = 0;  ///< since it was online
     std::uint16_t script_at = 0;       ///< how far a hostile client got
     std::uint16_t keepalive = 0;       ///< agreed in its last login that succeeded; 0: none

@@ -10,6 +10,8 @@ namespace pulsegate::load {
 
 namespace {
 
+constexpr std::string_view room_level = "room/";
+
 /// With several transports there may be several servers of one and one of the other.
 std::uint32_t separate_servers(const Assignment& assignment) {
     const auto& servers = assignment.target.servers;
@@ -70,12 +72,22 @@ void SwarmState::mark(Time at, std::string text) {
     marks.emplace_back(since_start(at), std::move(text));
 }
 
+bool SwarmState::is_topic_of(const Roster::Contact& contact, std::string_view topic) const {
+    const auto skip = [&topic](std::string_view begin) {
+        const bool begins = topic.starts_with(begin);
+        if (begins) topic.remove_prefix(begin.size());
+        return begins;
+    };
+    if (!skip(topics_) || (contact.is_room && !skip(room_level))) return false;
+    return topic == fmt::format_int(contact.number).c_str();
+}
+
 std::string SwarmState::client_topic(std::uint32_t number) const {
     return topics_ + std::to_string(number);
 }
 
 std::string SwarmState::room_topic(std::uint32_t room) const {
-    return topics_ + "room/" + std::to_string(room);
+    return topics_ + std::string(room_level) + std::to_string(room);
 }
 
 std::string who(const SwarmClient& client) { return fmt::format("client {}", client.number()); }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loadgen/client/mqtt_client.h"
@@ -53,6 +54,7 @@ public:
     const Scenario& scenario() const { return assignment.scenario; }
     std::string client_topic(std::uint32_t number) const;
     std::string room_topic(std::uint32_t room) const;
+    bool is_topic_of(const Roster::Contact& contact, std::string_view topic) const;
     Time common(Time local) const { return local + assignment.clock_offset; }
     Time local(Time common) const { return common - assignment.clock_offset; }
     double since_start(Time at) const { return seconds(at - started); }

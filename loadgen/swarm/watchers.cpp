@@ -74,8 +74,9 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
                         who(client), message.topic));
         return true;
     }
+    const Time since = client.online() ? state_.common(client.online_since) : Time::max();
     observed({client.number(), *watched, text->online, text->version, state_.common(now),
-              message.retain},
+              message.retain, since},
              now);
     return true;
 }
@@ -84,6 +85,13 @@ void Watchers::observed(const Presence::Observation& seen, Time now) {
     switch (presence_.observed(seen)) {
         case Presence::Order::news: state_.at(now).add(Count::presence_changes); return;
         case Presence::Order::repeated: return;
+        case Presence::Order::contradiction:
+            state_.at(now).add(Count::presence_contradicted);
+            state_.give_example(fmt::format(
+                "client {} was told that client {} is {}, and another state was told "
+                "for the same version {}",
+                seen.observer, seen.user, seen.online ? "online" : "offline", seen.version));
+            return;
         case Presence::Order::out_of_order:
             state_.at(now).add(Count::presence_out_of_order);
             state_.give_example(
@@ -98,13 +106,29 @@ std::optional<std::uint32_t> Watchers::user_of(std::string_view name) const {
     return found == watched_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at) {
+void Watchers::online(SwarmClient& client, Time at) {
+    tell(client, Liveness::Kind::online, at, state_.limit_of(client));
+}
+
+void Watchers::left(SwarmClient& client, Time at) {
+    tell(client, Liveness::Kind::gone, at, Duration::zero());
+}
+
+void Watchers::lost(SwarmClient& client, Time at) {
+    tell(client, Liveness::Kind::gone, at, state_.limit_of(client));
+}
+
+void Watchers::fell_silent(SwarmClient& client, Time at) {
+    tell(client, Liveness::Kind::silent, at, state_.limit_of(client));
+}
+
+void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at, Duration limit) {
     const bool alive = kind == Liveness::Kind::online;
     if (client.alive_for_watchers == alive) return;
     client.alive_for_watchers = alive;
     client.alive_changed = at;
     if (!watching_.contains(profiles_.user_of(client.number()))) return;
-    facts_.push_back({client.number(), kind, state_.common(at), state_.limit_of(client)});
+    facts_.push_back({client.number(), kind, state_.common(at), limit});
 }
 
 /// Of each user that somebody here watches to the end. The events file tells of all.
@@ -123,6 +147,17 @@ std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
     return since;
 }
 
+/// Of watchers that are there to the end.
+void Watchers::judge_last(Time until, Duration slack, Presence::Verdict& verdict) const {
+    if (!state_.assignment.target.presence_topic) return;
+    for (const SwarmClient& watcher : state_.clients) {
+        if (!watcher.online() || watcher.lacks_filters) continue;
+        for (const std::uint32_t user : users_watched_by(watcher.number()))
+            presence_.judge_last(watcher.number(), user, state_.common(watcher.online_since), until,
+                                 slack, verdict);
+    }
+}
+
 void Watchers::judge(Time now) {
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
     const auto since = watched_since();
@@ -130,7 +165,8 @@ void Watchers::judge(Time now) {
         const auto found = since.find(user);
         return Presence::Bounds{slack, found == since.end() ? Time::max() : found->second};
     };
-    const auto verdict = presence_.judge(state_.common(now), bounds_of);
+    auto verdict = presence_.judge(state_.common(now), bounds_of);
+    judge_last(state_.common(now), slack, verdict);
     Measurements& sum = state_.at(now);
     for (const Duration took : verdict.detections) sum.add(Timing::detection, took);
     for (const Duration took : verdict.appearances) sum.add(Timing::appearance, took);
@@ -156,11 +192,17 @@ void Watchers::judge(Time now) {
                 sum.add(Count::presence_unseen);
                 what = "was online, and shown to nobody during the whole run; its login was";
                 break;
+            case Kind::hidden:
+                sum.add(Count::presence_missing);
+                what = "changed its presence, and one watcher was not told";
+                break;
         }
         // To the watchers of a server without presence nothing is shown: of that the check tells.
         if (presence_.nothing_observed()) continue;
-        state_.give_example(fmt::format("client {} {}, {} after the start", fault.user, what,
-                                        show(at - state_.started)));
+        std::string text = fmt::format("client {} {}, {} after the start", fault.user, what,
+                                       show(at - state_.started));
+        if (fault.kind == Kind::hidden) text += fmt::format(": client {}", fault.observer);
+        state_.give_example(std::move(text));
     }
 }
 

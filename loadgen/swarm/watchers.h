@@ -29,9 +29,11 @@ public:
     void observed(const Presence::Observation& seen, Time now);
 
     // What happens to clients; those that nobody watches are passed over.
-    void online(SwarmClient& client, Time at) { tell(client, Liveness::Kind::online, at); }
-    void gone(SwarmClient& client, Time at) { tell(client, Liveness::Kind::gone, at); }
-    void fell_silent(SwarmClient& client, Time at) { tell(client, Liveness::Kind::silent, at); }
+    void online(SwarmClient& client, Time at);
+    /// It said so, by DISCONNECT or by a reset: the server knows at once.
+    void left(SwarmClient& client, Time at);
+    void lost(SwarmClient& client, Time at);  ///< its connection broke
+    void fell_silent(SwarmClient& client, Time at);
 
     /// The truth, for the workers whose clients watch it.
     template <class Visit>
@@ -53,7 +55,8 @@ private:
     void watch(std::uint32_t worker, std::uint32_t user);
     std::vector<std::uint32_t> users_watched_by(std::uint32_t watcher) const;
     std::unordered_map<std::uint32_t, Time> watched_since() const;
-    void tell(SwarmClient& client, Liveness::Kind kind, Time at);
+    void judge_last(Time until, Duration slack, Presence::Verdict& verdict) const;
+    void tell(SwarmClient& client, Liveness::Kind kind, Time at, Duration limit);
 
     SwarmState& state_;
     const Profiles& profiles_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <utility>
 
 #include "loadgen/truth/mixing.h"
 #include "loadgen/truth/wire.h"
@@ -50,18 +51,34 @@ std::size_t Presence::PairHash::operator()(const Pair& pair) const {
 Presence::Order Presence::observed(const Observation& seen) {
     auto& last = last_version_[{seen.observer, seen.user}];
     if (seen.version < last) return Order::out_of_order;
-    if (seen.version == last) return Order::repeated;
-    last = seen.version;
 
     Changes& changes = changes_[seen.user];
-    const auto change = std::ranges::lower_bound(changes, seen.version, {}, &Change::version);
-    if (change == changes.end() || change->version != seen.version) {
-        changes.insert(change, {seen.version, seen.at, seen.online, seen.snapshot});
+    auto change = std::ranges::lower_bound(changes, seen.version, {}, &Change::version);
+    const bool known = change != changes.end() && change->version == seen.version;
+    const bool contradicts = known && change->online != seen.online;
+    if (seen.version == last) return contradicts ? Order::contradiction : Order::repeated;
+
+    if (!known) {
+        change = changes.insert(change, {seen.version, seen.at, seen.online, seen.snapshot});
     } else if (seen.at < change->first || (change->snapshot && !seen.snapshot)) {
         change->first = std::min(change->first, seen.at);
         change->snapshot = change->snapshot && seen.snapshot;
     }
-    return Order::news;
+    note_skips(seen, std::exchange(last, seen.version), changes, change);
+    return contradicts ? Order::contradiction : Order::news;
+}
+
+void Presence::note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
+                          Changes::const_iterator change) {
+    if (seen.snapshot) return;
+    Time next = seen.at;
+    while (change != changes.begin() && (--change)->version > last) {
+        next = std::min(next, std::next(change)->first);
+        if (change->first >= seen.since && !change->snapshot)
+            skips_.push_back(
+                {{Verdict::Fault::Kind::hidden, seen.user, change->first, seen.observer},
+                 next - change->first});
+    }
 }
 
 void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }
@@ -148,6 +165,17 @@ void Presence::judge_unseen(std::uint32_t user, const Lives& lives, Time until,
 
 bool Presence::due(Time from, Time to, const Bounds& bounds) {
     return to - from > bounds.slack && bounds.watched_since <= to - bounds.slack;
+}
+
+void Presence::judge_last(std::uint32_t observer, std::uint32_t user, Time since, Time until,
+                          Duration slack, Verdict& verdict) const {
+    const auto found = changes_.find(user);
+    if (found == changes_.end()) return;
+    const Change& newest = found->second.back();
+    if (newest.snapshot || newest.first < since || newest.first > until - slack) return;
+    const auto last = last_version_.find({observer, user});
+    if (last == last_version_.end() || last->second < newest.version)
+        verdict.faults.push_back({Verdict::Fault::Kind::hidden, user, newest.first, observer});
 }
 
 // Each offline must be explained by an end of its own, of which a user who is back was not back

@@ -20,8 +20,10 @@ struct Liveness {
     };
     std::uint32_t client = 0;
     Kind kind = Kind::online;
-    Time at{};         ///< of the run's common clock
-    Duration limit{};  ///< of its silence, as agreed with the server; zero: none
+    Time at{};  ///< of the run's common clock
+    /// How long the server may take to notice its end. Silence: as agreed with the server; zero: it
+    /// need not notice.
+    Duration limit{};
 
     bool operator==(const Liveness&) const = default;
 };
@@ -44,9 +46,12 @@ public:
         std::uint64_t version = 0;
         Time at{};              ///< of the run's common clock
         bool snapshot = false;  ///< the state when asked, not the news of a change
+        /// Since then the observer has to be told each change; `max()`: it need not be told all.
+        Time since = Time::max();
     };
 
-    enum class Order : std::uint8_t { news, repeated, out_of_order };
+    /// `contradiction`: another state than this or another observer was told for the same version.
+    enum class Order : std::uint8_t { news, repeated, out_of_order, contradiction };
     Order observed(const Observation& seen);
 
     void happened(std::uint32_t user, const Liveness& fact);
@@ -54,10 +59,13 @@ public:
 
     struct Verdict {
         struct Fault {
-            enum class Kind : std::uint8_t { false_offline, ghost, missing, unseen };
+            enum class Kind : std::uint8_t { false_offline, ghost, missing, unseen, hidden };
             Kind kind;
             std::uint32_t user;
-            Time at;  ///< false offline: when it was shown; else the truth that was not shown
+            /// False offline: when it was shown. Hidden: when others were told. Else the truth that
+            /// was not shown.
+            Time at;
+            std::uint32_t observer = 0;  ///< hidden: the one that was not told
         };
         std::vector<Fault> faults;
         std::vector<Duration> detections;   ///< from a client's last packet to its offline
@@ -78,8 +86,16 @@ public:
         Verdict verdict;
         for (const auto& [user, facts] : facts_)
             judge(user, facts, until, bounds_of(user), verdict);
+        for (const Skip& skip : skips_)
+            if (skip.lasted > bounds_of(skip.fault.user).slack)
+                verdict.faults.push_back(skip.fault);
         return verdict;
     }
+
+    /// Adds a fault if an observer that had to be told each change since `since` was not told the
+    /// last one, although others were, and that more than `slack` ago.
+    void judge_last(std::uint32_t observer, std::uint32_t user, Time since, Time until,
+                    Duration slack, Verdict& verdict) const;
 
 private:
     /// Of all observers together: who was told first counts.
@@ -90,6 +106,12 @@ private:
         bool snapshot;
     };
     using Changes = std::vector<Change>;  ///< by version
+
+    /// A change that an observer was not told: it was told a later one next.
+    struct Skip {
+        Verdict::Fault fault;
+        Duration lasted;  ///< until the next change
+    };
 
     /// From a login to the end, when the last of the clients that were there then was gone.
     struct Life {
@@ -110,6 +132,9 @@ private:
         std::size_t operator()(const Pair& pair) const;
     };
 
+    /// `change` is the one that was told, `last` the version that was told before it.
+    void note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
+                    Changes::const_iterator change);
     static Lives lives_of(std::vector<Liveness> facts);
     static void add_lives_of_client(std::span<const Liveness> facts, Lives& lives);
     static Lives united(Lives lives);
@@ -130,6 +155,7 @@ private:
     std::unordered_map<Pair, std::uint64_t, PairHash> last_version_;
     std::unordered_map<std::uint32_t, Changes> changes_;
     std::unordered_map<std::uint32_t, std::vector<Liveness>> facts_;
+    std::vector<Skip> skips_;
 };
 
 /// "online" and a version from the JSON of a presence topic, or of an event. Nothing if it is none.

@@ -4,7 +4,7 @@
 //     durable-bench [--scenarios NAME,...] [--sessions N] [--rate MESSAGES/S]
 //                   [--online N] [--online-rate MESSAGES/S] [--folder DIR]
 //                   [--fsync always|1s|never] [--seconds S] [--rounds N]
-//                   [--pulsegate PATH]... [--mosquitto PATH]
+//                   [--pulsegate PATH]... [--mosquitto PATH] [--cluster redis://HOST:PORT]
 //     durable-bench --startup N [--folder DIR] [--pulsegate PATH]...
 //
 // 100 publishers, with messages of 200 bytes at QoS 1, keep a window of 20 unacknowledged. Those
@@ -12,6 +12,8 @@
 // 1,000 members of a room (room). latency: the same as away-many, but on schedule. elision: many
 // clients with sessions, all connected, write to one another on schedule, and the disk is to be
 // spared. The servers are on CPU 0, the clients on CPU 1, and they take turns.
+//
+// --cluster: the first Pulsegate besides, with its data in an empty Redis that is there already.
 //
 // --startup: how long Pulsegate takes to start with so many sessions that are away, each with a
 // subscription and a waiting message of 100 bytes, and how much memory.
@@ -36,6 +38,7 @@ struct Options : CommonOptions {
     double online_rate = 5'000;  ///< of the elision
     std::string folder = "/tmp";
     std::string fsync = "always";
+    std::string cluster;
     std::size_t startup = 0;
 
     bool wants(std::string_view scenario) const {
@@ -57,6 +60,7 @@ Options parse(int argc, char** argv) {
         {"--online-rate", [&](auto text) { options.online_rate = std::atof(text); }},
         {"--folder", [&](auto text) { options.folder = text; }},
         {"--fsync", [&](auto text) { options.fsync = text; }},
+        {"--cluster", [&](auto text) { options.cluster = text; }},
         {"--startup", [&](auto text) { options.startup = count(text); }},
     };
     read_options(argc, argv, options, known);
@@ -86,12 +90,13 @@ constexpr const char* unlimited =
     "--persistent-session-bytes 64GiB --persistent-session-quota 100000000 "
     "--max-queued-messages 100000000 --max-queued-bytes 64GiB";
 
+/// `data`: the options that say where it is kept.
 void execute_durable(const std::string& binary, std::uint16_t port, std::uint16_t admin,
                      const std::string& data, const std::string& fsync) {
     std::istringstream words(
-        fmt::format("--listen mqtt://127.0.0.1:{} --listen http://127.0.0.1:{} --fsync {} {}", port,
-                    admin, fsync, unlimited));
-    std::vector<std::string> command{binary, "--data", data};
+        fmt::format("{} --listen mqtt://127.0.0.1:{} --listen http://127.0.0.1:{} --fsync {} {}",
+                    data, port, admin, fsync, unlimited));
+    std::vector<std::string> command{binary};
     for (std::string word; words >> word;) command.push_back(word);
     execute(command);
 }
@@ -337,15 +342,20 @@ void print_drops(const Contenders& contenders) {
 void run(const Options& options) {
     Folder folder(options.folder);
     Contenders contenders;
-    const auto enter_pulsegate = [&](const std::string& binary, const std::string& data) {
+    const auto enter_pulsegate = [&](const std::string& binary, const std::string& name,
+                                     const std::string& data) {
         const auto admin = free_port();
-        contenders.push_back(std::make_unique<Contender>(
-            data == "none" ? binary + " --data none" : binary, admin, [&](std::uint16_t port) {
-                execute_durable(binary, port, admin, data, options.fsync);
-            }));
+        contenders.push_back(std::make_unique<Contender>(name, admin, [&](std::uint16_t port) {
+            execute_durable(binary, port, admin, data, options.fsync);
+        }));
     };
     for (const auto& binary : options.pulsegate)
-        enter_pulsegate(binary, fmt::format("{}/{}", folder.path(), contenders.size()));
+        enter_pulsegate(binary, binary,
+                        fmt::format("--data {}/{}", folder.path(), contenders.size()));
+    if (!options.cluster.empty())
+        enter_pulsegate(
+            options.pulsegate.at(0), options.pulsegate.at(0) + " --cluster",
+            fmt::format("--cluster {} --link-listen 127.0.0.1:{}", options.cluster, free_port()));
     if (access(options.mosquitto.c_str(), X_OK) == 0)
         contenders.push_back(std::make_unique<Contender>("mosquitto", 0, [&](std::uint16_t port) {
             execute_mosquitto(options.mosquitto, port, folder.path());
@@ -354,7 +364,7 @@ void run(const Options& options) {
         fmt::print("{} is not here: without it\n", options.mosquitto);
     run_rounds(contenders, options);
     if (options.wants("elision")) {
-        enter_pulsegate(options.pulsegate[0], "none");
+        enter_pulsegate(options.pulsegate[0], options.pulsegate[0] + " --data none", "--data none");
         run_elision(contenders, options);
     }
     fmt::print("medians of {} rounds of {} s, fsync = {}\n", options.rounds, options.seconds,
@@ -381,8 +391,9 @@ void run_startup(const std::string& binary, const Options& options) {
     };
     const auto start = [&](std::string_view after) {
         const auto begin = Clock::now();
-        auto peer = std::make_unique<Peer>(
-            port, 0, [&] { execute_durable(binary, port, admin, folder.path(), options.fsync); });
+        auto peer = std::make_unique<Peer>(port, 0, [&] {
+            execute_durable(binary, port, admin, "--data " + folder.path(), options.fsync);
+        });
         const double seconds = seconds_since(begin);
         fmt::print(
             "{}: serves after {:.2f} s, {:.0f} MB resident, {:.0f} MB at most, {} sessions "

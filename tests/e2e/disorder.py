@@ -8,12 +8,12 @@ import struct
 import time
 
 import packets
+from gateway import PATIENCE
 from packets import (AUTH, CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, UNSUBACK,
                      FromServer, demand)
 
 STEPS = 400
 PEERS = 6
-PATIENCE = 20
 # Few, so that they meet each other. Sessions are known by both names.
 CLIENTS = ("x", "y", "z")
 USERS = (None, None, "u")

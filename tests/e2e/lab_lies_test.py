@@ -21,9 +21,10 @@ OWN = {"generator_cpu", "generator_lag", "generator_stalls", "generator_starved"
 
 
 def command(port, *scenario, **options):
-    """A small run, but for these options: `mqtt_version="5"` is --mqtt-version 5."""
+    """A small run, but for these options: `mqtt_version="5"` is --mqtt-version 5. A list repeats an option."""
     chosen = SMALL | {"--" + name.replace("_", "-"): value for name, value in options.items()}
-    words = [word for option in chosen.items() for word in option]
+    words = [word for name, values in chosen.items()
+             for value in (values if isinstance(values, list) else [values]) for word in (name, value)]
     return [GENERATOR, *scenario, *words, "--connect", f"mqtt://127.0.0.1:{port}", "--json", "-"]
 
 
@@ -51,6 +52,7 @@ def facts_against(record):
              "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged"}
     presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
     names |= {f"presence_{name}": f"presence_{name}" for name in presence}
+    names["presence_states"] = "presence_contradicted"
     names["presence_http_order"] = "presence_http_out_of_order"
     names["presence_http_answers"] = "presence_unanswered"
     return {name for name, count in names.items() if counts.get(count)}
@@ -67,7 +69,7 @@ class Liar:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
         self.process.stdout.close()
 
 
@@ -81,8 +83,12 @@ class LiesTest(unittest.TestCase):
         "swap=50": ({}, {"reordered"}),
         "misdirect=100": ({}, {"misdirected", "lost"}),
         "damage=100": ({}, {"damaged"}),
+        "topic=50": ({}, {"damaged"}),
+        "lower-qos=50": ({"qos": "1"}, {"damaged"}),
+        "retain=50": ({}, {"damaged"}),
         "close=50": ({"silent": "0%"}, {"false_offline"}),
-        "late-pings=1500": ({"set": "ping-within=1s"}, {"pings_late"}),
+        "late-pings=1500": ({}, {"pings_late"}),
+        "no-pong=50": ({"silent": "0%", "duration": "8s"}, {"pings_unanswered"}),
         "never-close": ({}, {"expiry_never"}),
         "close-early=2": ({"keepalive": "4s", "silent": "10%"}, {"expiry_early"}),
         "delay=30": ({}, {"delay"}),
@@ -109,6 +115,7 @@ class LiesTest(unittest.TestCase):
 
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
+                "hide-offline=2": {"presence_missing"}, "contradict=500": {"presence_states"},
                 "flap=20": {"presence_false_offline"}, "http-offline=50": {"presence_http_false_offline"},
                 "http-ghosts=3": {"presence_http_ghosts"}, "http-omit=20": {"presence_http_answers"},
                 # Not always the same users of all that are asked for in turn.
@@ -121,13 +128,21 @@ class LiesTest(unittest.TestCase):
 
         with ThreadPoolExecutor(4) as pool:
             found = dict(zip(lies, pool.map(told, lies)))
-        for lie, (_, record) in found.items():
+        for lie, (status, record) in found.items():
             with self.subTest(lie=lie or "none"):
                 seen = broken(record)
+                if lie == "hide-offline=2" and status == 2:  # on a busy machine the others are told late
+                    seen -= {"presence_ghosts"}
                 if lie == "ghosts=2":  # those are told by HTTP as well
                     seen -= {"presence_http_ghosts"}
                 self.assertEqual(seen, lies[lie], (record["verdict"], record["examples"]))
                 self.assertGreater(record["totals"]["counts"]["presence_asked"], 1000)
+
+    def test_an_offline_that_is_hidden_during_a_short_nap_is_found(self):
+        with Liar("ghosts=2") as liar:
+            naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
+            _, record = generate(liar.port, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
+        self.assertEqual(broken(record), {"presence_ghosts"}, (record["verdict"], record["examples"]))
 
     def test_a_server_that_stands_still_is_found(self):
         with Liar() as liar:
@@ -138,7 +153,7 @@ class LiesTest(unittest.TestCase):
             timer = subprocess.Popen(
                 ["/bin/sh", "-c", f"sleep 1; kill -STOP {liar.process.pid}; sleep 1.5; kill -CONT {liar.process.pid}"])
             out, _ = generator.communicate(timeout=60)
-            timer.wait(10)
+            timer.wait(60)
         stalled = {check["name"]: check for check in json.loads(out)["checks"]}["server_stalled"]
         self.assertIn(stalled["outcome"], ("failed", "refused"))
         self.assertGreater(stalled["value"], 0)

@@ -10,13 +10,19 @@ Lies:
     swap=N          every Nth message is delivered after the next one for the same receiver
     misdirect=N     every Nth message goes to somebody else
     damage=N        every Nth message is changed on its way
+    topic=N         every Nth delivery has another topic
+    lower-qos=N     every Nth delivery has QoS 0
+    retain=N        every Nth delivery has RETAIN set
     close=N         every Nth client is closed 2 s after its login, although it talks
+    no-pong=N       every Nth ping has no answer
     late-pings=MS   pings are answered that much later
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
     hide=N          the presence of every Nth user is never shown
     ghosts=N        every Nth offline is not shown
+    hide-offline=N  every Nth client is not told when others go offline
+    contradict=N    every Nth time that a client is told of presence, the state is the other one
     flap=N          every Nth user is shown as offline for a moment, 2 s after the login
     http-offline=N  every Nth user that HTTP is asked for is told to be offline
     http-ghosts=N   every Nth user that HTTP is asked for is told to be online
@@ -93,7 +99,12 @@ class Server:
     def tell(self, watcher, topic, retained=0):
         name = topic.decode().partition("/")[2]
         if name in self.users and name not in self.hidden:
-            text = json.dumps(self.users[name], separators=(",", ":")).encode()
+            told = dict(self.users[name])
+            if told["state"] == "offline" and watcher.offline_hidden:
+                return
+            if self.lies.tells("contradict"):
+                told["state"] = "offline" if told["state"] == "online" else "online"
+            text = json.dumps(told, separators=(",", ":")).encode()
             watcher.send(PUBLISH << 4 | retained, struct.pack(">H", len(topic)) + topic + text)
 
     def answer(self, target):
@@ -136,6 +147,7 @@ class Client(asyncio.Protocol):
         self.packet_ids = itertools.cycle(range(1, 65536))
         self.received = set()  # QoS 2 packets that wait for their PUBREL
         self.sent = {}  # QoS 2: packet identifier -> PUBLISH
+        self.offline_hidden = self.lies.tells("hide-offline")
         self.held = None  # a message that is to come after the next one
 
     # -- bytes
@@ -222,7 +234,8 @@ class Client(asyncio.Protocol):
         elif kind == SUBSCRIBE:
             self.subscribe(body)
         elif kind == PINGREQ:
-            self.later("late-pings", self.send, PINGRESP << 4)
+            if not self.lies.tells("no-pong"):
+                self.later("late-pings", self.send, PINGRESP << 4)
         elif kind == DISCONNECT:
             self.transport.close()
 
@@ -283,13 +296,17 @@ class Client(asyncio.Protocol):
 
     def deliver_now(self, topic, payload, qos):
         qos = min(qos, self.filters.get(topic, qos))
+        if self.lies.tells("lower-qos"):
+            qos = 0
+        if self.lies.tells("topic"):
+            topic += b"0"
         body = struct.pack(">H", len(topic)) + topic
         if qos > 0:
             packet_id = struct.pack(">H", next(self.packet_ids))
             body += packet_id
             if qos == 2:
                 self.sent[packet_id] = body + payload
-        self.send(PUBLISH << 4 | qos << 1, body + payload)
+        self.send(PUBLISH << 4 | qos << 1 | self.lies.tells("retain"), body + payload)
 
 
 async def main(arguments):
