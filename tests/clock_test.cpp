@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
+#include "server/base/calendar.h"
+#include "server/base/moved_wall_clock.h"
 #include "server/message/message.h"
 
 using namespace pulsegate;
@@ -20,4 +24,18 @@ TEST_CASE("stamps of all times that the clock may say are in order, and fit what
     // And those of a clock that went on from a floor there for 40 years.
     CHECK(stamp_at(latest_wall_time + WallMillis{40} * 365 * 86'400'000) < largest);
     CHECK(time_of(stamp_at(latest_wall_time)) == latest_wall_time);
+}
+
+TEST_CASE("the calendar follows a wall clock that was set only when it is begun again") {
+    constexpr WallMillis an_hour = 3'600'000;
+    const auto behind = [] { return wall_now() - calendar_time(monotonic_now()); };
+    {
+        MovedWallClock clock;
+        clock.advance(an_hour);
+        CHECK(behind() > an_hour / 2);
+        begin_calendar();
+        CHECK(std::abs(behind()) < an_hour / 2);
+    }
+    begin_calendar();
+    CHECK(std::abs(behind()) < an_hour / 2);
 }

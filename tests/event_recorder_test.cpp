@@ -18,7 +18,7 @@ BrokerSettings recording(EventKinds kinds = all_event_kinds) {
     return settings;
 }
 
-/// What is in the log: the type of each event, and whom it is about.
+/// What is in the log: the type of each event, and its user.
 std::vector<std::string> told(DurableCluster& cluster, EventKinds kinds = all_event_kinds) {
     std::promise<EventPage> answered;
     cluster->store->read_events(
@@ -64,20 +64,37 @@ TEST_CASE("nothing is written that nobody reads") {
     CHECK(nobody->store->events().last == 0);
 }
 
-TEST_CASE("whoever is online at a crash is told offline at the next start, and only once") {
+TEST_CASE("a user that is not back in time after a crash is told offline, and only once") {
+    constexpr Millis limit = 90'000;  // of a keepalive of 60 s
     const EventKinds presence = kinds_of(EventKind::presence);
     DurableCluster cluster(2, recording(presence));
+    const auto pass = [&](Millis time) {
+        cluster->now += time;
+        for (unsigned shard = 0; shard < cluster->shards(); ++shard)
+            CHECK_FALSE(cluster->broker(shard).tick(cluster->now));
+        cluster.settle();
+    };
     PlainClient ann(cluster, "ann");
+    PlainClient carl(cluster, "carl");
     ann.connect(true);
+    cluster.settle();
+    carl.connect(true);
     cluster.settle();
     PlainClient bob(cluster, "bob");
     bob.connect(true);  // not committed: neither the event nor the user
     cluster.crash();
     cluster.settle();
-    const Lines expected{"presence ann online login", "presence ann offline shutdown"};
+    Lines expected{"presence ann online login", "presence carl online login"};
+    CHECK(told(cluster) == expected);
+    carl.connect(true);
+    pass(limit - 1000);
+    CHECK(told(cluster) == expected);
+    pass(2000);
+    expected.push_back("presence ann offline node_lost");
     CHECK(told(cluster) == expected);
     cluster.crash();
-    cluster.settle();
+    carl.connect(true);
+    pass(limit + 1000);
     CHECK(told(cluster) == expected);
 }
 

@@ -184,12 +184,13 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
     check_never("server/base/files", {"server/base/text/"});
     check_order("server/auth", {".", "passwords"});
     check_order("server/transport", {"tls", "handshakes", "connections", "."});
-    check_order("server/session", {"terms", "users", "durable", "state", "sending", "rooms",
-                                   "delivery", "requests", "life", "."});
-    check_order("server/store",
-                {"ledger", "files", "pages", "database", "backup", "start", "rows", "tables", "."});
-    check_order("server/http",
-                {"serving", "questions", "messages", "events", "operation", "chat", "users", "."});
+    check_order("server/session", {"terms", "trace", "users", "durable", "state", "sending",
+                                   "rooms", "delivery", "requests", "life", "."});
+    check_order("server/store", {"ledger", "files", "pages", "database", "backup", "rows", "mirror",
+                                 "start", "tables", "."});
+    check_order("server/cluster", {"rules", "link", "."});
+    check_order("server/http", {"serving", "questions", "messages", "events", "operation",
+                                "metrics", "dashboard", "chat", "users", "."});
 }
 
 TEST_CASE("limits know nothing of connections and sessions") {
@@ -218,8 +219,13 @@ TEST_CASE("who may come in and what they may do is decided without sessions and 
 
 TEST_CASE("the store knows messages, but nothing of who has them stored") {
     check_of_ours("server/store", {"protocol/packet.h", "server/base/", "server/message/message.h",
-                                   "server/store/"});
+                                   "server/cluster/row_", "server/store/"});
     check_never("server/store", {"boost/asio", "boost/beast"});
+}
+
+TEST_CASE("nodes know how rows are written to Redis, but not what is in them") {
+    check_of_ours("server/cluster", {"server/base/", "server/redis/", "server/cluster/"});
+    check_of_ours("server/cluster/rules", {"server/base/", "server/cluster/rules/"});
 }
 
 TEST_CASE("who tells backends knows the log of events, but nothing of who writes it") {

@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <memory>
 #include <string>
+
+#include "server/base/log_format.h"
+#include "server/session/terms/logged_client.h"
 
 using namespace pulsegate;
 
@@ -73,4 +79,77 @@ TEST_CASE("how many lines had no room is said, but not all the time") {
     const auto later = budget.suppressed(now + 10'000);
     CHECK(later > 50);
     CHECK(later < 100);
+}
+
+namespace {
+
+/// A message as it is written in that format, with the fields of this line.
+std::string written(LogFormat format, const std::string& message,
+                    spdlog::level::level_enum level = spdlog::level::warn) {
+    spdlog::memory_buf_t line;
+    log_formatter(format)->format(spdlog::details::log_msg("pulsegate", level, message), line);
+    return {line.data(), line.size()};
+}
+
+boost::json::object as_object(const std::string& line) {
+    return boost::json::parse(line).as_object();
+}
+
+}  // namespace
+
+TEST_CASE("a line of text has its time, its level and the message") {
+    const auto line = written(LogFormat::text, "ready");
+    CHECK(line.ends_with(" warning ready"));
+    CHECK(line.substr(4, 1) == "-");
+    CHECK(line.substr(10, 1) == "T");
+}
+
+TEST_CASE("a line of JSON is an object with the same, and with the fields that it has") {
+    auto plain = as_object(written(LogFormat::json, "ready", spdlog::level::info));
+    CHECK(plain.size() == 3);
+    CHECK(plain.at("level") == "info");
+    CHECK(plain.at("message") == "ready");
+    const auto time = std::string(plain.at("time").as_string());
+    CHECK(written(LogFormat::text, "ready").substr(0, 11) == time.substr(0, 11));
+
+    const LineWithFields line({.client = "phone", .user = "bob", .address = "", .reason = "spam"});
+    auto full = as_object(written(LogFormat::json, "gone"));
+    CHECK(full.size() == 6);
+    CHECK(full.at("client") == "phone");
+    CHECK(full.at("user") == "bob");
+    CHECK(full.at("reason") == "spam");
+}
+
+TEST_CASE("whatever a message or a name holds, a line of JSON is one valid line") {
+    const LineWithFields line(
+        {.client = "a\nb\"c\\", .user = "x\xFFy", .address = "", .reason = ""});
+    const auto text = written(LogFormat::json, "quote \" tab \t bad \xC3");
+    CHECK(text.find('\n') == std::string::npos);
+    const auto object = as_object(text);
+    CHECK(object.at("client") == "a\nb\"c\\");
+    CHECK(object.at("user") == "x\uFFFDy");
+    CHECK(object.at("message") == "quote \" tab \t bad \uFFFD");
+}
+
+TEST_CASE("a name of many bytes is cut in a line of JSON") {
+    const LineWithFields line(
+        {.client = std::string(5000, 'c'), .user = "", .address = "", .reason = ""});
+    const auto client = as_object(written(LogFormat::json, "x")).at("client").as_string();
+    CHECK(client.size() == 1024 + std::string("…").size());
+}
+
+TEST_CASE("the fields of a line are those of its arguments, and end with it") {
+    LogFields fields;
+    LoggedClient{nullptr, "phone", "bob"}.tell(fields);
+    LoggedReason{"too slow"}.tell(fields);
+    CHECK(fields.client == "phone");
+    CHECK(fields.user == "bob");
+    CHECK(fields.address.empty());
+    CHECK(fields.reason == "too slow");
+    {
+        const LineWithFields line(fields);
+        REQUIRE(fields_of_line());
+        CHECK(fields_of_line()->user == "bob");
+    }
+    CHECK(fields_of_line() == nullptr);
 }

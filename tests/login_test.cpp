@@ -325,7 +325,7 @@ TEST_CASE("a malformed packet ends the connection with 0x81, and is logged with 
         .login("mallory", Version::v5_0)
         .send("83 r k1 s'x' 00")
         .expect_close(Reason::malformed_packet);
-    CHECK(Gateway::logged("client 'mallory': kicked: "));
+    CHECK(Gateway::logged("client 'mallory' of user 'mallory': kicked: "));
     Conversation(gateway).login("mallory").send("c1 00").expect_close();
     Conversation(gateway)
         .login("mallory", Version::v5_0)

@@ -22,8 +22,10 @@ public:
     explicit Phone(std::string client = "phone", WallMillis since = 0)
         : Device(std::move(client), since) {}
     Millis last_packet() const override { return last; }
+    Millis limit() const override { return silence; }
 
     Millis last = 0;
+    Millis silence = 0;
 };
 
 std::string text(const json::value& value) { return std::string(value.as_string()); }
@@ -192,7 +194,7 @@ TEST_CASE("after a crash versions begin at one that is above all that were told"
     };
     CHECK(restored("behind", 5000, Cause::logout) == 9000);
     CHECK(restored("ahead", 9500, Cause::logout) == 9500);
-    CHECK(restored("was online", 5000, Cause::login) == 9001);
+    CHECK(restored("was online", 5000, Cause::login) == 9000);
     const auto by_a_clock_before_1970 = static_cast<std::uint64_t>(-5000);
     CHECK(restored("broken", by_a_clock_before_1970, Cause::logout) == 9000);
     presence.finish_restoring();
@@ -449,8 +451,8 @@ TEST_CASE("restored users are in the order of their changes, and later changes c
         return names;
     };
     CHECK(order() == "nobody alice bob carol dave ");
-    CHECK((presence.find("dave")->cause == Cause::shutdown));
-    CHECK(presence.find("dave")->since == 9000);
+    CHECK((presence.find("dave")->cause == Cause::login));
+    CHECK(presence.find("dave")->since == 4000);
     presence.arrive(*presence.find("bob"), phone, 10'000);
     CHECK(order() == "nobody alice carol dave bob ");
 }

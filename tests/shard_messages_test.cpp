@@ -332,3 +332,28 @@ TEST_CASE("those in a very large room get its messages in later turns, in order,
     fifth.expect("30 r s'room' 'one' | 30 r s'room' 'two' | 30 r s'room' 'three'");
     reborn.expect("30 r s'room' 'three'");
 }
+
+TEST_CASE("a delivery is measured from the PUBLISH to the buffer, for those who are there") {
+    BrokerCluster cluster({}, 2);
+    const auto near_name = at_home(cluster, 0, "near");
+    const auto far_name = at_home(cluster, 1, "far");
+    Caller near(cluster, near_name);
+    Caller far(cluster, far_name);
+    near.send("10 r s'MQTT' 04 02 k10 s'" + near_name + "'").read_pending();
+    far.send("10 r s'MQTT' 04 02 k10 s'" + far_name + "'").read_pending();
+    near.send("82 r k1 s't' 01").expect("90 03 k1 01");
+    far.send("82 r k1 s't' 01").expect("90 03 k1 01");
+    near.send("33 r s't' k7 'm'").expect("32 r s't' k1 'm' | 40 02 k7");
+    cluster.now += 30;
+    deliver_all(cluster);
+    far.expect("32 r s't' k1 'm'");
+    CHECK(cluster.counters(0).delivery.sum == 0);
+    CHECK(cluster.counters(0).delivery.counts[0] == 1);
+    CHECK(cluster.counters(1).delivery.sum == 30);
+    CHECK(cluster.counters(1).delivery.counts[5] == 1);  // above 25, up to 50
+
+    // What was published long ago, and is retained, is none that is under way.
+    cluster.now += 1000;
+    far.send("82 r k2 s't' 01").expect("90 03 k2 01 | 33 r s't' k2 'm'");
+    CHECK(cluster.counters(1).delivery.sum == 30);
+}

@@ -2,15 +2,11 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -19,6 +15,7 @@
 #include "server/base/clock.h"
 #include "server/base/files/unique_fd.h"
 #include "server/transport/tls/ticket_keys.h"
+#include "tests/support/self_signed.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;
@@ -29,48 +26,21 @@ struct Deleter {
     void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
     void operator()(SSL* ssl) const { SSL_free(ssl); }
     void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
-    void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-    void operator()(X509* certificate) const { X509_free(certificate); }
-    void operator()(std::FILE* file) const { std::fclose(file); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Deleter>;
 
-/// Writes a key of RSA and a certificate for it, which it signs itself.
-struct SelfSigned {
-    SelfSigned() {
-        const Owned<EVP_PKEY> pair(EVP_RSA_gen(2048));
-        const Owned<X509> signed_by_itself(X509_new());
-        X509* const made = signed_by_itself.get();
-        ASN1_INTEGER_set(X509_get_serialNumber(made), 1);
-        X509_gmtime_adj(X509_getm_notBefore(made), -60);
-        X509_gmtime_adj(X509_getm_notAfter(made), 3600);
-        X509_set_pubkey(made, pair.get());
-        X509_NAME* const name = X509_get_subject_name(made);
-        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                                   reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
-        X509_set_issuer_name(made, name);
-        X509_sign(made, pair.get(), EVP_sha256());
-        PEM_write_X509(Owned<std::FILE>(std::fopen(certificate.c_str(), "w")).get(), made);
-        PEM_write_PrivateKey(Owned<std::FILE>(std::fopen(key.c_str(), "w")).get(), pair.get(),
-                             nullptr, nullptr, 0, nullptr, nullptr);
-        ::chmod(key.c_str(), 0600);
-    }
-
+struct TlsFiles : SelfSigned {
     Tls::Settings settings() const {
         Tls::Settings settings;
         settings.certificates = {certificate};
         settings.keys = {key};
         return settings;
     }
-
-    const TemporaryFolder folder{};
-    const std::string certificate = folder.path("localhost.pem");
-    const std::string key = folder.path("localhost.key");
 };
 
-const SelfSigned& self_signed() {
-    static const SelfSigned made;
+const TlsFiles& self_signed() {
+    static const TlsFiles made;
     return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -295,6 +296,20 @@ TEST_CASE("a node outlives its wheel, and may move to another") {
     CHECK_FALSE(node.scheduled());
     second.schedule(node, 45);
     CHECK(expiry(second) == 45);
+}
+
+TEST_CASE("a visit ends when the visitor says so") {
+    Wheel wheel;
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int id = 0; id < 100; ++id) {
+        clients.push_back(std::make_unique<Client>(id));
+        wheel.schedule(*clients.back(), static_cast<Tick>(1 + id));
+    }
+    for (const int most : {1, 7, 100, 1000}) {
+        int visited = 0;
+        wheel.for_each_while([&](Wheel::Node&) { return ++visited < most; });
+        CHECK(visited == std::min(most, 100));
+    }
 }
 
 TEST_CASE("every node is visited, and may be cancelled and destroyed by that") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <iterator>
 #include <list>
 #include <map>
@@ -28,9 +29,11 @@ public:
 
     void connect() {
         const bool is_certain = latest_ != 0 && fates_[latest_].least == 1;
-        if (is_certain && delay_ > 0) fates_[latest_] = fate_of_one_who_is_back();
+        const bool waits = delay_ > 0 || awaited_until_;
+        if (is_certain && waits) fates_[latest_] = fate_of_one_who_is_back();
         note(latest_);
         due_.reset();
+        awaited_until_.reset();
         is_here_ = true;
         fates_[++latest_] = {1, 1};
         note(latest_);
@@ -55,14 +58,18 @@ public:
         note(latest_);
     }
     void settled() { unsaid_.clear(); }
-    void restarted(bool is_stored) {
-        if (is_here_) due_ = world_.brokers->now + Millis{delay_} * 1000;
+    void restarted(End end) {
+        const Millis now = world_.brokers->now;
+        const bool is_stored = end == End::stop || end == End::kill;
+        const bool was_here = is_here_ || is_awaited();
+        const bool is_near = awaited_until_ && std::abs(*awaited_until_ - now) <= 2000;
         is_here_ = false;
+        if (was_here || is_near) begin_anew(end);
         // What the disk does not know may have been as before, or not.
         if (!is_stored)
             for (const int each : unsaid_) fates_[each] = {0, 1};
-        if (!is_stored && due_ && !unsaid_.empty())
-            due_ = world_.brokers->now + Millis{delay_} * 1000;
+        if (is_near) fates_[latest_].least = 0;
+        if (!is_stored && due_ && !unsaid_.empty()) begin_anew(end);
         unsaid_.clear();
     }
     bool is_here() const { return is_here_; }
@@ -79,10 +86,20 @@ public:
     }
 
 private:
+    static constexpr Millis limit = 90'000;  ///< of a keepalive of 60 s
+
     struct Fate {
         int least;
         int most;
     };
+    /// After a kill it is as if the client were here still, until its limit has passed.
+    void begin_anew(End end) {
+        const Millis now = world_.brokers->now;
+        awaited_until_.reset();
+        if (end != End::stop) awaited_until_ = now + limit;
+        due_ = awaited_until_.value_or(now) + Millis{delay_} * 1000;
+    }
+    bool is_awaited() const { return awaited_until_ && world_.brokers->now < *awaited_until_; }
     /// It takes the will back in time; about then it may do so.
     Fate fate_of_one_who_is_back() const {
         if (!due_) return {0, 0};  // it takes over its own connection
@@ -101,6 +118,7 @@ private:
     bool is_here_ = false;
     int latest_ = 0;
     std::optional<Millis> due_;  ///< of the latest will
+    std::optional<Millis> awaited_until_;
     std::map<int, Fate> fates_;  ///< how often each comes
     std::vector<int> unsaid_;    ///< of which the disk knows nothing yet
 };
@@ -138,21 +156,20 @@ TEST_CASE("every will comes once, by any sequence of stops, kills and connection
                 case 5:
                 case 6:
                     settle();
-                    world.pass(1 + below(30));
+                    world.pass(1 + below(below(4) == 0 ? 120 : 30));
                     settle();
                     break;
                 default: {
                     const auto end = static_cast<End>(below(4));
                     restart(world.brokers, end);
-                    const bool is_stored = end == End::stop || end == End::kill;
-                    for (Willing& each : clients) each.restarted(is_stored);
+                    for (Willing& each : clients) each.restarted(end);
                     break;
                 }
             }
         }
         settle();
         restart(world.brokers, End::stop);
-        for (Willing& each : clients) each.restarted(true);
+        for (Willing& each : clients) each.restarted(End::stop);
         for (int i = 0; i < 40; ++i) world.pass(3);
         watcher.connect(false);
         world.brokers.settle();
@@ -204,4 +221,103 @@ TEST_CASE("a will that was due while the gateway was down comes with its start")
         world.brokers.settle();
         CHECK(texts(watcher) == "a1 ");
     }
+}
+
+namespace {
+
+/// A client with a will that is there when the process is killed, and who watches it afterwards.
+struct Killed {
+    explicit Killed(unsigned delay) : watcher(world.brokers, "watcher"), client(world, "a", delay) {
+        watcher.connect(false);
+        watcher.send("82 r k1 s'wills/#' 00");
+        client.connect();
+        world.brokers.settle();
+        restart(world.brokers, End::kill);
+        watcher.connect(false);
+        world.brokers.settle();
+    }
+
+    World world;
+    PlainClient watcher;
+    Willing client;
+};
+
+}  // namespace
+
+TEST_CASE("a client that is back after a kill within its limit takes the will back") {
+    for (const unsigned delay : {0u, 20u}) {
+        CAPTURE(delay);
+        Killed killed(delay);
+        killed.world.pass(delay + 88);
+        killed.client.connect();
+        killed.world.pass(200);
+        CHECK(texts(killed.watcher).empty());
+    }
+}
+
+TEST_CASE("the will of a client that is not back after a kill comes when its limit has passed") {
+    for (const unsigned delay : {0u, 20u}) {
+        CAPTURE(delay);
+        Killed killed(delay);
+        killed.world.pass(delay + 89);
+        CHECK(texts(killed.watcher).empty());
+        killed.world.pass(2);
+        CHECK(texts(killed.watcher) == "a1 ");
+        killed.world.pass(200);
+        CHECK(texts(killed.watcher).empty());
+    }
+}
+
+TEST_CASE("a second kill within the limit begins it again, for the will as well") {
+    Killed killed(0);
+    killed.world.pass(60);
+    restart(killed.world.brokers, End::kill);
+    killed.watcher.connect(false);
+    killed.world.pass(80);
+    CHECK(texts(killed.watcher).empty());
+    killed.world.pass(12);
+    CHECK(texts(killed.watcher) == "a1 ");
+    restart(killed.world.brokers, End::kill);
+    killed.watcher.connect(false);
+    killed.world.pass(200);
+    CHECK(texts(killed.watcher).empty());
+}
+
+TEST_CASE("a stop after a kill does not keep the will back") {
+    Killed killed(0);
+    killed.world.pass(60);
+    restart(killed.world.brokers, End::stop);
+    killed.watcher.connect(false);
+    killed.world.pass(2);
+    CHECK(texts(killed.watcher) == "a1 ");
+}
+
+TEST_CASE("a client that begins anew after a kill ends its session, and its will comes") {
+    Killed killed(0);
+    PlainClient anew(killed.world.brokers, "a", "a", Version::v5_0);
+    anew.connect(true, 0);
+    killed.world.brokers.settle();
+    CHECK(texts(killed.watcher) == "a1 ");
+}
+
+TEST_CASE("the session of a client that is not back after a kill ends in time, with its will") {
+    World world;
+    PlainClient watcher(world.brokers, "watcher");
+    watcher.connect(false);
+    watcher.send("82 r k1 s'wills/#' 00");
+    PlainClient client(world.brokers, "a", "a", Version::v5_0);
+    client.connect(false, 100, "wills/a");
+    world.brokers.settle();
+    restart(world.brokers, End::kill);
+    watcher.connect(false);
+    world.pass(60);
+    restart(world.brokers, End::kill);
+    watcher.connect(false);
+    world.pass(92);
+    CHECK(texts(watcher) == "gone ");
+    restart(world.brokers, End::kill);  // the end of its session is known now
+    world.pass(97);
+    CHECK(world.brokers->broker(0).find("a", "a"));
+    world.pass(5);
+    CHECK_FALSE(world.brokers->broker(0).find("a", "a"));
 }

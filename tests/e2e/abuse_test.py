@@ -3,22 +3,22 @@
 import random
 import selectors
 import socket
+import subprocess
 import threading
 import time
 import unittest
 
-from gateway import (PINGREQ, REPORT, Client, Gateway, connect_packet, packet, publish_packet, SANITIZED,
-                     subscribe_packet, wait_until)
+from gateway import (PATIENCE, PINGREQ, REPORT, Client, Gateway, connect_packet, let_pass, packet, publish_packet,
+                     SANITIZED, subscribe_packet, wait_until)
 
 LOGIN_TIMEOUT = 2.0
 HALF_OPEN = 1500
-GRAIN = 1.1
 MEBIBYTE = 1024 * 1024
 
 
 def raw(gateway):
-    one = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
-    one.settimeout(10)
+    one = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
+    one.settimeout(60)
     return one
 
 
@@ -33,11 +33,13 @@ def read_to_the_end(one):
 
 
 class Bystander:
-    """A client that pings all the time, in a thread: `slowest` is its longest wait for an answer."""
+    """A client that pings all the time, in a thread: `slowest` is its longest wait for an answer. It asks another process
+    as well, one that does nothing else: on a machine that is busy with other things, that takes long, too."""
 
     def __init__(self, gateway):
         self.client = gateway.connect("bystander")
-        self.slowest, self.pings, self.error = 0.0, 0, None
+        self.slowest, self.slowest_of_other, self.pings, self.error = 0.0, 0.0, 0, None
+        self.other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.leave = threading.Event()
         self.thread = threading.Thread(target=self.ping, daemon=True)
 
@@ -46,7 +48,11 @@ class Bystander:
             while not self.leave.wait(0.02):
                 started = time.monotonic()
                 self.client.ping()
-                self.slowest = max(self.slowest, time.monotonic() - started)
+                answered = time.monotonic()
+                self.other.stdin.write(b"x")
+                self.other.stdout.read(1)
+                self.slowest = max(self.slowest, answered - started)
+                self.slowest_of_other = max(self.slowest_of_other, time.monotonic() - answered)
                 self.pings += 1
         except Exception as error:  # told by whoever waits for the end
             self.error = error
@@ -58,10 +64,13 @@ class Bystander:
     def __exit__(self, *_):
         wait_until(lambda: self.pings or self.error, what="a ping")
         self.leave.set()
-        self.thread.join(15)
+        self.thread.join(60)
+        self.other.communicate()
         assert not self.error, f"the bystander was hurt: {self.error!r}"
         assert self.pings > 0
-        assert self.slowest < 1 + 4 * SANITIZED, f"the bystander waited {self.slowest:.3f} s"
+        said = f"the bystander waited {self.slowest:.3f} s, for another process {self.slowest_of_other:.3f} s"
+        print(said, flush=True)
+        assert self.slowest < max(5 + 5 * SANITIZED, 10 * self.slowest_of_other), said
 
 
 def throw_random_bytes(gateway, count, seed):
@@ -83,23 +92,24 @@ def throw_random_bytes(gateway, count, seed):
 
 
 def sit_half_open(gateway, count):
-    """Connects and says nothing; how long it took until each was closed."""
+    """Connects and says nothing; the shortest time until one was closed."""
     selector = selectors.DefaultSelector()
-    opened, times = {}, []
+    opened, shortest = {}, PATIENCE
     for _ in range(count):
+        began = time.monotonic()
         one = raw(gateway)
-        opened[one] = time.monotonic()
+        opened[one] = began
         selector.register(one, selectors.EVENT_READ)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE
     while opened and time.monotonic() < deadline:
         for key, _ in selector.select(0.5):
             one = key.fileobj
             selector.unregister(one)
-            times.append(time.monotonic() - opened.pop(one))
+            shortest = min(shortest, time.monotonic() - opened.pop(one))
             assert one.recv(1) == b""
             one.close()
     assert not opened, f"{len(opened)} half-open connections live on"
-    return times
+    return shortest
 
 
 def listen_to_nothing(gateway, topic, messages=400, size=20_000):
@@ -122,7 +132,7 @@ def listen_to_nothing(gateway, topic, messages=400, size=20_000):
     for number in range(messages):
         talker.publish(topic, number.to_bytes(4, "big") * (size // 4), qos=1, packet_id=1 + number)
         assert talker.receive()[0] == 0x40
-    listener.join(20)
+    listener.join(60)
     assert [int.from_bytes(payload[:4], "big") for payload in got] == list(range(messages))
     hearing.disconnect()
     talker.disconnect()
@@ -144,7 +154,7 @@ class AbuseTest(unittest.TestCase):
             throw_random_bytes(self.gateway, 400, seed=7)
         self.assertGreater(self.gateway.metric("pulsegate_bad_packets_total"), 200)
         self.gateway.wait_for_log(r"warning 127\.0\.0\.1:\d+ without login: kicked: .+")
-        self.gateway.wait_for_log(r"warning 127\.0\.0\.1:\d+ client 'random\d+': kicked: .+")
+        self.gateway.wait_for_log(r"warning 127\.0\.0\.1:\d+ client 'random\d+' of user '\w+': kicked: .+")
 
     def test_packets_that_break_off_hurt_nobody(self):
         for version in (4, 5):
@@ -168,7 +178,7 @@ class AbuseTest(unittest.TestCase):
             client.send(b"\x30" + b"\xff\xff\xff\x7f" + b"x" * 1000)  # announces 256 MiB
             said = client.receive_until_closed()
             self.assertEqual([(first, body[0]) for first, body in said], [(0xE0, answer)] if answer else [])
-            self.gateway.wait_for_log(rf"warning .*client 'large{version}': kicked: .*(large|size)")
+            self.gateway.wait_for_log(rf"warning .*client 'large{version}' of user '\w+': kicked: .*(large|size)")
             event = self.gateway.wait_for_event(user=f"large{version}", state="offline")
             self.assertEqual(event["cause"], "kicked")
         exact = self.gateway.connect("fits")
@@ -184,6 +194,18 @@ class AbuseTest(unittest.TestCase):
             one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertEqual(read_to_the_end(one), b"")
 
+    def test_a_scanner_is_named_once_by_what_it_speaks(self):
+        hello = bytes.fromhex("16030100c4010000c00303") + bytes(190)
+        for first, said in ((b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP"), (hello, "TLS")):
+            with self.subTest(said), Gateway("--log-level", "debug") as gateway:
+                for _ in range(3):
+                    with raw(gateway) as one:
+                        one.sendall(first)
+                        self.assertEqual(read_to_the_end(one), b"")
+                gateway.wait_for_log(rf"warning 127\.0\.0\.1:\d+ without login: kicked: it speaks {said}")
+                wait_until(lambda: gateway.log.count("without login: kicked") == 3, what="three lines")
+                self.assertEqual(gateway.log.count(f"it speaks {said}"), 1)
+
     def provoke_a_line(self):
         with raw(self.gateway) as one:
             one.sendall(PINGREQ)
@@ -191,10 +213,7 @@ class AbuseTest(unittest.TestCase):
 
     def test_who_never_logs_in_is_closed(self):
         with Bystander(self.gateway):
-            times = sit_half_open(self.gateway, HALF_OPEN)
-        self.assertGreaterEqual(min(times), LOGIN_TIMEOUT - 0.01)
-        # Read one after the other by this test, hence the generous second.
-        self.assertLess(max(times), LOGIN_TIMEOUT + GRAIN + 1)
+            self.assertGreaterEqual(sit_half_open(self.gateway, HALF_OPEN), LOGIN_TIMEOUT)
         self.assertEqual(self.gateway.metric("pulsegate_login_timeouts_total"), HALF_OPEN)
         self.gateway.wait_for_log("without login: timeout: no CONNECT within the login timeout")
         # The next line says how many were suppressed.
@@ -205,8 +224,8 @@ class AbuseTest(unittest.TestCase):
         data = connect_packet("dribbler", username="x" * 100)
         started = time.monotonic()
         with raw(self.gateway) as one:
-            one.settimeout(0.25)
-            for at in range(40):
+            one.settimeout(0.25)  # its pace
+            for at in range(len(data)):  # half a minute, were there extra time for each byte
                 try:
                     one.sendall(data[at:at + 1])
                     if one.recv(1) == b"":
@@ -215,16 +234,16 @@ class AbuseTest(unittest.TestCase):
                     continue
                 except ConnectionError:
                     break
-            took = time.monotonic() - started
-        self.assertGreaterEqual(took, LOGIN_TIMEOUT)
-        self.assertLess(took, LOGIN_TIMEOUT + GRAIN + 0.5)
+            else:
+                self.fail("a dribbler lives for as long as it has something to say")
+        self.assertGreaterEqual(time.monotonic() - started, LOGIN_TIMEOUT)
         self.gateway.wait_for_log("no CONNECT within the login timeout")
 
     def test_a_client_that_never_reads_is_cut_and_the_others_get_everything(self):
         before = self.gateway.rss()
         with Bystander(self.gateway):
             deaf, highest = listen_to_nothing(self.gateway, "flood")
-        self.gateway.wait_for_log("warning .*client 'deaf': kicked: slow consumer: output budget exceeded")
+        self.gateway.wait_for_log("warning .*client 'deaf' of user 'deaf': kicked: slow consumer: output budget exceeded")
         self.assertEqual(self.gateway.wait_for_event(user="deaf", state="offline")["cause"], "kicked")
         self.assertEqual(self.gateway.metric("pulsegate_limit_hits_total", limit="output-budget"), 1)
         deaf.close()
@@ -310,7 +329,7 @@ class FileLimitTest(unittest.TestCase):
         while time.monotonic() < started + 2:
             for client in self.crowd:
                 client.ping()
-            time.sleep(0.1)
+            let_pass(0.1)
         self.assertLess(self.gateway.cpu_seconds() - before, 0.5 + 1.5 * SANITIZED)
         self.assertEqual(self.gateway.get_json("/healthz")[1]["status"], "ok")
         waiting = Client(self.gateway.port)  # connected by the kernel, served when others have left

@@ -14,7 +14,7 @@ import paho.mqtt.client as paho
 
 import packets
 from certificates import Certificates
-from credentials import SECRET, Folder, granted, part, token
+from credentials import SECRET, Folder, granted, token
 from gateway import Gateway, binary, port_of, wait_until
 
 
@@ -30,7 +30,7 @@ class PasswordTest(Folder):
             self.assertEqual(self.code(gateway, "alice", "wrong", version=paho.MQTTv311), 4)
             self.assertEqual(self.code(gateway), 0x87)
             self.assertEqual(self.code(gateway, version=paho.MQTTv311), 5)
-            gateway.wait_for_log("client 'c' as user 'mallory': login refused: user name or password is wrong")
+            gateway.wait_for_log("client 'c' of user 'mallory': login refused: user name or password is wrong")
             self.assertNotIn("right", gateway.log)
 
     def test_a_fleet_may_share_one_name(self):
@@ -74,19 +74,20 @@ class PasswordTest(Folder):
 
     def test_hashing_does_not_hold_up_the_living(self):
         users = str(self.path / "slow")
-        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "100000", users, "alice"], input="right\n",
-                       text=True, check=True, timeout=20, capture_output=True)
+        subprocess.run([str(binary()), "passwd", "--create", "--iterations", "400000", users, "alice"], input="right\n",
+                       text=True, check=True, timeout=60, capture_output=True)  # each takes a hundred round trips
         with Gateway("--password-file", users, "--shards", "1") as gateway:
             _, alice = self.client(gateway, "alice", "right", "living")
 
-            for number in range(20):
-                self.begin(gateway, b"wrong%d" % number, b"bob")
+            crowd = [self.begin(gateway, b"wrong%d" % number, b"bob") for number in range(20)]
             received = []
             alice.on_message = lambda c, u, message: received.append(message)
             alice.subscribe("x", 1)
             alice.publish("x", "!", 1)
-            wait_until(lambda: received, timeout=10)
+            wait_until(lambda: received)
             self.assertLess(gateway.metric("pulsegate_logins_refused_total"), 20)
+            for stream in crowd:
+                stream.close()
 
     def test_a_reload_disconnects_those_whose_line_was_changed_or_removed(self):
         users = self.password_file(alice="a", bob="b", carol="c", fleet="f")
@@ -97,7 +98,7 @@ class PasswordTest(Folder):
                     clients[user] = self.begin(gateway, user[:1].encode(), user.encode(), user.encode(), version=5)
                     self.assertEqual(clients[user].recv(100)[3], 0)
                 self.password_file(bob="new", fleet="new")
-                subprocess.run([str(binary()), "passwd", "--delete", users, "carol"], check=True, timeout=20)
+                subprocess.run([str(binary()), "passwd", "--delete", users, "carol"], check=True, timeout=60)
                 gateway.process.send_signal(signal.SIGHUP)
                 for user in ("bob", "carol", "fleet"):
                     self.assertEqual(clients[user].recv(100)[2], 0x87, user)
@@ -115,7 +116,7 @@ class PasswordTest(Folder):
 
     def begin(self, gateway, password, user=b"alice", client=b"me", source="127.0.0.1", version=4):
         """A connection that has sent its CONNECT."""
-        stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30, source_address=(source, 0))
+        stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=60, source_address=(source, 0))
         self.addCleanup(stream.close)
         stream.sendall(self.connect_packet(password, user, client, version))
         return stream
@@ -161,7 +162,7 @@ class PasswordTest(Folder):
     def over_tls(self, gateway, authority, version):
         context = ssl.create_default_context(cafile=authority.ca)
         context.minimum_version = context.maximum_version = version
-        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=30)
+        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=60)
         return context.wrap_socket(plain, server_hostname="localhost")
 
     def test_a_right_password_is_hashed_once_however_many_come(self):
@@ -185,7 +186,7 @@ class PasswordTest(Folder):
         subprocess.run([str(binary()), "passwd", "--create", "--iterations", "6000000", users, "alice"],
                        input="right\n", text=True, check=True, timeout=100, capture_output=True)
         with Gateway("--password-file", users, "--login-timeout", "1s") as gateway:
-            stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
+            stream = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
             self.addCleanup(stream.close)
             stream.sendall(b"\x10\x1c\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02me\x00\x05alice\x00\x05right")
             stream.sendall(b"\xc0\x00" * 100)
@@ -240,7 +241,7 @@ class CertificateTest(Folder):
         return context
 
     def connect_with(self, gateway, context, username="ignored", session=None):
-        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=60)
         stream = context.wrap_socket(plain, server_hostname="localhost", session=session)
         self.addCleanup(stream.close)
         stream.sendall(packets.connect(5, "c", username=username))
@@ -276,7 +277,7 @@ class CertificateTest(Folder):
         with self.gateway(*plain) as gateway:
             for user in ("carol", None):
                 self.assertEqual(self.code(gateway, user), 0x87)
-            gateway.wait_for_log("client 'c' as user 'carol': login refused: it shows no certificate")
+            gateway.wait_for_log("client 'c' of user 'carol': login refused: it shows no certificate")
             self.assertEqual(gateway.get("/api/v1/users/carol")[0], 404)
         with self.gateway(*plain, "--allow-anonymous") as gateway:
             self.assertEqual(self.code(gateway, "carol"), 0x87)
@@ -317,7 +318,7 @@ class CertificateTest(Folder):
             self.assertEqual(self.login(gateway, "alice"), 0)
 
     def test_certificates_must_be_asked_for(self):
-        done = subprocess.run([str(binary()), "--user-from", "certificate"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([str(binary()), "--user-from", "certificate"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--tls-client-ca", done.stderr)
 
@@ -342,7 +343,7 @@ class TokenTest(Folder):
                 with self.subTest(number=number):
                     self.assertEqual(self.code(gateway, "alice", text), 0x86)
             self.assertNotIn(token(good)[:30], gateway.log)
-            gateway.wait_for_log("as user 'alice': login refused: its password is no token")
+            gateway.wait_for_log("of user 'alice': login refused: its password is no token")
 
     def test_a_tokens_header_may_have_blanks(self):
         with self.gateway("--password-file", self.password_file(alice="a")) as gateway:
@@ -358,11 +359,11 @@ class TokenTest(Folder):
 
     def test_the_connection_ends_with_the_token(self):
         with self.gateway() as gateway:
-            code, client = self.client(gateway, "u", token({"sub": "alice", "exp": time.time() + 3}))
+            code, client = self.client(gateway, "u", token({"sub": "alice", "exp": time.time() + 6}))
             reasons = []
             client.on_disconnect = lambda c, u, rc, *rest: reasons.append(int(getattr(rc, "value", rc) or 0))
             self.assertEqual(code, 0)
-            wait_until(lambda: reasons, timeout=10, what="the end of the connection")
+            wait_until(lambda: reasons, timeout=60, what="the end of the connection")
             gateway.wait_for_log("its authorization has expired")
 
     def test_a_token_brings_its_own_rules(self):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -57,7 +58,7 @@ class BackupTest(unittest.TestCase):
         client.connect("127.0.0.1", gateway.port)
         client.loop_start()
         client.subscribe("#", 1)
-        self.assertTrue(subscribed.wait(10))
+        self.assertTrue(subscribed.wait(60))
         return client
 
     def leave(self, client):
@@ -108,11 +109,13 @@ class BackupTest(unittest.TestCase):
 
     def test_what_can_not_be_backed_up_is_refused_with_the_reason(self):
         with self.start() as gateway:
+            began = time.monotonic()
             written = self.post(gateway, {"file": str(self.copy)})
+            took = time.monotonic() - began
             self.assertEqual(written[0], 200, written)
             self.assertEqual(written[1]["file"], str(self.copy))
             self.assertEqual(written[1]["bytes"], self.copy.stat().st_size)
-            self.assertGreaterEqual(written[1]["milliseconds"], 0)
+            self.assertLessEqual(written[1]["seconds"], took)
             nowhere = self.folder / "nowhere" / "copy.db"
             for status, error, body in (
                     (409, "is there already", {"file": str(self.copy)}),

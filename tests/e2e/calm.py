@@ -4,8 +4,7 @@ import collections
 import socket
 
 import packets
-from disorder import PATIENCE
-from gateway import Client
+from gateway import PATIENCE, Client
 from packets import CONNACK, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, FromServer
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def openssl(*arguments, folder):
-    return subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=30).stdout
+    return subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60).stdout
 
 
 class Certificates:
@@ -18,18 +18,18 @@ class Certificates:
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-tls-")
         self.path = Path(self.folder.name)
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
-                "-out", "ca.crt", "-subj", "/CN=a test's authority", "-days", "2", folder=self.path)
+                "-out", "ca.crt", "-subj", "/CN=a test's authority", "-days", "60", folder=self.path)
         self.ca = str(self.path / "ca.crt")
 
     def issue(self, name, host=None, subject=None, seconds=None):
-        """Files of a certificate for a server or client of that name, and of its key. It is valid for two days, or for
+        """Files of a certificate for a server or client of that name, and of its key. It is valid for sixty days, or for
         so many seconds."""
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
                 "-out", f"{name}.csr", "-subj", subject or f"/CN={name}", folder=self.path)
         (self.path / "names").write_text(f"subjectAltName=DNS:{host or name},IP:127.0.0.1\n")
         if seconds is None:
             openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
-                    "-out", f"{name}.crt", "-days", "2", "-extfile", "names", folder=self.path)
+                    "-out", f"{name}.crt", "-days", "60", "-extfile", "names", folder=self.path)
         else:
             end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
             self._as_authority("-in", f"{name}.csr", "-out", f"{name}.crt", "-enddate", end.strftime("%y%m%d%H%M%SZ"))
@@ -40,7 +40,7 @@ class Certificates:
         """The file of the list of all certificates that are revoked, with these."""
         for name in names:
             self._as_authority("-revoke", f"{name}.crt")
-        self._as_authority("-gencrl", "-crldays", "2", "-out", "revoked.crl")
+        self._as_authority("-gencrl", "-crldays", "60", "-out", "revoked.crl")
         return str(self.path / "revoked.crl")
 
     def _as_authority(self, *arguments):

@@ -18,7 +18,7 @@ MARKUP = """<img src=x onerror="document.title='hacked'">"""
 def get(gateway, path):
     """Status, fields and text of an HTTP answer."""
     try:
-        answer = urllib.request.urlopen(f"http://127.0.0.1:{gateway.http_port}{path}", timeout=10)
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{gateway.http_port}{path}", timeout=60)
     except urllib.error.HTTPError as error:
         answer = error
     with contextlib.closing(answer):
@@ -135,6 +135,30 @@ class ChatTest(unittest.TestCase):
         wait_until(lambda: any("oops" in line for line in page.console()), what="an error in the console")
         page.close()
 
+    def test_the_list_and_the_log_keep_what_they_show(self):
+        """What has the focus keeps it when news come, and a screen reader does not read everything again."""
+        olga, peter = self.come_in("olga"), self.come_in("peter")
+        self.assertEqual(olga.run("return document.activeElement.id"), "say")
+        olga.wait_for("#people", "peter")
+        peter.type("#say", "one\n")
+        olga.wait_for("#messages", "one")
+        olga.run("window.kept = [document.querySelector('#rooms button'), document.querySelector('#messages li')]; kept[0].focus()")
+        peter.type("#say", "two\n")
+        olga.wait_for("#messages", "two")
+        self.assertTrue(olga.run("return kept.every(each => each.isConnected) && document.activeElement === kept[0]"))
+        self.leave_quietly(olga, peter)
+
+    def test_a_private_message_of_an_unknown_sender_is_not_shown_in_the_lobby(self):
+        with Gateway("--demo", "--listen", "ws://127.0.0.1:0", "--sender-property", "") as gateway:
+            quinn = self.come_in("quinn", gateway)
+            gateway.ask("POST", "/api/v1/publish", {"inbox": "quinn", "payload": "for quinn only", "qos": 1})
+            quinn.wait_for("#people", "for quinn only")
+            self.assertNotIn("for quinn only", quinn.text("#messages"))
+            quinn.click("#people button")
+            quinn.wait_for("#talk-name", "Unknown senders")
+            quinn.wait_for("#messages", "for quinn only")
+            self.leave_quietly(quinn)
+
     def test_a_password_is_asked_for_if_there_is_one(self):
         with tempfile.TemporaryDirectory() as folder:
             users = add_users(Path(folder) / "users", kate="kate's")
@@ -142,7 +166,8 @@ class ChatTest(unittest.TestCase):
                 page = self.open(gateway)
                 page.type("#name", "kate")
                 page.click("#login-form button")
-                page.wait_for("#refusal", lambda line: line.startswith("Not let in: "))
+                page.wait_for("#refusal", lambda line: line.startswith("Not let in: ") and "password" in line)
+                self.assertEqual(page.run("return document.activeElement.id"), "password")
                 page.type("#password", "kate's")
                 page.click("#login-form button")
                 page.wait_for("#connection", "online")
@@ -169,7 +194,7 @@ class ChatTest(unittest.TestCase):
         page.click("#back")
         self.assertTrue(page.run("return document.querySelector('aside').checkVisibility()"))
         page.resize(1400, 900)
-        self.assertTrue(page.run("return document.querySelector('section').checkVisibility()"))
+        self.assertTrue(page.run("return document.querySelector('.talk').checkVisibility()"))
         self.leave_quietly(page)
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import queue
 import subprocess
 from pathlib import Path
@@ -40,15 +41,15 @@ class PahoClient:
             self.mqtt.will_set(*will)
         self.mqtt.connect("127.0.0.1", gateway.port, **connect)
         self.mqtt.loop_start()
-        code, self.flags = self.connected.get(timeout=10)
+        code, self.flags = self.connected.get(timeout=60)
         assert code == 0, f"refused with {code}"
 
     def subscribe(self, *arguments, **options):
         self.mqtt.subscribe(*arguments, **options)
-        self.subscribed.get(timeout=10)
+        self.subscribed.get(timeout=60)
 
     def next(self):
-        return self.messages.get(timeout=10)
+        return self.messages.get(timeout=60)
 
     def leave(self):
         self.mqtt.disconnect()
@@ -61,15 +62,21 @@ class PahoClient:
 
 
 def install_mqtt_js():
-    """The folder to run node in."""
-    folder = REPOSITORY / "build" / "node"
+    """The folder to run node in. What is installed there stands in node/package-lock.json."""
+    wanted = Path(__file__).with_name("node")
+    folder = Path(os.environ.get("PULSEGATE_BUILD_DIR", REPOSITORY)) / "build" / "node"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # other parts of the suite may want it now, too
-        if not (folder / "installed").exists():
-            subprocess.run(["npm", "install", "--prefix", str(folder), "mqtt@5", "--no-audit", "--no-fund",
-                            "--loglevel=error"], check=True, timeout=240, stdin=subprocess.DEVNULL)
-            (folder / "installed").touch()
+        lock_file = (wanted / "package-lock.json").read_text()
+        installed = folder / "installed"
+        if not installed.exists() or installed.read_text() != lock_file:
+            for file in wanted.iterdir():
+                shutil.copy(file, folder)
+            subprocess.run(["npm", "ci", "--prefix", str(folder), "--prefer-offline", "--no-audit", "--no-fund",
+                            "--loglevel=error"], check=True, timeout=240, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
+            installed.write_text(lock_file)
     return folder
 
 

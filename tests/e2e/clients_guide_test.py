@@ -161,7 +161,7 @@ class ExamplesTest(unittest.TestCase):
 
         # Its first token expires, and it gets no other. What is said meanwhile waits.
         wait_until(lambda: not self.is_connected("alice"), SOON + 10, "the end of the first token")
-        self.bob.mqtt.publish("room/lobby", "are you away?", qos=1).wait_for_publish(10)
+        self.bob.mqtt.publish("room/lobby", "are you away?", qos=1).wait_for_publish(60)
         self.backend.may_return.set()
         self.said(lines, "bob in room/lobby: are you away?")
 

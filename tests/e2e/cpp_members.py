@@ -59,7 +59,7 @@ def scope_of(head):
 
 def statements(text):
     """(names of the classes around, the statement) for each statement in a class or a namespace."""
-    scopes, begun, depth = [], [""], 0
+    scopes, begun = [], [""]
     for part in re.split(r"([{};])", text):
         if part == "{":
             scope = scope_of(begun[-1]) if all(each.kind != "other" for each in scopes) else Scope("other")
@@ -134,7 +134,8 @@ def container_members(folder):
                 continue
             plain = balanced(bare)
             plain = re.split(r"=|\{", plain)[0].strip()
-            if "(" in balanced(statement.split("=")[0]) or re.search(r"\)[\s&]*(?:(?:const|noexcept|override|final)[\s&]*)*$", bare.split("=")[0].strip()):
+            behind_arguments = r"\)[\s&]*(?:(?:const|noexcept|override|final)[\s&]*)*$"
+            if "(" in balanced(statement.split("=")[0]) or re.search(behind_arguments, bare.split("=")[0].strip()):
                 continue  # a function
             if POINTED_TO.search(plain) or not re.search(r"\w\s+\w+(?:\[\w*\])*$|\w+\s*$", plain):
                 continue

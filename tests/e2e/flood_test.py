@@ -35,7 +35,7 @@ class FloodTest(Scene):
     def test_the_end_of_the_gateway_ends_a_flood(self):
         gateway = self.gateway("--max-message-rate", 100)
         flooder = self.login(gateway, "flooder")
-        flooder.send(PINGREQ * 1000)
+        flooder.send(PINGREQ * 10_000)  # for 100 s
         gateway.wait_for_log("slowed: it sends more than max-message-rate")
         gateway.stop()
         self.assertEqual(flooder.receive_until_closed()[-1][1][0], 0x8B)
@@ -49,7 +49,7 @@ class SlowTest(Scene, Folder):
     def dribble(self, gateway, port, data):
         """Each sends this byte by byte, all at the same time; then some are reset, and some say nothing more."""
         with Bystander(gateway):
-            crowd = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(self.CROWD)]
+            crowd = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(self.CROWD)]
             for byte in data:
                 for stream in crowd:
                     stream.sendall(bytes([byte]))
@@ -114,7 +114,7 @@ class TlsTest(Scene):
                  b"\x16\x03\x01\xff\xff" + bytes(70_000), b"\x80\x2e\x01\x00\x02" + bytes(100)]
         with Bystander(gateway):
             for each in noise * 10:
-                with self.subTest(each=each[:20]), socket.create_connection(("127.0.0.1", port), 10) as stream:
+                with self.subTest(each=each[:20]), socket.create_connection(("127.0.0.1", port), 60) as stream:
                     try:
                         stream.sendall(each)
                         stream.shutdown(socket.SHUT_WR)
@@ -129,7 +129,7 @@ class TlsTest(Scene):
 
         def s_client(*options, typed=b""):
             done = subprocess.run(["openssl", "s_client", "-connect", address, *options], input=typed, capture_output=True,
-                                  timeout=20)
+                                  timeout=60)
             return (done.stdout + done.stderr).decode(errors="replace")
 
         for old in ("-tls1", "-tls1_1"):
@@ -168,7 +168,7 @@ class WebSocketTest(Scene):
                 with self.assertRaises(OSError):
                     while True:
                         client.socket.sendall(flood)
-            gateway.wait_for_log(f"client 'flooder{opcode}': (timeout|kicked)")
+            gateway.wait_for_log(f"client 'flooder{opcode}' of user '[^']*': (timeout|kicked)")
 
 
 class StormTest(Scene, Folder):
@@ -202,8 +202,8 @@ class StormTest(Scene, Folder):
         backend.gate.set()
         for client in crowd:
             client.close()
-        wait_until(lambda: gateway.metric("pulsegate_logins_waiting") == 0, 30, "the end of the queue")
-        wait_until(lambda: gateway.metric("pulsegate_connections") <= 20, 30, "the end of the crowd")
+        wait_until(lambda: gateway.metric("pulsegate_logins_waiting") == 0, 60, "the end of the queue")
+        wait_until(lambda: gateway.metric("pulsegate_connections") <= 20, 60, "the end of the crowd")
         for holder in holders:
             holder.close()
         wait_until(lambda: gateway.metric("pulsegate_connections") == 0, what="the end")
@@ -225,7 +225,7 @@ class StormTest(Scene, Folder):
                 thread.start()
             for thread in threads:
                 thread.join(60)
-            wait_until(lambda: gateway.metric("pulsegate_connections") == 1, 20, "the end of all duels")
+            wait_until(lambda: gateway.metric("pulsegate_connections") == 1, 60, "the end of all duels")
         self.assertEqual(gateway.get_json("/api/v1/users/u")[1]["state"], "offline")
 
     def test_signals_in_the_middle_of_it_all_are_obeyed(self):
@@ -260,7 +260,7 @@ class StormTest(Scene, Folder):
         finally:
             enough.set()
             for thread in threads:
-                thread.join(15)
+                thread.join(60)
         self.assertNotRegex(gateway.log, REPORT)
 
 

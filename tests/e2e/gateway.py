@@ -1,6 +1,7 @@
 """A real pulsegate process for the end-to-end tests, and just enough raw MQTT to talk to it."""
 
 import contextlib
+import datetime
 import json
 import os
 import random
@@ -26,6 +27,10 @@ def binary():
     return Path(os.environ.get("PULSEGATE", REPOSITORY / "build" / "pulsegate")).resolve()
 
 
+# Seconds after which a test fails that waits for something. What it waits for takes milliseconds, and rarely some seconds
+# because the gateway counts in them: a machine that is busy with other things may be ten times as slow.
+PATIENCE = 60
+
 # Everything is slower in a sanitizer's build, and memory is another.
 SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
 
@@ -41,7 +46,7 @@ def free_port():
             continue
 
 
-def wait_until(condition, timeout=10, what="the condition"):
+def wait_until(condition, timeout=PATIENCE, what="the condition"):
     """Returns the first true value of `condition()`; fails after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
@@ -50,7 +55,23 @@ def wait_until(condition, timeout=10, what="the condition"):
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {timeout} s")
-        time.sleep(0.01)
+        time.sleep(0.01)  # before it looks again
+
+
+def let_pass(seconds):
+    """A pause that is part of what the test does: a fault that lasts, or the pace of a sender. Never for what will have
+    happened by then."""
+    time.sleep(seconds)  # there is no event: the test makes the time pass itself
+
+
+def seconds_since_1970(moment):
+    """Of a time as the API tells it."""
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", moment), moment
+    return datetime.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def seconds_until(moment):
+    return seconds_since_1970(moment) - time.time()
 
 
 class Gateway:
@@ -101,18 +122,26 @@ class Gateway:
                 client.close()
             self.folder.cleanup()
 
-    def start(self, timeout=20):
-        self.killed = False
+    def start(self, timeout=PATIENCE):
         started = time.monotonic()
+        self.launch().await_ready(timeout)
+        self.ready_after = time.monotonic() - started
+        return self
+
+    def launch(self):
+        """Starts it, and does not wait until it serves."""
+        self.killed = False
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE,
             preexec_fn=self._limit_files if self.file_limit else None)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
+        return self
+
+    def await_ready(self, timeout=PATIENCE):
         if not self._ready.wait(timeout) or self.http_port is None:
             self.kill()
             raise AssertionError(f"pulsegate did not get ready:\n{self.log}")
-        self.ready_after = time.monotonic() - started
         return self
 
     def _limit_files(self):
@@ -123,7 +152,7 @@ class Gateway:
         for raw in self.process.stderr:
             line = raw.decode(errors="replace")
             self._log.append(line)
-            if " ready: " in line:
+            if re.search('[ "]ready: ', line):
                 self.port = self._port(line, "mqtt")
                 self.http_port = self._port(line, "http")
                 self._ready.set()
@@ -141,10 +170,10 @@ class Gateway:
     @property
     def log(self):
         """What it has logged by now: of many lines, the later ones come some milliseconds late."""
-        time.sleep(0.02)
+        time.sleep(0.02)  # the gateway writes its log from a thread of its own
         return "".join(self._log)
 
-    def stop(self, signal_number=signal.SIGTERM, timeout=10):
+    def stop(self, signal_number=signal.SIGTERM, timeout=PATIENCE / 2):
         """Ends the process with a signal; it must exit with 0 in time, and without a report."""
         if self.process.poll() is None:
             self.process.send_signal(signal_number)
@@ -165,10 +194,19 @@ class Gateway:
         self._close_log()
 
     def _close_log(self):
-        self._reader.join(5)
+        self._reader.join(PATIENCE)
         self.process.stderr.close()
 
-    def wait_for_log(self, pattern, timeout=10):
+    @contextlib.contextmanager
+    def standing_still(self):
+        """What is sent to it meanwhile comes to it all at once, however long the sending takes."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def wait_for_log(self, pattern, timeout=PATIENCE):
         """The first match of `pattern` in the log."""
         return wait_until(lambda: re.search(pattern, self.log), timeout, f"log line /{pattern}/")
 
@@ -181,7 +219,7 @@ class Gateway:
         """Status and body of an HTTP request."""
         url = f"http://{self.host}:{self.http_port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -192,7 +230,7 @@ class Gateway:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://{self.host}:{self.http_port}{target}"
         try:
-            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=30)
+            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=PATIENCE)
         except urllib.error.HTTPError as error:
             answer = error
         with contextlib.closing(answer):
@@ -219,13 +257,29 @@ class Gateway:
         assert seen, f"no metric {name} {labels}"
         return total
 
+    def await_tick(self):
+        """Returns when each shard has done what it does once a second."""
+        def ticks():
+            status, text = self.get("/metrics")
+            assert status == 200, status
+            return dict(re.findall(r'pulsegate_loop_lag_seconds_count{shard="(\d+)"} (\d+)', text))
+        before = ticks()
+        wait_until(lambda: all(int(count) > int(before[shard]) for shard, count in ticks().items()), what="ticks")
+
+    def await_store(self):
+        """Returns when all that has happened by now is on disk. What may wait there for a second is committed together with
+        what must not."""
+        for method in ("PUT", "DELETE"):
+            status, said = self.ask(method, "/api/v1/bans?address=192.0.2.1")
+            assert status == 200, said
+
     def events(self, user=None):
         """The changes of presence so far, of all users or of one."""
         lines = self.events_file.read_text().splitlines() if self.events_file.exists() else []
         events = [json.loads(line) for line in lines]
         return [event for event in events if user in (None, event["user"])]
 
-    def wait_for_event(self, timeout=10, **fields):
+    def wait_for_event(self, timeout=PATIENCE, **fields):
         def find():
             return next((event for event in self.events()
                          if all(event[key] == value for key, value in fields.items())), None)
@@ -248,7 +302,7 @@ def add_users(path, **passwords):
     for user, password in passwords.items():
         new = [] if Path(path).exists() else ["--create"]
         subprocess.run([str(binary()), "passwd", *new, "--iterations", "100", str(path), user], input=password + "\n",
-                       text=True, check=True, timeout=20, capture_output=True)
+                       text=True, check=True, timeout=PATIENCE, capture_output=True)
     return str(path)
 
 
@@ -313,7 +367,7 @@ def subscribe_packet(*filters, version=4, qos=0, packet_id=1):
 class Client:
     """A blocking raw client. `receive()` gives (first byte, body), or None when the peer closed."""
 
-    def __init__(self, port, host="127.0.0.1", timeout=10, receive_buffer=None, source=None):
+    def __init__(self, port, host="127.0.0.1", timeout=PATIENCE, receive_buffer=None, source=None):
         self.socket = socket.socket()
         if source:
             self.socket.bind((source, 0))

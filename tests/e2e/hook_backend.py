@@ -99,7 +99,7 @@ class Backend:
         self.gate.set()
         self.server.shutdown()
         self.server.server_close()
-        self.thread.join(10)
+        self.thread.join(60)
         self.hang_up()
 
     @property
@@ -123,7 +123,7 @@ class HookCase(Folder):
 
     def begin(self, gateway, user=None, password="x", client_id=None, version=5, source=None):
         """A raw client that has sent its CONNECT."""
-        client = Client(gateway.port, timeout=30, source=source)
+        client = Client(gateway.port, timeout=60, source=source)
         self.addCleanup(client.close)
         client.version = version
         client.send(connect_packet(client_id or user or "c", user, password, version))

@@ -37,7 +37,7 @@ class HookTest(HookCase):
             self.assertEqual(headers["Host"], f"127.0.0.1:{backend.port}")
             self.assertEqual((self.requests(gateway, "allowed"), self.requests(gateway, "denied")), (1, 2))
             self.assertEqual(gateway.metric("pulsegate_auth_hook_seconds_count"), 3)
-            gateway.wait_for_log("client 'phone' as user 'alice': login refused: the auth-hook denies it")
+            gateway.wait_for_log("client 'phone' of user 'alice': login refused: the auth-hook denies it")
             for secret in ("right", "wrong", "0123-secret"):
                 self.assertNotIn(secret, gateway.log)
 
@@ -74,7 +74,7 @@ class HookTest(HookCase):
             self.assertEqual(granted(client, "room/1", "inbox/alice", "inbox/bob"), [0, 0, 0x87])
 
     def test_the_connection_ends_when_the_permission_expires(self):
-        backend = self.backend(lambda question: {"allow": True, "expires": int(time.time()) + 3})
+        backend = self.backend(lambda question: {"allow": True, "expires": int(time.time()) + 6})
         with Gateway("--auth-hook", backend.url) as gateway:
             client = self.begin(gateway, "alice")
             got = client.receive_until_closed()
@@ -97,7 +97,7 @@ class HookTest(HookCase):
             self.assertEqual(self.requests(gateway, "allowed"), 0)
             for cause in ("its answer has no allow", "status 500", "its answer is no JSON object", "body limit",
                           "its user can't be an MQTT username", "rule 1 of its acl", "closed the connection"):
-                self.assertIn(cause, gateway.log)
+                gateway.wait_for_log(cause)
 
     def test_what_is_no_http_lets_nobody_in(self):
         words = [b"220 smtp ready\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}",
@@ -120,7 +120,7 @@ class HookTest(HookCase):
 
     def test_no_answer_in_time_fails_closed_and_the_living_do_not_notice(self):
         backend = self.backend()
-        with Gateway("--auth-hook", backend.url, "--auth-hook-timeout", "1s", "--shards", "1") as gateway:
+        with Gateway("--auth-hook", backend.url, "--auth-hook-timeout", "5s", "--shards", "1") as gateway:
             _, alice = self.client(gateway, "alice", "x", "living")
             backend.gate.clear()
             late = self.begin(gateway, "bob")
@@ -201,7 +201,7 @@ class HookTest(HookCase):
                         connection.sendall(said)
                 threading.Thread(target=speak, daemon=True).start()
                 with Gateway("--auth-hook", f"http://127.0.0.1:{listener.getsockname()[1]}",
-                             "--auth-hook-timeout", "1s") as gateway:
+                             "--auth-hook-timeout", "3s") as gateway:
                     self.assertEqual(self.code(gateway, "a", "x"), code)
                     self.assertEqual(self.code(gateway, "b", "x"), WRONG)
 
@@ -337,7 +337,7 @@ class HookTest(HookCase):
                      "--auth-hook-connections", "1") as gateway:
             backend.gate.clear()
             storm = [self.begin(gateway, f"s{number}") for number in range(2100)]
-            wait_until(lambda: self.requests(gateway, "busy") == 99, timeout=60, what="those for whom there is no room")
+            wait_until(lambda: gateway.metric("pulsegate_auth_hook_busy_total") == 99, timeout=60, what="99 refusals")
             backend.gate.set()
             codes = collections.Counter(client.receive()[1][1] for client in storm)
             self.assertEqual(codes, {0: 2001, SERVER_BUSY: 99})
@@ -348,9 +348,9 @@ class HookTest(HookCase):
                      "--auth-hook-connections", "1") as gateway:
             backend.gate.clear()
             storm = [self.begin(gateway, "mallory", client_id=f"c{number}") for number in range(2002)]
-            wait_until(lambda: self.requests(gateway, "busy") == 1, timeout=60, what="all places taken")
+            wait_until(lambda: gateway.metric("pulsegate_auth_hook_busy_total") == 1, timeout=60, what="all places taken")
             alice = self.begin(gateway, "alice", source="127.0.0.2")
-            wait_until(lambda: self.requests(gateway, "busy") == 2, what="a place for another address")
+            wait_until(lambda: gateway.metric("pulsegate_auth_hook_busy_total") == 2, what="a place for another address")
             backend.gate.set()
             self.assertEqual(alice.receive()[1][1], 0)
             self.assertIn("alice", backend.users[:4])
@@ -369,7 +369,7 @@ class HookTest(HookCase):
             self.assertIn(SERVER_BUSY, codes)
             self.assertLessEqual(set(codes), {SERVER_BUSY, SERVER_UNAVAILABLE})
             gateway.wait_for_log("too many logins wait for the auth-hook")
-            self.assertEqual(self.requests(gateway, "busy"), codes.count(SERVER_BUSY))
+            self.assertEqual(gateway.metric("pulsegate_auth_hook_busy_total"), codes.count(SERVER_BUSY))
 
     def test_a_public_listener_may_have_a_hook(self):
         with Gateway("--listen", "mqtt://0.0.0.0:0", "--listen", "http://127.0.0.1:0", "--auth-hook",

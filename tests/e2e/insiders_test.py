@@ -168,7 +168,7 @@ class InsidersTest(unittest.TestCase):
         def delete(query):
             url = f"http://127.0.0.1:{gateway.http_port}/api/v1/retained{query}"
             request = urllib.request.Request(url, method="DELETE")
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
 
         self.assertEqual(len(kept()), 13)

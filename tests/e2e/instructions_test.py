@@ -38,7 +38,7 @@ class Callgrind:
         self.dumps += 1
         dump = self.file.with_name(f"{self.file.name}.{self.dumps}")
         subprocess.run(["callgrind_control", "--dump", str(self.gateway.pid)], check=True, capture_output=True,
-                       timeout=20)
+                       timeout=60)
 
         def total():
             return dump.exists() and re.search(r"^totals: (\d+)$", dump.read_text(errors="replace"), re.MULTILINE)
@@ -77,7 +77,8 @@ class InstructionsTest(unittest.TestCase):
             self.check("message of QoS 0", 7_500, counted, lambda: self.pass_on(sender, receiver, 0))
             receiver.subscribe("inbox/receiver", qos=1)
             self.check("message of QoS 1", 11_000, counted, lambda: self.pass_on(sender, receiver, 1))
-            self.check("login with its DISCONNECT", 22_000, counted, come_and_go, times=100)
+            # A tenth of it is for the history: it asks for the port, and makes room in a full block.
+            self.check("login with its DISCONNECT", 28_000, counted, come_and_go, times=100)
 
     def test_a_message_to_another_shard_takes_few_more(self):
         with Callgrind("--shards", "2") as counted, counted.gateway.connect("receiver") as receiver:
@@ -110,7 +111,7 @@ class InstructionsTest(unittest.TestCase):
                        lambda: self.pass_on(sender, receiver, 1))
             # valgrind makes a busy machine so slow that now and then a receiver answers after the elision's delay
             stored = counted.gateway.metric("pulsegate_store_messages_total")
-            self.assertLessEqual(stored, TIMES // 100, "more than 1 % were stored")
+            self.assertLessEqual(stored, TIMES // 20, "more than 5 % were stored")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import urllib.request
 import packets
 from credentials import Folder
 from certificates import Certificates
-from gateway import Client, DISCONNECT, Gateway, PINGREQ, port_of, wait_until
+from gateway import Client, DISCONNECT, Gateway, PINGREQ, port_of, seconds_until, wait_until
 from streams import WebSocket, frame
 
 BUSY, BANNED, QUOTA, TAKEN_OVER = 0x89, 0x8A, 0x97, 0x8E
@@ -62,7 +62,7 @@ class RoomTest(Scene):
         first, second = self.login(gateway, "a"), self.login(gateway, "b")
         self.assertEqual(self.code(self.ask(gateway, "c")), BUSY)
         self.assertEqual(self.code(self.ask(gateway, "c", version=4)), OLD_BUSY)
-        gateway.wait_for_log("client 'c' as user '': login refused: max-connections, or the limit on open files, is reached")
+        gateway.wait_for_log("client 'c' of user 'c': login refused: max-connections, or the limit on open files, is reached")
         first.ping()
         second.disconnect()
         wait_until(lambda: gateway.metric("pulsegate_open_files_headroom") == 1, what="room again")
@@ -72,7 +72,7 @@ class RoomTest(Scene):
         gateway = self.gateway("--memory-budget", "1MiB")
         gateway.wait_for_log("memory-budget is 1 MiB: new clients are refused")
         self.assertEqual(self.code(self.ask(gateway, "c")), BUSY)
-        gateway.wait_for_log("client 'c' as user '': login refused: memory-budget is used up")
+        gateway.wait_for_log("client 'c' of user 'c': login refused: memory-budget is used up")
         self.assertGreater(gateway.metric("pulsegate_memory_bytes"), gateway.metric("pulsegate_memory_budget_bytes"))
 
     def test_one_address_may_have_so_many_connections(self):
@@ -120,7 +120,7 @@ class RoomTest(Scene):
         first = self.login(gateway, "phone", username="alice")
         self.login(gateway, "tablet", username="alice")
         self.assertEqual(self.code(self.ask(gateway, "watch", username="alice")), QUOTA)
-        gateway.wait_for_log("client 'watch' as user 'alice': login refused: its user has max-connections-per-user already")
+        gateway.wait_for_log("client 'watch' of user 'alice': login refused: its user has max-connections-per-user already")
         self.login(gateway, "tablet", username="alice")  # takes its own place
         self.login(gateway, "watch", username="bob")
         first.disconnect()
@@ -129,20 +129,22 @@ class RoomTest(Scene):
 
 class TurnTest(Scene):
     def test_logins_wait_for_their_turn_and_addresses_take_turns(self):
-        gateway = self.gateway("--login-rate", 20, "--login-wait", "30s", "--shards", 1)
+        gateway = self.gateway("--login-rate", 20, "--login-wait", "30s", "--shards", 1, events=True)
         established = self.login(gateway, "established")
         started = time.monotonic()
-        crowd = [self.ask(gateway, f"c{i}", source="127.0.0.2") for i in range(40)]
-        single = self.ask(gateway, "single", source="127.0.0.3")
+        with gateway.standing_still():
+            crowd = [self.ask(gateway, f"c{i}", source="127.0.0.2") for i in range(40)]
+            single = self.ask(gateway, "single", source="127.0.0.3")
         established.ping()
-        self.assertEqual(self.code(single), 0)
-        self.assertGreater(gateway.metric("pulsegate_logins_waiting"), 20)
-        self.assertEqual([self.code(client) for client in crowd], [0] * 40)
+        self.assertEqual([self.code(client) for client in (single, *crowd)], [0] * 41)
         self.assertGreater(time.monotonic() - started, 1.5)
+        wait_until(lambda: len(gateway.events()) == 42, what="all of them")
+        self.assertLess([event["user"] for event in gateway.events()].index("single"), 20)
 
     def test_who_waited_too_long_is_told(self):
         gateway = self.gateway("--login-rate", 1, "--login-wait", "1s", "--shards", 1)
-        crowd = [self.ask(gateway, f"c{i}") for i in range(20)]
+        with gateway.standing_still():
+            crowd = [self.ask(gateway, f"c{i}") for i in range(20)]
         codes = [self.code(client) for client in crowd]
         self.assertEqual(codes[0], 0)
         self.assertEqual(set(codes), {0, BUSY})
@@ -152,19 +154,23 @@ class TurnTest(Scene):
 
     def test_who_waits_for_its_turn_is_not_taken_for_one_that_sends_no_connect(self):
         gateway = self.gateway("--login-rate", 1, "--login-wait", "3s", "--login-timeout", "1s", "--shards", 1)
-        crowd = [self.ask(gateway, f"c{i}") for i in range(10)]
+        with gateway.standing_still():
+            crowd = [self.ask(gateway, f"c{i}") for i in range(10)]
         self.assertEqual({self.code(client) for client in crowd}, {0, BUSY})
         self.assertEqual(gateway.metric("pulsegate_login_timeouts_total"), 0)
 
     def test_who_left_the_queue_is_not_logged_in(self):
-        gateway = self.gateway("--login-rate", 2, "--login-wait", "30s", "--shards", 1, events=True)
+        gateway = self.gateway("--login-rate", 1, "--login-wait", "60s", "--shards", 1, events=True)
         self.login(gateway, "first")
-        leavers = [self.ask(gateway, f"leaver{i}") for i in range(20)]
-        last = self.ask(gateway, "last")
-        wait_until(lambda: gateway.metric("pulsegate_logins_waiting") > 18, what="a queue")
+        with gateway.standing_still():
+            leavers = [self.ask(gateway, f"leaver{i}") for i in range(20)]
+            last = self.ask(gateway, "last")
+        wait_until(lambda: gateway.metric("pulsegate_logins_waiting") + gateway.metric("pulsegate_logins_total") >= 22,
+                   what="a queue")
         for client in leavers:
             client.close()
-        self.assertEqual(self.code(last), 0)  # ten seconds, if they counted
+        self.assertEqual(self.code(last), 0)
+        gateway.wait_for_event(user="last")
         came = {event["user"] for event in gateway.events()}
         self.assertLess(len(came), 15)
 
@@ -225,7 +231,7 @@ class RateTest(Scene):
         # A second's worth comes at once, the others in their time.
         self.assertGreater(self.flood(gateway, 600, b""), 1.9)
         self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate"), 0)
-        gateway.wait_for_log("client 'sender' slowed: it sends more than max-message-rate or max-byte-rate")
+        gateway.wait_for_log("client 'sender' of user 'sender' slowed: it sends more than max-message-rate or max-byte-rate")
 
     def test_who_sends_too_many_bytes_is_read_more_slowly_and_loses_none(self):
         gateway = self.gateway("--max-byte-rate", "100KiB")
@@ -290,15 +296,16 @@ class RateTest(Scene):
         receiver.ping()
         self.assertEqual(gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate"), 0)
 
-
     def test_messages_one_by_one_are_counted_whatever_was_read_before_them(self):
-        gateway = self.gateway("--max-message-rate", 20, "--shards", 1)
+        gateway = self.gateway("--max-message-rate", 2, "--shards", 1)
         client = self.login(gateway, "sender", version=4)
         client.publish("x", b"P" * 1000)  # 'P' at the beginning of a packet would be a PUBCOMP
-        for i in range(40):
+
+        def is_slowed_by_one_more():
             client.publish("x", b"m", qos=1)
             client.receive()
-        self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate"), 0)
+            return gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate") > 0
+        wait_until(is_slowed_by_one_more, what="slowness")
 
     def test_who_is_slowed_and_taken_over_has_no_say_any_more(self):
         gateway = self.gateway("--max-message-rate", 10)
@@ -313,7 +320,7 @@ class RateTest(Scene):
     def test_the_gateway_stops_in_order_while_somebody_is_slowed(self):
         gateway = self.gateway("--max-message-rate", 10)
         slow = self.login(gateway, "slow", version=4)
-        slow.send(b"".join(packets.publish(4, "x", b"m") for _ in range(200)))
+        slow.send(b"".join(packets.publish(4, "x", b"m") for _ in range(1000)))  # for 100 s
         wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate") > 0, what="slowness")
         gateway.stop()
 
@@ -351,7 +358,7 @@ class BanTest(Scene, Folder):
     def request(self, gateway, method, query=""):
         url = f"http://127.0.0.1:{gateway.http_port}/api/v1/bans{query}"
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -372,7 +379,7 @@ class BanTest(Scene, Folder):
 
         status, listed = self.request(gateway, "GET")
         self.assertEqual((status, [ban["address"] for ban in listed["bans"]]), (200, ["127.0.0.2"]))
-        self.assertLessEqual(listed["bans"][0]["ends_in_ms"], 3600_000)
+        self.assertLessEqual(seconds_until(listed["bans"][0]["ends"]), 3600)
         self.assertEqual(self.request(gateway, "DELETE", "?address=127.0.0.9")[0], 404)
         self.assertEqual(self.request(gateway, "DELETE", "?address=nonsense")[0], 400)
         self.assertEqual(self.request(gateway, "DELETE")[0], 400)
@@ -390,7 +397,7 @@ class BanTest(Scene, Folder):
             self.assertEqual(self.code(client), BANNED)
 
     def test_a_ban_ends(self):
-        gateway = self.guarded("--ban-time", "1s")
+        gateway = self.guarded("--ban-time", "5s")
         for i in range(5):
             self.attempt(gateway, f"wrong {i}")
         self.assertEqual(self.attempt(gateway, "right"), BANNED)
@@ -404,7 +411,7 @@ class BanTest(Scene, Folder):
                                "--tls-key", key)
         for i in range(5):
             self.attempt(gateway, f"wrong {i}")
-        with socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), 10, ("127.0.0.2", 0)) as plain:
+        with socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), 60, ("127.0.0.2", 0)) as plain:
             with self.assertRaises((ssl.SSLError, ConnectionError)):
                 ssl._create_unverified_context().wrap_socket(plain)
         gateway.wait_for_log("127.0.0.2:.* without login: kicked: rejected: its address is banned or has too many connections")
@@ -445,13 +452,12 @@ class DuelTest(Scene):
             said = holder.receive_until_closed()
             self.assertEqual((said[0][0], said[0][1][0]), (0xE0, TAKEN_OVER))
             holder = rival
+        asked = time.monotonic()
         rival = self.ask(gateway, "twin")
         gateway.wait_for_log("client 'twin' of user 'twin': taken over again and again, now by 127.0.0.1:.*: two "
                              "devices seem to use this client id. It must wait for 1000 ms")
-        asked = time.monotonic()
-        holder.ping()  # nothing happens to it for a while
         self.assertEqual(self.code(rival), 0)
-        self.assertGreater(time.monotonic() - asked, 0.5)
+        self.assertGreaterEqual(time.monotonic() - asked, 1)  # nothing has happened to the holder for so long
         self.assertEqual(holder.receive_until_closed()[0][1][0], TAKEN_OVER)
         self.assertEqual(gateway.metric("pulsegate_limit_hits_total", limit="duel-takeovers"), 1)
         self.assertEqual({event["state"] for event in gateway.events("twin")}, {"online"})
@@ -461,8 +467,8 @@ class DuelTest(Scene):
         self.login(gateway, "twin")
         holder = self.login(gateway, "twin")
         rival = self.ask(gateway, "twin")
+        rival.close()  # as soon as it has asked
         gateway.wait_for_log("It must wait for 1000 ms")
-        rival.close()
         gateway.wait_for_log("without login: connection_lost: gone before its turn")
         holder.ping()
 

@@ -17,15 +17,18 @@ from pathlib import Path
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, free_port, wait_until
 
 SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "password-file",
-            "jwt-secret", "jwt-key", "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
+            "jwt-secret", "jwt-key", "jwt-jwks-url", "jwt-jwks-refresh", "jwt-jwks-keep", "jwt-jwks-ca",
+            "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
             "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",
-            "allow-anonymous", "admin-token-file", "demo", "shards", "idle-timeout", "strict-idle-timeout",
-            "max-keepalive", "login-timeout", "websocket-origin", "websocket-ping", "forget-after", "stop-wait", "user-from",
+            "allow-anonymous", "admin-token-file", "admin-tokens-file", "admin-socket", "demo", "shards", "idle-timeout",
+            "strict-idle-timeout",
+            "max-keepalive", "login-timeout", "websocket-origin", "websocket-ping", "forget-after", "stop-wait", "drain-notice",
+            "drain-time", "server-reference", "user-from",
             "max-connections", "max-connections-per-address", "max-connections-per-user", "memory-budget", "login-rate", "login-wait",
             "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures", "ban-flaps",
             "ban-time", "duel-takeovers", "max-packet-size", "max-client-id-length", "output-budget", "receive-maximum", "max-inflight",
             "topic-alias-maximum", "max-qos", "max-session-expiry", "persistent-session-quota",
-            "persistent-session-bytes", "queue-memory", "max-queued-messages", "max-queued-bytes", "retain-available",
+            "persistent-session-bytes", "queue-memory", "max-queued-messages", "max-queued-bytes", "history-bytes", "retain-available",
             "max-retained-messages", "max-retained-bytes", "max-retained-messages-per-user",
             "max-retained-bytes-per-user", "inbox-expiry", "max-inboxes",
             "max-inboxes-per-user", "max-inbox-bytes-per-user", "max-delayed-messages", "max-delayed-bytes",
@@ -34,22 +37,25 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "wildcard-subscriptions", "shared-subscriptions", "max-topic-length", "max-topic-levels", "webhook",
             "webhook-events", "webhook-payload", "webhook-secret-file", "webhook-token-file", "webhook-ca-file",
             "webhook-batch", "webhook-timeout", "presence-feed", "event-log-bytes", "events", "data", "fsync",
-            "max-data-bytes", "log-level"]
+            "max-data-bytes", "log-level", "log-format", "log-logins", "cluster", "cluster-password-file", "cluster-ca",
+            "cluster-durability",
+            "cluster-replicas", "node-name", "node-lease", "link-listen", "link-address", "link-cert", "link-key", "link-ca"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
 
 
-def run(*arguments, timeout=20):
+def run(*arguments, timeout=60, variables=()):
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run([str(binary()), *map(str, arguments)], stdin=subprocess.DEVNULL, cwd=folder,
-                              capture_output=True, text=True, timeout=timeout)
+                              capture_output=True, text=True, timeout=timeout, env={**os.environ, **dict(variables)})
 
 
 class StartAndStopTest(unittest.TestCase):
     @unittest.skipIf(SANITIZED, "sanitizers take their time to start")
-    def test_it_is_ready_within_two_seconds(self):
+    def test_it_is_ready_after_less_than_two_seconds_of_the_processor(self):
         with Gateway() as gateway:
-            self.assertLess(gateway.ready_after, 2)
+            self.assertLess(gateway.cpu_seconds(), 2)
+            self.assertLess(gateway.ready_after, 20)
             gateway.connect("first").ping()
             self.assertEqual(gateway.get_json("/healthz")[1]["status"], "ok")
 
@@ -108,9 +114,9 @@ class StartAndStopTest(unittest.TestCase):
 
 
 class WrongSettingsTest(unittest.TestCase):
-    def refused(self, *arguments, says=()):
+    def refused(self, *arguments, says=(), variables=()):
         """Exit 1 and one line that contains all of `says`; a remedy comes after its semicolon."""
-        done = run(*arguments)
+        done = run(*arguments, variables=variables)
         self.assertEqual(done.returncode, 1, done)
         self.assertEqual(done.stdout, "")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -122,7 +128,7 @@ class WrongSettingsTest(unittest.TestCase):
         for setting, value in (("shards", "0"), ("shards", "many"), ("idle-timeout", "30"),
                                ("idle-timeout", "0s"), ("login-timeout", "soon"), ("forget-after", "-1s"),
                                ("user-from", "moon"), ("max-packet-size", "12XB"),
-                               ("max-packet-size", "1"), ("output-budget", "1GB"), ("log-level", "loud"),
+                               ("max-packet-size", "1"), ("output-budget", "1GB"), ("log-level", "loud"), ("log-format", "xml"),
                                ("listen", "127.0.0.1:1883"), ("listen", "ftp://127.0.0.1"),
                                ("listen", "mqtt://127.0.0.1:99999"), ("listen", "mqtt://:1883"),
                                ("listen", "mqtt://no.such.host.invalid:1883"),
@@ -141,13 +147,34 @@ class WrongSettingsTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write('shards = 1\nidel-timeout = "30s"\n')
             file.flush()
-            self.refused("--config", file.name, says=["idel-timeout"])
+            self.refused("--config", file.name,
+                         says=[f"{file.name}:2: unknown setting 'idel-timeout'; did you mean idle-timeout?"])
 
     def test_a_wrong_value_in_the_file_is_named(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write('idle-timeout = "soon"\n')
             file.flush()
-            self.refused("--config", file.name, says=["idle-timeout", "soon"])
+            self.refused("--config", file.name, says=[f"{file.name}:1: idle-timeout: 'soon'"])
+
+    def test_what_is_found_later_is_told_with_the_line_of_its_setting(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            for line, text in ((2, 'password-file = "/no/such/file"'), (2, 'jwt-secret = ["/no/such/file"]'),
+                               (3, 'jwt-secret = [\n"/no/such/file"]'), (2, 'admin-token-file = "/no/such/file"'),
+                               (2, 'auth-hook-ca = "/no/such/file"\nauth-hook = "https://h"'),
+                               (2, 'listen = "mqtt://0.0.0.0:0"'), (2, 'listen = "mqtt://no.such.host.invalid"'),
+                               (2, 'listen = "mqtts://127.0.0.1:0"'), (2, 'events = "/no/such/folder/events"')):
+                with self.subTest(text=text):
+                    file.seek(0)
+                    file.truncate()
+                    file.write(f"shards = 1\n{text}\n")
+                    file.flush()
+                    self.refused("--config", file.name, says=[f"{file.name}:{line}: "])
+
+    def test_a_wrong_variable_is_named(self):
+        self.refused(says=["PULSEGATE_IDLE_TIMEOUT: idle-timeout: 'soon'"], variables={"PULSEGATE_IDLE_TIMEOUT": "soon"})
+        self.refused(says=["PULSEGATE_COLOUR: unknown setting"], variables={"PULSEGATE_COLOUR": "red"})
+        self.refused(says=["PULSEGATE_PASSWORD_FILE: password-file: /no/such/file"],
+                     variables={"PULSEGATE_PASSWORD_FILE": "/no/such/file"})
 
     def test_a_missing_file_is_named(self):
         self.refused("--config", "/no/such/file.toml", says=["/no/such/file.toml"])
@@ -194,7 +221,7 @@ class WrongSettingsTest(unittest.TestCase):
             token.chmod(0o600)
             arguments = [word for url in listeners for word in ("--listen", url)]
             with self.subTest(listeners=listeners), \
-                    Gateway(*arguments, "--allow-anonymous", "--admin-token-file", token, listen=False) as gateway:
+                    Gateway(*arguments, "--allow-anonymous", "--admin-token-file", token, listen=False):
                 for host, (family, address) in itertools.product(
                         ("login", "api"), ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))):
                     with socket.socket(family) as stream:
@@ -219,6 +246,7 @@ class WrongSettingsTest(unittest.TestCase):
                 gateway.wait_for_log(f"data: everybody on this machine may enter {folder}; chmod o-rwx {folder}")
                 modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
                 self.assertIn("pulsegate.db-wal", modes)
+                self.assertEqual(modes.pop("admin.sock"), 0o600)
                 self.assertEqual(set(modes.values()), {0o640})
             (folder / "pulsegate.db").chmod(0o644)  # as an older gateway has made it
 
@@ -235,13 +263,14 @@ class SettingsTest(unittest.TestCase):
     def test_help_lists_every_setting(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(sorted(set(re.findall(r"^ +--([a-z-]+)", done.stdout, re.M)) - {"version"}),
+        self.assertEqual(sorted(set(re.findall(r"^ +--([a-z-]+)", done.stdout, re.M)) -
+                                {"version", "check", "print-config", "print-sample", "print-reference"}),
                          sorted(SETTINGS))
         self.assertEqual(run("--version").returncode, 0)
 
-    def test_the_readme_lists_every_setting(self):
-        readme = (REPOSITORY / "server" / "README.md").read_text()
-        for name in SETTINGS:
+    def test_the_documents_list_every_setting(self):
+        readme = (REPOSITORY / "server" / "docs" / "settings.md").read_text()
+        for name in set(SETTINGS) - {"config"}:  # which names the file that they are in
             self.assertIn(f"| `{name}` |", readme)
 
     def test_a_file_may_hold_every_setting(self):
@@ -381,7 +410,7 @@ class AdminTest(unittest.TestCase):
 
     def test_silent_connections_of_one_address_push_out_none_of_another(self):
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        with Gateway() as gateway, socket.create_connection(("127.0.0.1", gateway.http_port), 10) as scraper:
+        with Gateway() as gateway, socket.create_connection(("127.0.0.1", gateway.http_port), 60) as scraper:
             for _ in range(3):
                 scraper.sendall(request)
                 answer = b""
@@ -391,7 +420,7 @@ class AdminTest(unittest.TestCase):
                     answer += more
                 self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
                 for _ in range(100):
-                    silent = socket.create_connection(("127.0.0.1", gateway.http_port), 10, ("127.0.0.2", 0))
+                    silent = socket.create_connection(("127.0.0.1", gateway.http_port), 60, ("127.0.0.2", 0))
                     self.addCleanup(silent.close)
 
     def test_connections_that_read_no_answers_push_out_nobody(self):
@@ -400,7 +429,7 @@ class AdminTest(unittest.TestCase):
             for number in range(128):
                 reader = self.enterContext(contextlib.closing(socket.socket()))
                 reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-                reader.settimeout(10)
+                reader.settimeout(60)
                 reader.bind((f"127.0.0.{2 + number % 2}", 0))
                 reader.connect(("127.0.0.1", gateway.http_port))
                 reader.sendall(requests)

@@ -31,7 +31,7 @@ class StrangerTest(Scene, Folder):
 
     def said(self, data):
         """Everything that the gateway answers."""
-        with socket.create_connection(("127.0.0.1", self.guarded.port), 10) as stream:
+        with socket.create_connection(("127.0.0.1", self.guarded.port), 60) as stream:
             stream.sendall(data)
             return read_to_the_end(stream)
 
@@ -290,7 +290,7 @@ class DuelTest(Scene):
             rival = self.ask(gateway, "twin")
             wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="duel-takeovers") == number, what="a pause")
             reset(rival.socket)
-        wait_until(lambda: gateway.metric("pulsegate_connections") == 1, timeout=20, what="the end of all pauses")
+        wait_until(lambda: gateway.metric("pulsegate_connections") == 1, timeout=60, what="the end of all pauses")
         holder.ping()
         self.assertEqual({event["state"] for event in gateway.events("twin")}, {"online"})
 

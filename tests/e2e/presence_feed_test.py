@@ -17,7 +17,7 @@ class Stream:
     """Server-sent events, as a list that grows."""
 
     def __init__(self, gateway, after=None):
-        self.connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
         fields = {"Accept": "text/event-stream"}
         if after:
             fields["Last-Event-ID"] = after
@@ -92,14 +92,14 @@ class PresenceFeedTest(unittest.TestCase):
     def test_a_cursor_outlives_a_kill_and_who_was_online_is_told_offline(self):
         gateway = self.start().start()
         cursor = self.changes(gateway)[1]["cursor"]
-        gateway.connect("phone", username="ann")
+        gateway.connect("phone", username="ann", keepalive=4)
         self.read_until(gateway, cursor, 1)
         gateway.kill()
         gateway.folder.cleanup()
         with self.start() as gateway:
             found, cursor = self.read_until(gateway, cursor, 2)
             self.assertEqual([(c["user"], c["state"], c["cause"]) for c in found],
-                             [("ann", "online", "login"), ("ann", "offline", "shutdown")])
+                             [("ann", "online", "login"), ("ann", "offline", "node_lost")])
             self.assertGreater(found[1]["version"], found[0]["version"])
             self.assertEqual(gateway.get_json("/api/v1/users/ann")[1]["version"], found[1]["version"])
         with self.start() as gateway:
@@ -111,13 +111,12 @@ class PresenceFeedTest(unittest.TestCase):
             began = time.monotonic()
             self.assertEqual(self.changes(gateway, cursor, wait=1)[1]["changes"], [])
             self.assertGreater(time.monotonic() - began, 0.9)
-            answers = []
-            poll = threading.Thread(target=lambda: answers.append(self.read_until(gateway, cursor, 1)))
-            poll.start()
-            time.sleep(0.3)
+            poll = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
+            self.addCleanup(poll.close)
+            poll.request("GET", f"{CHANGES}?after={cursor}&wait=60")
+            self.assertEqual(gateway.get("/healthz")[0], 200)  # the request before this one has been read
             gateway.connect("phone", username="ann")
-            poll.join(10)
-            self.assertEqual(answers[0][0][0]["user"], "ann")
+            self.assertEqual(json.loads(poll.getresponse().read())["changes"][0]["user"], "ann")
 
     def test_server_sent_events_go_on_from_the_last_event_id(self):
         with self.start() as gateway:

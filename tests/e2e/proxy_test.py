@@ -14,7 +14,7 @@ from streams import CONNACK, CONNECT, receive
 class ProxyTest(unittest.TestCase):
     def connect(self, gateway, header, pieces=False):
         stream = socket.create_connection(("127.0.0.1", int(re.search(r":(\d+)\?proxy-protocol", gateway.log)[1])),
-                                          timeout=10)
+                                          timeout=60)
         self.addCleanup(stream.close)
         data = header + CONNECT % b"p"
         for piece in ([bytes([byte]) for byte in data] if pieces else [data]):
@@ -79,7 +79,7 @@ class ProxyTest(unittest.TestCase):
         certificate, key = authority.issue("localhost")
         with Gateway("--listen", "mqtts://127.0.0.1:0?proxy-protocol", "--tls-cert", certificate, "--tls-key", key,
                      "--allow-anonymous", "--log-level", "debug") as gateway:
-            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=10)
+            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=60)
             plain.sendall(b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 8883\r\n")
             stream = ssl.create_default_context(cafile=authority.ca).wrap_socket(plain, server_hostname="localhost")
             self.addCleanup(stream.close)

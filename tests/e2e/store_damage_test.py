@@ -5,13 +5,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 from gateway import Gateway, wait_until
+from mosquitto import leave_a_session, received
 
-NOT_STORED = 3  # the exit status, see server/README.md
+NOT_STORED = 3  # the exit status, see server/docs/operation.md
 NAMES = ("lock", "pulsegate.db", "pulsegate.db-wal")
 
 
@@ -29,31 +29,31 @@ class StoreDamageTest(unittest.TestCase):
 
     def fill(self, gateway, count, first=0):
         """Has a session wait for messages, which all are acknowledged."""
-        subprocess.run(["mosquitto_sub", "-p", str(gateway.port), "-c", "-q", "1", "-i", "away", "-t", "chat/away",
-                        "-E"], check=True, timeout=20)
+        leave_a_session(gateway, "-q", "1", "-i", "away", "-t", "chat/away")
         self.publish(gateway, [f"m{i}" for i in range(first, first + count)])
 
     def publish(self, gateway, texts):
         lines = "".join(text + "\n" for text in texts)
         subprocess.run(["mosquitto_pub", "-p", str(gateway.port), "-q", "1", "-t", "chat/away", "-l"], input=lines,
-                       text=True, check=True, timeout=30)
+                       text=True, check=True, timeout=60)
 
     def received(self, gateway):
-        done = subprocess.run(["mosquitto_sub", "-p", str(gateway.port), "-c", "-q", "1", "-W", "2", "-i", "away",
-                               "-t", "chat/away"], capture_output=True, text=True, timeout=20)
-        return done.stdout.splitlines()
+        lines = received(gateway, "-c", "-q", "1", "-i", "away", "-t", "chat/away")
+        return [line.removeprefix("chat/away ") for line in lines]
 
     def is_refused(self, gateway, text="refused"):
         """Publishes at QoS 1 with 5.0; True if the PUBACK says 0x97."""
         done = subprocess.run(["mosquitto_pub", "-V", "5", "-p", str(gateway.port), "-q", "1", "-t", "chat/away", "-m",
-                               text, "-d"], capture_output=True, text=True, timeout=30)
+                               text, "-d"], capture_output=True, text=True, timeout=60)
         return "(Mid: 1, RC:151)" in done.stdout + done.stderr
 
     def status_of(self, gateway, stops=True):
         """The exit status; the gateway ends by itself, unless it is stopped."""
         if stops:
             gateway.process.send_signal(signal.SIGTERM)
-        return gateway.process.wait(20)
+        status = gateway.process.wait(60)
+        gateway.kill()  # its log is complete now
+        return status
 
     def await_unready(self, gateway, *words):
         status, answer = wait_until(lambda: (found := gateway.get_json("/readyz"))[0] == 503 and found, what="503")
@@ -75,9 +75,9 @@ class StoreDamageTest(unittest.TestCase):
         self.data.rename(elsewhere)
         self.await_unready(gateway, "was moved")
         self.assertTrue(self.is_refused(gateway))
-        self.assertIn("was moved", gateway.log)
+        gateway.wait_for_log("was moved")
         elsewhere.rename(self.data)
-        wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=20, what="ready")
+        wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=60, what="ready")
         self.publish(gateway, ["after"])
         self.assertEqual(self.status_of(gateway), 0)
         self.assertEqual([text for text in self.received(self.start()) if text != "refused"],
@@ -94,10 +94,9 @@ class StoreDamageTest(unittest.TestCase):
                     shutil.rmtree(self.data)
                 self.assertTrue(self.is_refused(gateway))
                 self.await_unready(gateway, "deleted")
-                began = time.monotonic()
                 self.assertEqual(self.status_of(gateway), NOT_STORED)
-                self.assertLess(time.monotonic() - began, 8)
                 self.assertIn("the store was not closed in order", gateway.log)
+                self.assertNotIn("the store has failed", gateway.log)  # its patience had not ended: the stop was at once
                 shutil.rmtree(self.data, ignore_errors=True)
 
     def test_a_file_that_is_replaced_is_told_and_nothing_more_is_acknowledged(self):
@@ -151,7 +150,7 @@ class StoreDamageTest(unittest.TestCase):
             if gateway.process.poll() is not None:
                 break
             subprocess.run(["mosquitto_pub", "-V", "5", "-p", str(gateway.port), "-q", "1", "-t", "chat/away", "-s"],
-                           input=b"x" * 200_000, capture_output=True, timeout=30)
+                           input=b"x" * 200_000, capture_output=True, timeout=60)
         self.assertEqual(self.status_of(gateway, stops=False), NOT_STORED)
         self.assertRegex(gateway.log, "pulsegate.db-wal is damaged")
         self.assertRegex(gateway.log, "error the store has failed")

@@ -41,7 +41,7 @@ class WebSocket:
     """A raw client of RFC 6455."""
 
     def __init__(self, port, path="/mqtt", **headers):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         fields = {"Host": "x", "Upgrade": "websocket", "Connection": "keep-alive, Upgrade", "Sec-WebSocket-Key": KEY,
                   "Sec-WebSocket-Version": "13", "Sec-WebSocket-Protocol": "mqttv3.1, mqtt"}
         fields.update({name.replace("_", "-"): value for name, value in headers.items()})

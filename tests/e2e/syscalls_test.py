@@ -18,7 +18,8 @@ from pathlib import Path
 from gateway import Client, Gateway, SANITIZED
 
 TIMES = 1_000
-SLACK = 0.1  # the ticks of the seconds that it takes, and strace's coming and going
+SLACK = 0.1  # for strace's coming and going
+A_TICK = 10  # system calls of a shard once a second, and of the main thread
 
 
 class Strace:
@@ -45,7 +46,7 @@ class Strace:
         self._close()
 
     def _close(self):
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
         # % time, seconds, usecs/call, calls, errors if any, name
         row = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)")
         for line in Path(self.file).read_text().splitlines():
@@ -60,10 +61,12 @@ class Strace:
 class SystemCallsTest(unittest.TestCase):
     def check(self, what, limit, gateway, step):
         step(0)
+        ticks = gateway.metric("pulsegate_loop_lag_seconds_count")
         with Strace(gateway.pid) as strace:
             for number in range(1, TIMES + 1):
                 step(number)
-        total = sum(strace.calls.values()) / TIMES
+        ticks = gateway.metric("pulsegate_loop_lag_seconds_count") - ticks
+        total = (sum(strace.calls.values()) - A_TICK * ticks) / TIMES
         common = {name: count / TIMES for name, count in strace.calls.items() if count > TIMES / 50}
         print(f"{total:.2f} system calls for a {what}:",
               ", ".join(f"{count:.2f} {name}" for name, count in common.items()), flush=True)
@@ -74,15 +77,16 @@ class SystemCallsTest(unittest.TestCase):
         with Gateway() as gateway, gateway.connect("pinger") as client:
             self.check("PINGREQ", 5, gateway, lambda _: client.ping())  # wait, look, read, write, arm
 
-    def test_a_login_and_its_loss_take_fourteen_system_calls(self):
+    def test_a_login_and_its_loss_take_fifteen_system_calls(self):
         def come_and_go(number):
             client = Client(gateway.port).login(f"guest-{number}")
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # with a reset
             client.close()
 
-        # Wait, accept, watch, arm; wait, look, read, write, arm; wait, look, read, close, arm.
+        # Wait, accept, watch, arm; wait, look, read, ask for the peer's port (for the history), write, arm;
+        # wait, look, read, close, arm.
         with Gateway("--shards", "1") as gateway:
-            self.check("login and its loss", 14, gateway, come_and_go)
+            self.check("login and its loss", 15, gateway, come_and_go)
 
     def test_a_message_takes_five_system_calls(self):
         def pass_on(_):

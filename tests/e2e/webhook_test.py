@@ -84,7 +84,7 @@ class Receiver:
         return [event for event in self.events if event["type"] == kind and
                 all(event.get(key) == value for key, value in fields.items())]
 
-    def wait_for(self, kind, count=1, timeout=10, **fields):
+    def wait_for(self, kind, count=1, timeout=60, **fields):
         wait_until(lambda: len(self.of(kind, **fields)) >= count, timeout, f"{count} x {kind} {fields}")
         return self.of(kind, **fields)
 
@@ -145,16 +145,21 @@ class WebhookTest(unittest.TestCase):
     def test_a_refused_login_is_told_with_its_reason_and_a_flood_is_bounded(self):
         with Receiver() as receiver, self.gateway(receiver, "--max-connections-per-user", "1") as gateway:
             gateway.connect("one", username="ann")
-            for i in range(200):
-                with Client(gateway.port) as client:
+            crowd = [Client(gateway.port) for _ in range(200)]
+            with gateway.standing_still():  # so that all come at once
+                for i, client in enumerate(crowd):
                     client.send(connect_packet(f"other-{i}", username="ann"))
-                    self.assertEqual(client.receive()[0], 0x20)
+            for client in crowd:
+                self.assertEqual(client.receive()[0], 0x20)
+                client.close()
             refused = receiver.wait_for("login_refused", user="ann")[0]
-            self.assertEqual((refused["reason"], refused["client"]), ("quota exceeded", "other-0"))
+            self.assertEqual(refused["reason"], "quota exceeded")
+            self.assertRegex(refused["client"], r"^other-\d+$")
             self.assertIn("max-connections-per-user", refused["why"])
-            told = len(receiver.of("login_refused"))
-            self.assertLess(told, 150)
-            wait_until(lambda: gateway.metric("pulsegate_events_withheld_total") > 50)
+            self.assertGreater(gateway.metric("pulsegate_events_withheld_total"), 50)
+            gateway.connect("two", username="bob")
+            receiver.wait_for("login", user="bob")  # later than all of them
+            self.assertEqual(len(receiver.of("login_refused")) + gateway.metric("pulsegate_events_withheld_total"), 200)
 
     def test_nobody_is_told_of_messages_for_who_is_here_or_of_qos_0(self):
         with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:
@@ -185,13 +190,15 @@ class WebhookTest(unittest.TestCase):
         with Receiver() as receiver, \
                 self.gateway(receiver, "--webhook-secret-file", self.file("secret", SECRET + "\n"),
                              "--webhook-token-file", self.file("token", "letmein\n")) as gateway:
+            before = int(time.time())
             gateway.connect("ann")
             receiver.wait_for("presence")
+            after = time.time()
             headers, body = receiver.requests[0]
             parts = dict(part.split("=") for part in headers["Pulsegate-Signature"].split(","))
             signed = hmac.new(SECRET.encode(), parts["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
             self.assertEqual(parts["v1"], signed)
-            self.assertLess(abs(time.time() - int(parts["t"])), 5)
+            self.assertTrue(before <= int(parts["t"]) <= after, parts["t"])
             self.assertEqual(headers["Authorization"], "Bearer letmein")
             self.assertEqual(headers["Content-Type"], "application/json")
 
@@ -200,9 +207,9 @@ class WebhookTest(unittest.TestCase):
             secret, token = self.file("secret", SECRET + "\n"), self.file("token", "old\n")
             with self.gateway(receiver, "--webhook-secret-file", secret, "--webhook-token-file", token) as gateway:
                 self.file("token", "new\n")
-                gateway.process.send_signal(signal.SIGHUP)
-                gateway.wait_for_log("SIGHUP: reloading")
-                time.sleep(0.3)
+                for number in 1, 2:  # the second is obeyed when the first one has been
+                    gateway.process.send_signal(signal.SIGHUP)
+                    wait_until(lambda: gateway.log.count("SIGHUP: reloading") == number, what="a reload")
                 gateway.connect("ann")
                 receiver.wait_for("presence", user="ann")
                 self.assertEqual(receiver.requests[-1][0]["Authorization"], "Bearer new")
@@ -224,24 +231,24 @@ class WebhookTest(unittest.TestCase):
                 self.assertFalse(receiver.of("presence", user="bob"))
 
     def test_a_slow_backend_slows_nobody(self):
+        may_answer = threading.Event()
+        self.addCleanup(may_answer.set)
+
         def answer_late(events):
-            time.sleep(5)
+            may_answer.wait(60)
             return 200
-        with Receiver(answer_late) as receiver, self.gateway(receiver) as gateway:
+        with Receiver(answer_late) as receiver, self.gateway(receiver, "--webhook-timeout", "60s") as gateway:
             ann, bob = gateway.connect("ann"), gateway.connect("bob")
-            worst = 0
-            for i in range(300):
-                began = time.monotonic()
+            wait_until(lambda: receiver.requests, what="a request")
+            for i in range(300):  # one that waited for the backend would wait until the end of this
                 ann.publish("inbox/bob", b"x", qos=1)
                 bob.receive_publish()
                 ann.receive()
-                worst = max(worst, time.monotonic() - began)
                 with Client(gateway.port) as other:
-                    other.login(f"other-{i % 50}")
-                time.sleep(0.01)
-            self.assertTrue(receiver.requests, "nothing was sent")
-            self.assertLess(worst, 1)
-            self.assertGreater(gateway.metric("pulsegate_webhook_events_waiting"), 100)
+                    other.login(f"other-{i}")
+            wait_until(lambda: gateway.metric("pulsegate_webhook_events_waiting") > 100, what="events")
+            self.assertEqual((len(receiver.requests), receiver.batches), (1, []))
+            may_answer.set()
 
     def test_nothing_is_lost_while_the_backend_is_down_and_the_gateway_is_killed(self):
         port = free_port()
@@ -252,8 +259,8 @@ class WebhookTest(unittest.TestCase):
         sent = {}
         gateway = Gateway(*arguments).start()
         for user in ("ann", "bob", "carl"):
-            gateway.connect(f"{user}-phone", username=user)
-        dora = gateway.connect("dora")
+            gateway.connect(f"{user}-phone", username=user, keepalive=6)
+        dora = gateway.connect("dora", keepalive=6)
         for i in range(60):
             to = f"away-{i % 3}"
             dora.publish(f"inbox/{to}", str(i).encode(), qos=1, packet_id=i + 1)
@@ -264,9 +271,9 @@ class WebhookTest(unittest.TestCase):
         gateway.folder.cleanup()
         with Receiver(port=port) as receiver:
             with Gateway(*arguments) as gateway:
-                receiver.wait_for("message_waiting", 60, timeout=30)
+                receiver.wait_for("message_waiting", 60, timeout=60)
                 for user in ("ann", "bob", "carl", "dora"):
-                    receiver.wait_for("presence", user=user, state="offline", cause="shutdown")
+                    receiver.wait_for("presence", user=user, state="offline", cause="node_lost", timeout=60)
                     versions = [event["version"] for event in receiver.of("presence", user=user)]
                     self.assertTrue(versions == sorted(versions), f"{user}: {versions}")
                 for to, counts in sent.items():
@@ -285,14 +292,15 @@ class WebhookTest(unittest.TestCase):
             seen = []
             for round in range(4):
                 gateway = Gateway(*arguments).start()
+                before = len(receiver.events)
                 for i in range(20):
                     gateway.connect(f"user-{round}-{i}").publish("inbox/away", b"x", qos=1)
-                time.sleep(0.05 * round)
+                wait_until(lambda: len(receiver.events) >= before + 15 * round, what="events")
                 gateway.kill()
                 gateway.folder.cleanup()
             with Gateway(*arguments) as gateway:
                 gateway.connect("last")
-                receiver.wait_for("presence", user="last", timeout=30)
+                receiver.wait_for("presence", user="last", timeout=60)
             for batch in receiver.batches:
                 repeated = [event["id"] for event in batch["events"] if event["id"] in seen]
                 self.assertTrue(not repeated or batch["repeat"], f"not marked: {repeated[:3]}")
@@ -301,17 +309,18 @@ class WebhookTest(unittest.TestCase):
             self.assertTrue(numbers == set(range(1, max(numbers) + 1)), "numbers are missing")
 
     def test_what_the_backend_refuses_becomes_a_dead_letter_that_can_be_replayed(self):
-        poison = threading.Event()
+        poison, all_are_here = threading.Event(), threading.Event()
         poison.set()
 
         def refuse_mallory(events):
-            time.sleep(0.02)
+            all_are_here.wait(60)
             return 422 if poison.is_set() and any(event["user"] == "mallory" for event in events) else 200
 
         with Receiver(refuse_mallory) as receiver, \
                 self.gateway(receiver, "--webhook-events", "presence") as gateway:
             for user in ["a", "b", "c", "mallory", "d", "e", "f", "g"]:
                 gateway.connect(user)
+            all_are_here.set()
             receiver.wait_for("presence", 7)
             dead = wait_until(lambda: gateway.get_json("/api/v1/webhooks/dead")[1]["dead"])
             self.assertEqual(len(dead), 1)
@@ -321,9 +330,9 @@ class WebhookTest(unittest.TestCase):
             self.assertNotIn("mallory", users)
 
             id = dead[0]["id"]
-            self.assertEqual(gateway.ask("POST", f"/api/v1/webhooks/dead/replay?id={id}"), (200, {"to_replay": 1}))
             refusals = gateway.metric("pulsegate_webhook_requests_total", result="refused")
-            wait_until(lambda: gateway.metric("pulsegate_webhook_requests_total", result="refused") >= refusals)
+            self.assertEqual(gateway.ask("POST", f"/api/v1/webhooks/dead/replay?id={id}"), (200, {"to_replay": 1}))
+            wait_until(lambda: gateway.metric("pulsegate_webhook_requests_total", result="refused") > refusals)
             wait_until(lambda: not gateway.get_json("/api/v1/webhooks/dead")[1]["dead"][0]["to_replay"])
             poison.clear()
             self.assertEqual(gateway.ask("POST", "/api/v1/webhooks/dead/replay"), (200, {"to_replay": 1}))
@@ -359,7 +368,7 @@ class WebhookTest(unittest.TestCase):
                 return 200
             if len(events) == 1 and gateway.get_json("/api/v1/webhooks/dead")[1]["total"] == 1:
                 replayed.set()
-                dropped.wait(10)
+                dropped.wait(60)
             return 422
 
         with Receiver(refuse_mallory) as receiver, \
@@ -367,7 +376,7 @@ class WebhookTest(unittest.TestCase):
             gateway.connect("mallory")
             wait_until(lambda: gateway.metric("pulsegate_webhook_dead_letters") == 1)
             self.assertEqual(gateway.ask("POST", "/api/v1/webhooks/dead/replay"), (200, {"to_replay": 1}))
-            self.assertTrue(replayed.wait(10))
+            self.assertTrue(replayed.wait(60))
             gateway.connect("bob")
             receiver.wait_for("presence", user="bob")
             self.assertEqual(gateway.ask("DELETE", "/api/v1/webhooks/dead?all=true"), (200, {"dropped": 1}))
@@ -406,15 +415,16 @@ class WebhookTest(unittest.TestCase):
             receiver.wait_for("presence", user="ann")
             self.assertTrue(receiver.batches[0]["repeat"])
             self.assertEqual(gateway.get_json("/api/v1/webhooks/dead")[1]["total"], 0)
-            self.assertIn("webhook: ", gateway.log)
+            gateway.wait_for_log("webhook: ")
 
     def test_a_backend_that_does_not_answer_is_asked_again_after_the_timeout(self):
-        first = threading.Event()
+        first, has_repeated = threading.Event(), threading.Event()
+        self.addCleanup(has_repeated.set)
 
         def hang_once(events):
             if not first.is_set():
                 first.set()
-                time.sleep(3)
+                has_repeated.wait(60)
             return 200
         with Receiver(hang_once) as receiver, self.gateway(receiver, "--webhook-timeout", "1s") as gateway:
             gateway.connect("ann")

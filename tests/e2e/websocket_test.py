@@ -157,7 +157,7 @@ class WebSocketTest(unittest.TestCase):
     def test_an_upgrade_may_come_byte_by_byte_and_with_the_first_packets(self):
         request = (f"GET /mqtt?token=1 HTTP/1.1\r\nHost: x\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\n"
                    f"Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n")
-        stream = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        stream = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         self.addCleanup(stream.close)
         for byte in request[:-1].encode():
             stream.sendall(bytes([byte]))
@@ -202,7 +202,7 @@ class WebSocketTest(unittest.TestCase):
         connect = b"\x00\x04MQTT\x04\x06\x00\x0a\x00\x01p" + b"\x00\x01w" + struct.pack(">H", 12_000) + bytes(12_000)
         packet = b"\x10" + bytes([len(connect) % 128 | 0x80, len(connect) // 128]) + connect
         with Gateway("--listen", "wss://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key) as gateway:
-            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "wss")), timeout=5)
+            plain = socket.create_connection(("127.0.0.1", port_of(gateway, "wss")), timeout=60)
             with context.wrap_socket(plain, server_hostname="localhost") as stream:
                 stream.sendall(upgrade.encode() + frame(packet))  # one record: less than 16 KiB
                 answer = b""
@@ -222,7 +222,7 @@ class WebSocketTest(unittest.TestCase):
 def curl(*arguments):
     """Status, type and body of what curl is answered."""
     done = subprocess.run(["curl", "-sS", "-m", "10", "-w", "\n%{http_code} %{content_type}", *arguments],
-                          capture_output=True, text=True, timeout=20)
+                          capture_output=True, text=True, timeout=60)
     body, _, about = done.stdout.rpartition("\n")
     status, kind = about.split(" ", 1)
     return int(status), kind, body
@@ -260,7 +260,7 @@ class CurlTest(unittest.TestCase):
             self.assertEqual(curl("-X", "DELETE", url + "/healthz")[:2], (405, "application/json"))
             self.assertEqual(curl("-I", url + "/healthz")[0], 200)
             two = subprocess.run(["curl", "-sS", "-w", "%{num_connects} ", "-o", "/dev/null", "-o", "/dev/null",
-                                  url + "/healthz", url + "/metrics"], capture_output=True, text=True, timeout=20)
+                                  url + "/healthz", url + "/metrics"], capture_output=True, text=True, timeout=60)
             self.assertEqual(two.stdout, "1 0 ")  # the second on the first one's connection
 
 

@@ -37,7 +37,7 @@ BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards, Le
 void BrokerCluster::restore() {
     std::vector<Broker*> brokers;
     for (auto& node : nodes_) brokers.push_back(&node->broker);
-    start_ = pulsegate::restore(*store, brokers, now).start;
+    start_ = pulsegate::restore(*store, brokers, [this] { return now; }).start;
     last_owner_ = start_.next_owner - 1;
     next_delayed_ = start_.next_delayed;
 }
@@ -86,10 +86,11 @@ void BrokerCluster::end_turn() {
     for (const auto& node : nodes_) node->broker.pack_all(now);
 }
 
-void BrokerCluster::stop() {
-    for (const auto& node : nodes_) node->broker.announce_shutdown(now);
+void BrokerCluster::stop(Broker::UsersAtStop users) {
+    for (const auto& node : nodes_) node->broker.begin_stop(users, now);
+    const auto cause = users == Broker::UsersAtStop::are_awaited ? Cause::drained : Cause::shutdown;
     for (KeptLink* const link : links_)
-        link->end({Cause::shutdown, Reason::server_shutting_down, "the server is shutting down"});
+        link->end({cause, Reason::server_shutting_down, "the server is shutting down"});
     end_turn();
     for (const auto& node : nodes_) node->broker.flush_store();
 }

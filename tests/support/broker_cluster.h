@@ -36,7 +36,11 @@ public:
     bool leaving() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
     std::string peer() const override { return "a client"; }
-    void set_limit(Millis) override {}
+    std::string address() const override { return from; }
+    const Address& origin_address() const override { return origin; }
+    std::string_view listener() const override { return by; }
+    void set_limit(Millis limit) override { limit_ = limit; }
+    Millis limit() const override { return limit_; }
     void set_largest_packet(std::uint32_t) override {}
 
     const unsigned shard;
@@ -45,6 +49,12 @@ public:
     bool notify_drained = false;
     bool stuck = false;  ///< its socket accepts no bytes
     Millis heard = 0;
+    std::string from = "127.0.0.1";
+    Address origin;
+    std::string by = "mqtt://127.0.0.1:1883";
+
+private:
+    Millis limit_ = 0;
 };
 
 /// The brokers of a gateway's shards without the gateway: no sockets, no threads, and a clock that
@@ -72,12 +82,14 @@ public:
     std::size_t queues(unsigned shard) const;
     const Interest& interest(unsigned shard) const { return nodes_[shard]->own_interest; }
 
+    const Counters& counters(unsigned shard) const { return nodes_[shard]->counters; }
     /// The sum of a counter over all shards.
     std::uint64_t sum(std::uint64_t Counters::*counter) const;
 
-    /// As a gateway does that is stopped: all users go offline, then all connections end, and what
-    /// is to be stored is handed in. What is on its way between shards is not delivered any more.
-    void stop();
+    /// As a gateway does that is stopped: all users go offline, unless it was drained, then all
+    /// connections end, and what is to be stored is handed in. What is on its way between shards is
+    /// not delivered any more.
+    void stop(Broker::UsersAtStop users = Broker::UsersAtStop::go_offline);
 
     /// Adds a link, which must be passed to a broker with the next call.
     void adopt(KeptLink& link) { links_.push_back(&link); }

@@ -78,8 +78,7 @@ public:
     /// Messages that full queues and other limits have cost so far.
     std::uint64_t dropped_for_limits() const {
         return brokers.sum(&Counters::dropped_queue_full) +
-               brokers.sum(&Counters::dropped_no_inbox) +
-               brokers.sum(&Counters::dropped_not_retained);
+               brokers.sum(&Counters::dropped_no_inbox) + brokers.sum(&Counters::not_retained);
     }
 
     /// The oldest message between two shards.

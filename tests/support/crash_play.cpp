@@ -110,6 +110,8 @@ void CrashPlay::stop() {
     log("stop");
     cluster_->stop();
     ledger_->commit(true);
+    if (!store_refuses())
+        for (DurableClient& client : clients_) client.stop();
     begin_anew();
 }
 
@@ -148,6 +150,7 @@ void CrashPlay::start() {
             ledger_.reset();
         }
     }
+    started_ = now_;
     check_start();
 }
 
@@ -170,12 +173,14 @@ void CrashPlay::check_start() {
         const Broker& home = cluster_->broker(home_shard(user, scene_.shards));
         const User* known = home.presence().find(user);
         if (!known) throw Broken(fmt::format("nobody knows {} any more", user));
-        if (known->version < before.number + (before.online ? 1 : 0))
+        const bool has_changed = before.online && !known->online();
+        if (known->version < before.number + (has_changed ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back", user));
     }
     for (const auto& [user, before] : told_) {
         const User* known = cluster_->broker(home_shard(user, scene_.shards)).presence().find(user);
-        if (known && known->is_known() && known->version < before.number + (before.online ? 1 : 0))
+        const bool has_changed = before.online && known && !known->online();
+        if (known && known->is_known() && known->version < before.number + (has_changed ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back behind what was told", user));
     }
 }
@@ -211,6 +216,8 @@ void CrashPlay::pass(Millis time) {
         if (now_ % 1000 == 0) tick();
         finish_turn();
     }
+    if (now_ < started_ + DurableClient::limit + 1000) return;
+    for (DurableClient& client : clients_) client.stay_away();
 }
 
 void CrashPlay::tick() {
@@ -381,6 +388,7 @@ void CrashPlay::arrive() {
 void CrashPlay::end() {
     for (bool is_done = false; !is_done;)
         guarded([&] {
+            await_wills();
             int quiet = 0;
             for (int rounds = 0; quiet < 3; ++rounds) {
                 if (rounds > 60) throw Broken("it never becomes quiet");
@@ -394,6 +402,13 @@ void CrashPlay::end() {
         });
     model_.check_complete();
     look_for_repetitions();
+}
+
+/// Of clients that were not back in time after a crash.
+void CrashPlay::await_wills() {
+    if (!std::ranges::any_of(clients_, &DurableClient::awaits_will)) return;
+    pass(started_ + DurableClient::limit + 1000 - now_);
+    settle(true);
 }
 
 /// True if nothing was left to do.

@@ -100,6 +100,7 @@ private:
     void note_versions();
 
     void end();
+    void await_wills();
     bool round_of_end();
     void look_at_what_is_retained();
     void look_for_repetitions();
@@ -124,6 +125,7 @@ private:
     std::unique_ptr<PumpedLedger> ledger_;
     std::unique_ptr<BrokerCluster> cluster_;
     Millis now_;
+    Millis started_ = 0;                       ///< the latest life of the gateway
     Stamp committed_ = 0;                      ///< the highest stamp in any life
     std::map<std::string, Version> versions_;  ///< of presence, by user, on the disk
     std::map<std::string, Version> told_;      ///< the same, stored or not

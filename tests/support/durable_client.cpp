@@ -50,6 +50,7 @@ std::string payload_of(DeliveryModel::Number number) {
 void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Number> will) {
     if (is_here()) break_connection();
     gone();
+    awaited_wills_.clear();
     cluster_ = &cluster;
     clean |= has_discarded_;
     has_discarded_ = clean;
@@ -69,7 +70,7 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
     }
     Connect connect{.version = terms_.version,
                     .clean_start = clean,
-                    .keepalive = 30,
+                    .keepalive = limit / 1500,
                     .client_id = terms_.name,
                     .username = terms_.user,
                     .properties = properties.view()};
@@ -95,13 +96,32 @@ void DurableClient::lose_connection() {
 
 /// Whoever does not disconnect has a will.
 void DurableClient::break_connection() {
-    if (will_ && will_is_certain_ && keeps_session_) model_.acknowledge(*will_);
+    if (will_ && will_is_certain_ && keeps_session_) lost_wills_.push_back(*will_);
     will_.reset();
 }
 
 void DurableClient::crash() {
     if (is_here()) break_connection();
     gone();
+    awaited_wills_.insert(awaited_wills_.end(), lost_wills_.begin(), lost_wills_.end());
+    lost_wills_.clear();
+}
+
+void DurableClient::stop() {
+    crash();
+    stay_away();
+    settle();
+}
+
+void DurableClient::stay_away() {
+    lost_wills_.insert(lost_wills_.end(), awaited_wills_.begin(), awaited_wills_.end());
+    awaited_wills_.clear();
+}
+
+void DurableClient::settle() {
+    will_is_certain_ = true;
+    for (const Number will : lost_wills_) model_.acknowledge(will);
+    lost_wills_.clear();
 }
 
 /// A clean start discards what client and gateway know of each other (MQTT 5.0, 3.1.2.4).

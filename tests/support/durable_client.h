@@ -24,6 +24,8 @@ class DurableClient {
 public:
     using Number = DeliveryModel::Number;
 
+    static constexpr Millis limit = 45'000;  ///< of silence, by its keepalive
+
     struct Terms {
         std::string name;
         std::string user;
@@ -45,6 +47,11 @@ public:
     void lose_connection();
     /// The gateway dies. Its brokers may still refer to the connection, until `forget_links`.
     void crash();
+    /// The same, but all that has happened is on the disk.
+    void stop();
+    /// It was not back before its limit of silence had passed since the start.
+    void stay_away();
+    bool awaits_will() const { return !awaited_wills_.empty(); }
     void forget_links() { links_.clear(); }
     /// Has it got a CONNACK, and is the connection there still?
     bool is_here() const { return is_greeted_ && link_ && link_->session && !link_->ending; }
@@ -65,7 +72,7 @@ public:
     void acknowledge();
     bool acknowledges_at_once = true;
     /// What was sent so far is on the disk.
-    void settle() { will_is_certain_ = true; }
+    void settle();
 
     const Terms& terms() const { return terms_; }
     bool is_idle() const { return sent_.empty() && due_.empty(); }
@@ -122,6 +129,8 @@ private:
     std::optional<Number> asked_will_;  ///< of the CONNECT
     std::optional<Number> will_;
     bool will_is_certain_ = false;
+    std::vector<Number> lost_wills_;  ///< of connections that are lost, which the disk may not know
+    std::vector<Number> awaited_wills_;  ///< they come, if the client is not back in time
     std::list<Sent> sent_;
     std::map<std::uint16_t, Number> received_;  ///< QoS 2, up to PUBREL
     std::deque<Packet> due_;

@@ -83,8 +83,8 @@ public:
         disk_.restart();
     }
     /// The gateway stops, as it does when it is told to.
-    void stop() {
-        cluster_->stop();
+    void stop(Broker::UsersAtStop users = Broker::UsersAtStop::go_offline) {
+        cluster_->stop(users);
         commit();
         end();
     }
@@ -166,8 +166,11 @@ public:
         home().handle(*link().session, std::get<Packet>(decoded), cluster_->now);
         cluster_->end_turn();
     }
-    void lose_connection() {
-        link().end({Cause::connection_lost, Reason::success, "lost"});
+    void lose_connection() { end_connection(Cause::connection_lost); }
+    /// The gateway asks it to leave.
+    void drain() { end_connection(Cause::drained); }
+    void end_connection(Cause cause) {
+        link().end({cause, Reason::success, "test"});
         cluster_->end_turn();
     }
     /// What has come since the last call.

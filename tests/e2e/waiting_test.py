@@ -1,0 +1,124 @@
+"""No end-to-end test depends on how fast the machine is: they wait for events. This finds what only hopes that time is
+enough."""
+
+import ast
+import unittest
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+# Functions that may sleep. The line says why.
+SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "log"}}
+CLOCKS = {"monotonic", "time", "perf_counter"}
+SHORTEST = 10  # seconds
+
+
+def is_of_time(node, names):
+    """time.monotonic, for example."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time" and node.attr in names
+
+
+def number(node):
+    try:
+        return float(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError):
+        return None
+
+
+class Waits(ast.NodeVisitor):
+    """The lines of a module that count on time, each with what is wrong."""
+
+    def __init__(self, name, text):
+        self.name, self.lines = name, text.splitlines()
+        self.functions, self.found = [], []
+        tree = ast.parse(text)
+        self.durations = set()  # names that stand for one
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and self.is_duration(node.value):
+                self.durations |= {ast.unparse(target) for target in node.targets}
+        self.visit(tree)
+
+    def is_duration(self, node):
+        """Is there a difference of times in this expression?"""
+        return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) and
+                   any(is_of_time(call, CLOCKS) for call in ast.walk(part)) or
+                   self.durations and isinstance(part, ast.expr) and ast.unparse(part) in self.durations
+                   for part in ast.walk(node))
+
+    def note(self, node, what):
+        self.found.append((node.lineno, what))
+
+    def visit_FunctionDef(self, node):
+        self.functions.append(node.name)
+        self.generic_visit(node)
+        self.functions.pop()
+
+    def visit_ImportFrom(self, node):
+        if node.module == "time":
+            self.note(node, "names of `time` are imported: say time.sleep, so that it is found")
+
+    def visit_Attribute(self, node):
+        if is_of_time(node, {"sleep"}):
+            if not SLEEPERS.get(self.name, set()) & set(self.functions):
+                self.note(node, "time.sleep: wait for an event; let_pass is for a pause that the test itself makes")
+            elif "  # " not in self.lines[node.lineno - 1]:
+                self.note(node, "time.sleep without a reason on its line")
+        self.generic_visit(node)
+
+    def check_sequence(self, parts):
+        for option, value in zip(parts, parts[1:]):
+            if isinstance(option, ast.Constant) and option.value == "-W" and (number(value) or SHORTEST) < SHORTEST:
+                self.note(option, f"-W {number(value):g}: what comes may take longer")
+
+    def visit_List(self, node):
+        self.check_sequence(node.elts)
+        self.generic_visit(node)
+
+    visit_Tuple = visit_List
+
+    def check_bound(self, node, measured, bound):
+        limit = number(bound)
+        if limit is not None and limit < SHORTEST and self.is_duration(measured):
+            self.note(node, f"an upper bound of {limit:g} s: a busy machine breaks it")
+
+    def visit_Call(self, node):
+        self.check_sequence(node.args)
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("assertLess", "assertLessEqual"):
+                self.check_bound(node, *node.args[:2])
+            if node.func.attr in ("assertGreater", "assertGreaterEqual"):
+                self.check_bound(node, *node.args[1::-1])
+        self.generic_visit(node)
+
+    def visit_Assert(self, node):
+        if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], (ast.Lt, ast.LtE)):
+            self.check_bound(node, node.test.left, node.test.comparators[0])
+        self.generic_visit(node)
+
+
+class WaitingTest(unittest.TestCase):
+    def test_no_module_counts_on_time(self):
+        for path in sorted(FOLDER.glob("*.py")):
+            with self.subTest(path.name):
+                self.assertEqual(Waits(path.name, path.read_text()).found, [])
+
+    def test_what_counts_on_time_is_found(self):
+        for text in ("time.sleep(1)", "from time import sleep", "run(['mosquitto_sub', '-W', '2'])", "run('-W', 1)",
+                     "self.assertLess(time.monotonic() - began, 1)", "took = time.time() - began\nassert took < 9.9",
+                     "self.worst = max(self.worst, time.monotonic() - began)\nself.assertLessEqual(self.worst, 5)",
+                     "self.assertGreater(3, time.monotonic() - began)"):
+            with self.subTest(text):
+                self.assertEqual(len(Waits("x_test.py", text).found), 1)
+        for text in ("let_pass(1)", "run('-W', '60')", "self.assertLess(time.monotonic() - began, 10)",
+                     "self.assertGreater(time.monotonic() - began, 1)", "self.assertLess(time.time(), 1)"):
+            with self.subTest(text):
+                self.assertEqual(Waits("x_test.py", text).found, [])
+
+    def test_only_helpers_sleep_and_say_why(self):
+        for function, line, count in (("let_pass", "time.sleep(1)  # because", 0), ("let_pass", "time.sleep(1)", 1),
+                                      ("other", "time.sleep(1)  # because", 1)):
+            with self.subTest(function=function, line=line):
+                self.assertEqual(len(Waits("gateway.py", f"def {function}():\n    {line}\n").found), count)
+
+
+if __name__ == "__main__":
+    unittest.main()
