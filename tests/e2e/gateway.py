@@ -408,7 +408,11 @@ class Client:
         assert answer == (0xD0, b""), f"PINGRESP is {answer}"
 
     def disconnect(self):
+        """Leaves, and waits until the gateway knows: it closes the connection then."""
         self.send(DISCONNECT)
+        with contextlib.suppress(ConnectionError):
+            while self.socket.recv(1 << 16):
+                pass
         self.close()
 
     def close(self):
