@@ -34,6 +34,14 @@ TEST_CASE("kill: a client that is back before the delay of its will takes it bac
     CHECK(loss.promise(gone + 4s) == Promise::comes);
 }
 
+TEST_CASE("kill: a slow broker has more time for a will") {
+    const WillLoss loss{
+        {.delay = 2s, .since = connected, .limit = limit, .slowness = 3}, gone, false};
+    CHECK(loss.promise(gone + 1s) == Promise::must_not_come);
+    CHECK(loss.promise(gone + 6s) == Promise::open);
+    CHECK(loss.promise(gone + 7s) == Promise::comes);
+}
+
 TEST_CASE("kill: after DISCONNECT no will comes") {
     CHECK(said_goodbye().promise(gone + 1h) == Promise::must_not_come);
 }

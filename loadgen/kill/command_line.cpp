@@ -87,6 +87,10 @@ void CommandLine::bind() {
         ->check(CLI::Range(1, 1000).description(""));
     app_.add_option("--rate", options.rate, "messages a second, all publishers together")
         ->check(CLI::Range(0.1, 1e6).description(""));
+    app_.add_option("--slowness", options.slowness,
+                    "a broker with a sanitizer: it may take so many times as long to write down\n"
+                    "and tell what has happened")
+        ->check(CLI::Range(1, 100).description(""));
     auto* without =
         app_.add_option("--without", without_,
                         "kinds of traffic to leave out, separated by commas: qos1,qos2,mixed,\n"

@@ -49,7 +49,7 @@ KillRun::KillRun(const Options& options)
              .options = options,
              .run = name_of_run(),
              .book = {},
-             .presence = {},
+             .presence = PresenceBook(options.slowness),
              .dice = Dice(options.seed),
              .audience = Audience(options),
              .backlog = Backlog(Audience(options).all())},
@@ -261,7 +261,8 @@ void KillRun::await_quiet() {
     const auto done = [&] {
         const Time now = load::Clock::now();
         const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
-        return quiet > (book.missing() == 0 ? quiet_at_the_end : quiet_before_loss) &&
+        return quiet > (book.missing() == 0 ? quiet_at_the_end
+                                            : quiet_before_loss * scene_.options.slowness) &&
                cast_.idle() && now > settled;
     };
     work_until(std::max({begun, book.last_due(), settled}) + drain_patience, done);

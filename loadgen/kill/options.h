@@ -22,6 +22,7 @@ struct Options {
     std::uint16_t publishers = 6;
     std::uint16_t receivers = 12;
     double rate = 1500;  ///< messages a second, of all publishers
+    int slowness = 1;    ///< how many times as long as usual the broker may take to write and tell
     std::set<Kind> kinds{all_kinds.begin(), all_kinds.end()};
     bool presence = true;
     std::uint64_t seed = 0;

@@ -14,9 +14,9 @@ constexpr std::uint64_t most_faults = 10;  // faults of one sort
 
 using namespace std::chrono_literals;
 
-constexpr auto time_for_row = 1200ms;   // what changed as long before a kill is written down
-constexpr auto time_for_login = 100ms;  // watchers may hear of it before its client does
-constexpr auto clear_of_limit = 500ms;  // who is back as long before it is in time
+constexpr Duration time_for_row = 1200ms;   // what changed as long before a kill is written down
+constexpr Duration time_for_login = 100ms;  // watchers may hear of it before its client does
+constexpr auto clear_of_limit = 500ms;      // who is back as long before it is in time
 
 std::string_view word(bool online) { return online ? "online" : "offline"; }
 
@@ -50,14 +50,15 @@ void PresenceBook::broker_killed(Time now) {
 PresenceBook::Grace PresenceBook::grace_after_kill(const User& user, Time now) const {
     if (user.grace == Grace::back) return user.latest.online ? Grace::sure : Grace::perhaps;
     if (user.grace == Grace::sure && is_early_enough(user, now)) return Grace::sure;
-    const bool is_written_down = user.since + time_for_row <= now;
+    const bool is_written_down = user.since + time_for_row * slowness_ <= now;
     if (user.online == true && is_written_down) {
         // Else it is not known which version it has, and which are older.
-        const bool is_told = user.latest.online && user.latest_at + time_for_login >= user.since;
+        const bool is_told =
+            user.latest.online && user.latest_at + time_for_login * slowness_ >= user.since;
         return is_told ? Grace::sure : Grace::perhaps;
     }
     if (user.online != false || !is_written_down) return Grace::perhaps;
-    const bool may_wait = is_down_ || now < grace_end(user) + time_for_row;
+    const bool may_wait = is_down_ || now < grace_end(user) + time_for_row * slowness_;
     return user.grace != Grace::none && may_wait ? Grace::perhaps : Grace::none;
 }
 
@@ -76,7 +77,7 @@ Time PresenceBook::settled() const {
     Time settled{};
     for (const auto& [name, user] : users_)
         if (user.grace != Grace::none && user.online == false)
-            settled = std::max(settled, grace_end(user) + truth_after);
+            settled = std::max(settled, grace_end(user) + truth_after * slowness_);
     return settled;
 }
 
@@ -133,14 +134,14 @@ void PresenceBook::judge_grace(const std::string& watcher, const std::string& na
 
 void PresenceBook::compare(Time now) {
     for (auto& [name, watcher] : watchers_)
-        if (watcher.watching_since && now >= *watcher.watching_since + truth_after)
+        if (watcher.watching_since && now >= *watcher.watching_since + truth_after * slowness_)
             compare(name, watcher, now);
 }
 
 void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) {
     for (const auto& [user, known] : users_) {
         const auto truth = this->truth(known, now);
-        if (!truth || now < truth->since + truth_after) continue;
+        if (!truth || now < truth->since + truth_after * slowness_) continue;
         const auto told = watcher.online.find(user);
         const bool online = told != watcher.online.end() && told->second;
         if (online == truth->online) continue;

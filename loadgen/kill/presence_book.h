@@ -33,6 +33,9 @@ public:
         bool operator==(const State&) const = default;
     };
 
+    /// `slowness`: how many times as long as usual the broker may take to write and tell.
+    explicit PresenceBook(int slowness = 1) : slowness_(slowness) {}
+
     /// Nothing: a login is under way, so the broker may say either. `limit`: how long the client
     /// may be silent.
     void change(const std::string& user, std::optional<bool> online, Time now, Duration limit);
@@ -96,13 +99,16 @@ private:
     };
 
     bool is_early_enough(const User& user, Time now) const;
-    Time grace_end(const User& user) const { return serves_ + user.limit + grace_rounding; }
+    Time grace_end(const User& user) const {
+        return serves_ + user.limit + grace_rounding * slowness_;
+    }
     Grace grace_after_kill(const User& user, Time now) const;
     std::optional<Truth> truth(const User& user, Time now) const;
     void judge_grace(const std::string& name, const std::string& user, State state, Time now);
     void compare(const std::string& name, Watcher& watcher, Time now);
     void note(std::uint64_t& counter, const std::string& what, Time now);
 
+    int slowness_;
     std::map<std::string, User> users_;
     std::map<std::string, Watcher> watchers_;
     std::uint64_t told_ = 0;

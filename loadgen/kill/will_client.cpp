@@ -28,7 +28,8 @@ std::optional<Client::LastWill> WillClient::will() {
     const Stream stream{Kind::will, number_, dice.below(scene().audience.kept)};
     connection_ = {.will = scene().book.send(stream, now),
                    .delay = std::chrono::seconds(delay),
-                   .limit = limit()};
+                   .limit = limit(),
+                   .slowness = scene().options.slowness};
     // If the login is broken off, nobody knows whether the broker has this will.
     scene().book.begin_will(connection_.will, now);
     return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
@@ -37,7 +38,7 @@ std::optional<Client::LastWill> WillClient::will() {
 void WillClient::on_login(const Connack&) {
     connection_.since = online_since();
     scene().book.begin_will(connection_.will, Time::max());
-    end_at_ = online_since() + scene().dice.between(300ms, 2s);
+    end_at_ = online_since() + scene().dice.between(300ms, 2s) * scene().options.slowness;
     if (loss_) settle(online_since());
 }
 

@@ -6,16 +6,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto time_for_disk = 500ms;   // a login or its end is written down by then
-constexpr auto time_for_will = 1500ms;  // after its delay: brokers count in seconds
 constexpr auto clear_of_delay = 300ms;  // who is back as long before its end is in time
 
 }  // namespace
 
+Duration WillLoss::time_for_disk() const { return 500ms * connection_.slowness; }
+Duration WillLoss::time_for_will() const { return 1500ms * connection_.slowness; }
+
 void WillLoss::broker_ended(BrokerEnd how, Time now, bool may_be_back) {
     awaited_ = how == BrokerEnd::kill ? awaited_after_kill(now) : Awaited::no;
-    const bool login_is_new = now < connection_.since + time_for_disk;
-    const bool goodbye_is_new = goodbye_ && now < at_ + time_for_disk;
+    const bool login_is_new = now < connection_.since + time_for_disk();
+    const bool goodbye_is_new = goodbye_ && now < at_ + time_for_disk();
     open_ |= login_is_new || goodbye_is_new || may_be_back;
     delay_began_ = Time::max();
 }
@@ -23,10 +24,10 @@ void WillLoss::broker_ended(BrokerEnd how, Time now, bool may_be_back) {
 WillLoss::Awaited WillLoss::awaited_after_kill(Time now) const {
     if (goodbye_) return Awaited::no;
     if (now == at_) return Awaited::yes;
-    if (now < at_ + time_for_disk) return Awaited::perhaps;
+    if (now < at_ + time_for_disk()) return Awaited::perhaps;
     if (awaited_ == Awaited::no || delay_began_ == Time::max()) return awaited_;
     if (now + clear_of_delay < started_ + connection_.limit) return awaited_;
-    const bool is_over = now > delay_began_ + time_for_will + time_for_disk;
+    const bool is_over = now > delay_began_ + time_for_will() + time_for_disk();
     return is_over ? Awaited::no : Awaited::perhaps;
 }
 
@@ -47,8 +48,7 @@ std::optional<Time> WillLoss::not_before() const {
 
 bool WillLoss::is_over(Time now) const {
     if (delay_began_ == Time::max()) return false;
-    const Duration patience =
-        goodbye_ ? Duration(time_for_disk) : connection_.delay + time_for_will;
+    const Duration patience = goodbye_ ? time_for_disk() : connection_.delay + time_for_will();
     return now > delay_began_ + patience;
 }
 

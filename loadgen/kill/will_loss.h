@@ -25,6 +25,7 @@ public:
         Duration delay{};
         Time since{};
         Duration limit{};  ///< of silence: a kill ends the connection when it has passed
+        int slowness = 1;  ///< of the broker, which may take so many times as long
     };
     WillLoss(const Connection& connection, Time at, bool goodbye)
         : connection_(connection), at_(at), delay_began_(at), goodbye_(goodbye) {}
@@ -46,6 +47,11 @@ private:
     /// Is it to the broker as if the client were still connected?
     enum class Awaited : std::uint8_t { no, perhaps, yes };
     Awaited awaited_after_kill(Time now) const;
+
+    /// A login or its end is written down by then.
+    Duration time_for_disk() const;
+    /// After the will's delay: brokers count in seconds.
+    Duration time_for_will() const;
 
     const Connection connection_;
     const Time at_;
