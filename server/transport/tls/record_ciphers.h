@@ -1,0 +1,68 @@
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "server/base/free_with.h"
+
+namespace pulsegate {
+
+/// The cipher suites of TLS 1.3 that OpenSSL negotiates by itself.
+enum class Suite : std::uint8_t { aes_128_gcm, aes_256_gcm, chacha20_poly1305 };
+inline constexpr std::size_t suites = 3;
+
+constexpr std::size_t key_size(Suite suite) { return suite == Suite::aes_128_gcm ? 16 : 32; }
+/// Of the suite's hash, and of its secrets.
+constexpr std::size_t secret_size(Suite suite) { return suite == Suite::aes_256_gcm ? 48 : 32; }
+inline constexpr std::size_t longest_secret = 48;
+
+inline constexpr std::size_t nonce_size = 12;
+using Nonce = std::array<std::uint8_t, nonce_size>;
+inline constexpr std::size_t tag_size = 16;
+
+/// OpenSSL's ciphers and its key derivation, for all connections of one thread: one context for
+/// each suite and direction, into which each record puts its key.
+class RecordCiphers {
+public:
+    static RecordCiphers& of_this_thread();
+
+    RecordCiphers(const RecordCiphers&) = delete;
+    RecordCiphers& operator=(const RecordCiphers&) = delete;
+
+    /// May be false by OpenSSL's configuration only.
+    bool has(Suite suite) const;
+
+    /// A key of the suite, and what it is used with for one record.
+    struct Use {
+        Suite suite;
+        const std::uint8_t* key;
+        Nonce nonce;
+    };
+    /// Encrypts in place. False if OpenSSL fails: then nothing of it may be sent.
+    [[nodiscard]] bool seal(const Use& use, std::span<const std::uint8_t> header,
+                            std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag);
+    /// Decrypts in place. False if it is not what was sealed: then nothing of it may be used.
+    [[nodiscard]] bool open(const Use& use, std::span<const std::uint8_t> header,
+                            std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag);
+    /// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+    [[nodiscard]] bool expand(Suite suite, std::span<const std::uint8_t> secret,
+                              std::string_view label, std::span<std::uint8_t> to);
+
+private:
+    using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeWith<EVP_CIPHER_CTX_free>>;
+
+    RecordCiphers();
+
+    std::array<Context, suites> opening_{};
+    std::array<Context, suites> sealing_{};
+    std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>> derivation_{};
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "server/transport/tls/key_pool.h"
+#include "server/transport/tls/record_ciphers.h"
+
+namespace pulsegate {
+
+/// The keys of one direction of a connection, in memory that it does not own: secret, key, IV and
+/// the number of the next record (RFC 8446, sections 5.3 and 7.3). It can't be printed.
+class TrafficKeys {
+public:
+    static constexpr std::size_t size(Suite suite) {
+        return sizeof(std::uint64_t) + nonce_size + key_size(suite) + secret_size(suite);
+    }
+
+    TrafficKeys(Suite suite, std::uint8_t* memory) : suite_(suite), memory_(memory) {}
+
+    /// The first key of the secret, with the number 0. False if OpenSSL fails.
+    [[nodiscard]] bool begin(std::span<const std::uint8_t> secret);
+    /// The next secret and its key, with the number 0: an update of keys.
+    [[nodiscard]] bool update();
+
+    /// For one record: its number is used up whatever becomes of the record, so no two records have
+    /// the same. Nothing when there are no more numbers.
+    std::optional<RecordCiphers::Use> use_once();
+
+    std::uint64_t sequence() const;
+    /// Goes on where OpenSSL ended.
+    void set_sequence(std::uint64_t number);
+
+private:
+    [[nodiscard]] bool derive();
+    std::uint8_t* iv() const { return memory_ + sizeof(std::uint64_t); }
+    std::uint8_t* key() const { return iv() + nonce_size; }
+    std::span<std::uint8_t> secret() const {
+        return {key() + key_size(suite_), secret_size(suite_)};
+    }
+
+    Suite suite_;
+    std::uint8_t* memory_;
+};
+
+/// The keys of one connection, in both directions. They lie in the pool and are wiped there; who
+/// moves this moves where they are, and they can't be copied.
+class TlsKeys {
+public:
+    /// Null keys if there is no memory, or OpenSSL fails.
+    TlsKeys(Suite suite, std::span<const std::uint8_t> of_client,
+            std::span<const std::uint8_t> of_server);
+    TlsKeys(TlsKeys&& other) noexcept
+        : suite_(other.suite_), memory_(std::exchange(other.memory_, nullptr)) {}
+    TlsKeys& operator=(TlsKeys&&) = delete;
+    ~TlsKeys();
+
+    explicit operator bool() const { return memory_ != nullptr; }
+
+    TrafficKeys of_client() const { return {suite_, memory_}; }
+    TrafficKeys of_server() const { return {suite_, memory_ + TrafficKeys::size(suite_)}; }
+
+private:
+    void wipe();
+
+    Suite suite_;
+    std::uint8_t* memory_;
+};
+
+}  // namespace pulsegate

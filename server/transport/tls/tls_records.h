@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "protocol/bytes.h"
+#include "server/transport/tls/tls_keys.h"
+
+namespace pulsegate {
+
+/// The record layer of one TLS 1.3 connection of a server after its handshake (RFC 8446,
+/// sections 4.6.3, 5 and 6): what it takes and sends then, and nothing else. It has no socket and
+/// no buffer; but for the keys it is plain data.
+class TlsRecords {
+public:
+    enum class Alert : std::uint8_t {
+        close_notify = 0,
+        unexpected_message = 10,
+        bad_record_mac = 20,
+        record_overflow = 22,
+        illegal_parameter = 47,
+        decode_error = 50,
+        protocol_version = 70,
+        internal_error = 80,
+        user_canceled = 90,
+    };
+    /// Why nothing more is read.
+    enum class End : std::uint8_t {
+        none,
+        closed,  ///< by the peer's close_notify
+        gone,    ///< the peer has sent another alert: it hears nothing more
+        fault,   ///< the peer is to be told `alert`
+    };
+
+    static constexpr std::size_t header_size = 5;
+    static constexpr std::size_t most_content = 1 << 14;
+    /// What a record adds to its content: header, type and tag.
+    static constexpr std::size_t overhead = header_size + 1 + tag_size;
+    static constexpr std::size_t longest_record = header_size + most_content + 256;
+
+    /// Records with that number are sealed with the next key: long before what AES-GCM may be used
+    /// for (RFC 8446, section 5.5).
+    static constexpr std::uint64_t records_of_a_key = 1 << 23;
+
+    /// `most` is what a record may contain: less than `most_content` if that was negotiated.
+    explicit TlsRecords(TlsKeys keys, std::size_t most = most_content)
+        : keys_(std::move(keys)), most_(static_cast<std::uint16_t>(most)) {}
+
+    /// How many bytes that begin so are needed before `open` does something.
+    static std::size_t needed(Bytes beginning);
+
+    struct Opened {
+        std::size_t consumed;  ///< bytes of the input
+        std::size_t content;   ///< bytes that the peer has sent, at the front of the input
+    };
+    /// Opens whole records in place, a bounded number in one call.
+    Opened open(std::span<std::uint8_t> input);
+    /// Nothing is taken until the next call of `open`.
+    void begin_call() { taken_ = taken_without_data_ = 0; }
+
+    End end() const { return end_; }
+    /// Has the peer sent too many records in a row that say nothing?
+    bool is_flooded() const { return without_data_ >= most_without_data; }
+
+    /// Records that the last call of `open` took, and those without data among them. An update of
+    /// keys costs some 10 µs.
+    unsigned taken() const { return taken_; }
+    unsigned taken_without_data() const { return taken_without_data_; }
+    /// Has the last call taken as many as it may?
+    bool is_stopped() const {
+        return taken_ >= most_in_a_call || taken_without_data_ >= most_without_data_in_a_call;
+    }
+
+    /// Appends these bytes, sealed. False if that failed: then nothing of `out` may be sent.
+    [[nodiscard]] bool seal(std::string_view content, Buffer& out);
+    /// Appends the alert that ends the connection, if the peer is to have one. The same.
+    [[nodiscard]] bool seal_end(Buffer& out);
+
+private:
+    static constexpr std::uint8_t most_without_data = 32;  ///< in a row
+    static constexpr std::uint8_t most_warnings = 4;       ///< in a row
+    static constexpr std::uint8_t most_in_a_call = 128;
+    static constexpr std::uint8_t most_without_data_in_a_call = 8;
+
+    struct Inner {
+        std::uint8_t type;
+        std::span<std::uint8_t> content;
+    };
+    static std::optional<Alert> fault_of_header(Bytes header);
+    std::optional<Inner> open_record(std::span<std::uint8_t> record);
+    void fail(Alert alert);
+    void count_without_data();
+    void take_alert(Bytes content);
+    void take_handshake(Bytes content);
+    void take_handshake_byte(std::uint8_t byte, bool is_last);
+    bool seal_record(std::uint8_t type, std::string_view content, Buffer& out);
+    bool update_key(Buffer& out);
+
+    TlsKeys keys_;
+    const std::uint16_t most_;
+    End end_ = End::none;
+    Alert alert_ = Alert::close_notify;
+    std::uint8_t message_size_ = 0;  ///< of the beginning of a KeyUpdate that has come: 4 at most
+    std::uint8_t without_data_ = 0;  ///< records since the last with data
+    std::uint8_t warnings_ = 0;      ///< among them
+    std::uint8_t taken_ = 0;
+    std::uint8_t taken_without_data_ = 0;
+    bool answers_update_ = false;  ///< owes a KeyUpdate before the next data
+};
+
+}  // namespace pulsegate

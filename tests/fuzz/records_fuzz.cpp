@@ -1,0 +1,19 @@
+// Throws TLS records at the gateway's record layer, good and bad ones, for as long as one likes:
+//
+//     cmake -S . -B build-fuzz -G Ninja -D CMAKE_CXX_COMPILER=clang++
+//     ninja -C build-fuzz records_fuzz
+//     build-fuzz/tests/records_fuzz -max_total_time=60 [CORPUS_FOLDER]
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/support/records_check.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (const char* promise = pulsegate::broken_records_promise({data, size})) {
+        std::fprintf(stderr, "does not hold: %s\n", promise);
+        std::abort();
+    }
+    return 0;
+}
