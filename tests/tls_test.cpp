@@ -174,6 +174,20 @@ TEST_CASE("in TLS 1.2 only suites with forward secrecy are spoken") {
     CHECK_FALSE(speaks("ECDHE-RSA-AES128-SHA256"));
 }
 
+TEST_CASE("a client that puts ChaCha20 first gets it: it has no instructions for AES") {
+    const Tls tls(self_signed().settings());
+    const auto suite_for = [&](const char* suites) {
+        Client client(TLS1_3_VERSION);
+        REQUIRE(SSL_CTX_set_ciphersuites(client.context.get(), suites) == 1);
+        REQUIRE(connect(tls, client).connected);
+        return std::string(SSL_CIPHER_get_name(SSL_SESSION_get0_cipher(client.session.get())));
+    };
+    CHECK(suite_for("TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256") ==
+          "TLS_CHACHA20_POLY1305_SHA256");
+    CHECK(suite_for("TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") ==
+          "TLS_AES_256_GCM_SHA384");
+}
+
 TEST_CASE("a ticket resumes for one period after its keys were replaced, and is replaced itself") {
     StoppedClock clock;
     const Tls tls(self_signed().settings());

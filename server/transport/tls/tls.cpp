@@ -116,7 +116,8 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
     SSL_CTX* const raw = context.get();
     SSL_CTX_set_min_proto_version(raw, settings.allow_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION);
     SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                 SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+                                 SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_IGNORE_UNEXPECTED_EOF);
     // A client at rest gives its buffers back; its socket takes what it takes.
     SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
