@@ -207,6 +207,20 @@ class ExamplesTest(unittest.TestCase):
             self.check("hello from the browser", lambda: page.text("#heard").splitlines())
 
 
+class FirstMessageTest(unittest.TestCase):
+    def test_it_takes_three_lines(self):
+        text = next(block.text for block in blocks_of(GUIDE) if block.says("file") == "first.mjs")
+        self.assertEqual(text.count("\n"), 3)
+        with Gateway() as gateway, tempfile.TemporaryDirectory() as folder, gateway.connect("phone", username="bob") as bob:
+            folder = Path(folder)
+            (folder / "node_modules").symlink_to(install_mqtt_js() / "node_modules")
+            (folder / "first.mjs").write_text(text.replace("localhost:1883", f"127.0.0.1:{gateway.port}"))
+            program = Program(("node", "first.mjs"), folder)
+            self.addCleanup(program.end)
+            self.assertEqual(bob.receive_publish(), ("inbox/bob", b"hello"))
+            self.assertEqual(program.process.wait(60), 0, program.lines())
+
+
 class GuideTest(unittest.TestCase):
     def test_every_program_is_run_or_says_that_it_is_not(self):
         for block in blocks_of(GUIDE):
