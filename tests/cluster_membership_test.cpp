@@ -74,11 +74,12 @@ TEST_CASE("a unit of many rows of one table is one call") {
     Membership node(hurried_node("a", redis.target()));
     REQUIRE(own(node));
     std::vector<RowChange> changes;
-    for (int i = 0; i < 20'000; ++i) changes.push_back(row(7, "msg", std::to_string(i), "text"));
-    CHECK(write(node, changes) == Answer::done);
-    CHECK(rows_of(node).size() == 20'000);
+    // More texts than Lua unpacks at a time.
+    for (int i = 0; i < 5'000; ++i) changes.push_back(row(7, "msg", std::to_string(i), "text"));
+    CHECK(write_again(node, changes) == Answer::done);
+    CHECK(rows_of(node).size() == 5'000);
     for (RowChange& change : changes) change.value.reset();
-    CHECK(write(node, changes) == Answer::done);
+    CHECK(write_again(node, changes) == Answer::done);
     CHECK(rows_of(node).empty());
 }
 
@@ -168,8 +169,7 @@ TEST_CASE("an owner that does nothing but write, and never looks, is not condemn
     std::thread writing([&] {
         for (int i = 0; !ends; ++i) owner.write({row(0, "t", std::to_string(i % 10), "x")}, false);
     });
-    int turns = 0;
-    CHECK_FALSE(standby.await_ownership([&] { return ++turns > 200; }));  // twice a lease
+    CHECK_FALSE(standby.await_ownership(after_two_leases()));
     ends = true;
     writing.join();
     CHECK(write(owner, {row(0, "t", "last", "x")}) == Answer::done);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/cluster/membership.h"
+#include "server/cluster/rules/pace.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
@@ -93,7 +94,8 @@ private:
 /// A call of Redis is given up before the lease ends, as it is with the usual settings.
 Membership::Options patient_node(std::string name, RedisTarget redis) {
     Membership::Options options = hurried_node(std::move(name), std::move(redis));
-    options.lease = std::chrono::milliseconds(2000);
+    options.beat = std::chrono::milliseconds(sanitized ? 1000 : 500);
+    options.lease = 8 * options.beat;
     return options;
 }
 
@@ -199,8 +201,16 @@ TEST_CASE("a claim that a failover has lost holds, and who was silent before it 
     REQUIRE(own(stopped));
     CHECK(write(stopped, "before", "1").answer == Answer::done);
     std::optional<Membership> taker(std::in_place, forgetful_node("b", redis));
-    int beats = 0;  // it beats for most of its lease, and then all is lost from there on
-    taker->await_ownership([&] { return ++beats > 80; });
+    // It beats for most of its lease, and then all is lost from there on.
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(60);
+    RedisConnection beside(redis.target(), soon);
+    const std::string self = taker->view().self;
+    const auto options = forgetful_node("", redis);
+    const Pace pace{options.lease.count(), options.beat.count()};
+    taker->await_ownership([&] {  // its second counter is what others go by
+        const std::string beats = beside.call({"HGET", "{pg}:beats", self}, soon).text;
+        return std::stoul(beats.substr(beats.find(' ') + 1)) > pace.missed_beats();
+    });
     save(redis);
     REQUIRE(own(*taker));
     CHECK(write(*taker, "after", "1").answer == Answer::done);
@@ -284,8 +294,7 @@ TEST_CASE("an owner fills a Redis that was emptied") {
     CHECK(fields_of(node) == Fields{{"f", "2"}, {"g", "1"}, {"eve", "1"}});
 
     const Looking looks(node);
-    int turns = 0;
-    CHECK_FALSE(standby.await_ownership([&] { return ++turns > 200; }));  // twice its lease
+    CHECK_FALSE(standby.await_ownership(after_two_leases()));
     CHECK(standby.view().birth == node.view().birth);
     CHECK(standby.view().partitions.at(9).owner == node.view().self);
     CHECK(looks.answer() == Answer::done);
@@ -304,7 +313,8 @@ struct OwnerAndStandby {
     /// Longer than a lease.
     void stand_by_without_redis() {
         redis.stop();
-        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3000);
+        const auto lease = patient_node("", redis.target()).lease;
+        const auto end = std::chrono::steady_clock::now() + lease + lease / 4;
         standby.await_ownership([&] { return std::chrono::steady_clock::now() > end; });
     }
 

@@ -10,16 +10,22 @@
 
 namespace pulsegate {
 
-/// A node that hurries: its lease is half a second, or two in a sanitizer's build. Its link has a
-/// port of its own.
+/// A node that hurries: its lease is a second, or two in a sanitizer's build. Its link has a port
+/// of its own.
 inline Membership::Options hurried_node(std::string name, RedisTarget redis) {
     Membership::Options options;
     options.redis = std::move(redis);
     options.node_name = std::move(name);
     options.link.listen = "127.0.0.1:0";
     options.beat = std::chrono::milliseconds(50);
-    options.lease = std::chrono::milliseconds(sanitized ? 2000 : 500);
+    options.lease = std::chrono::milliseconds(sanitized ? 2000 : 1000);
     return options;
+}
+
+/// For `Membership::await_ownership`: gives up after twice the lease of a node that hurries.
+inline auto after_two_leases() {
+    const auto end = std::chrono::steady_clock::now() + 2 * hurried_node("", {}).lease;
+    return [end] { return std::chrono::steady_clock::now() > end; };
 }
 
 /// As often as it takes.
