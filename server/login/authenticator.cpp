@@ -11,9 +11,9 @@
 
 #include "server/auth/base64.h"
 #include "server/auth/revocations.h"
-#include "server/base/client_id.h"
 #include "server/base/clock.h"
 #include "server/base/machine.h"
+#include "server/base/text/client_id.h"
 
 namespace pulsegate {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "server/base/client_id.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
+#include "server/base/text/client_id.h"
 #include "server/session/terms/sender.h"
 
 namespace pulsegate {

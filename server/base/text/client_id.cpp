@@ -1,4 +1,4 @@
-#include "server/base/client_id.h"
+#include "server/base/text/client_id.h"
 
 #include <fmt/format.h>
 
