@@ -240,7 +240,7 @@ TEST_CASE("who mixes up TLS and plain is told so") {
     const RedisServer plain;
     target.addresses = plain.target().addresses;
     target.tls = true;
-    const auto why = complaint([&] { RedisConnection(target, in(std::chrono::milliseconds(50))); });
+    const auto why = complaint([&] { RedisConnection(target, in(std::chrono::seconds(2))); });
     CAPTURE(why);
     CHECK(has(why, "write redis://"));
 }
