@@ -127,6 +127,7 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
     SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(raw, 1);
     ticket_keys_.use_for(raw);
+    if (settings.idle == TlsSession::Idle::small) TlsSession::prepare(raw);
     SSL_CTX_set_alpn_select_cb(raw, choose_protocol, nullptr);
     static constexpr unsigned char name[] = "pulsegate";
     SSL_CTX_set_session_id_context(raw, name, sizeof name - 1);
@@ -154,7 +155,7 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
     return context;
 }
 
-Tls::Tls(const Settings& settings) {
+Tls::Tls(const Settings& settings) : idle_(settings.idle) {
     if (settings.certificates.empty())
         throw std::runtime_error("tls-cert: none is named; say --tls-cert FILE --tls-key FILE");
     if (settings.certificates.size() != settings.keys.size())

@@ -24,6 +24,7 @@ public:
         std::string client_ca;   ///< PEM file; clients must show a certificate that it signed
         std::string client_crl;  ///< PEM file: which of these are revoked; "": none
         bool allow_1_2 = true;
+        TlsSession::Idle idle = TlsSession::Idle::openssl;  ///< what is kept of a client
     };
 
     /// Throws std::runtime_error that names the file and the remedy.
@@ -31,7 +32,7 @@ public:
 
     /// A session on that socket that waits for the client's hello. Null if there is no memory.
     std::unique_ptr<TlsSession> accept(int socket) const {
-        return TlsSession::accept(contexts_.front().get(), socket);
+        return TlsSession::accept(contexts_.front().get(), socket, idle_);
     }
 
     /// Of a connection that some other code reads and writes; null if there is no memory. It must
@@ -56,6 +57,7 @@ private:
                          const std::string& key);
     static int choose_by_name(SSL* ssl, int* alert, void* self);
 
+    const TlsSession::Idle idle_;
     TicketKeys ticket_keys_;
     std::vector<Context> contexts_;  ///< one for each certificate; the first is the usual one
     std::vector<Expiry> expiries_;

@@ -7,14 +7,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
+#include <utility>
 
 namespace pulsegate {
 
 namespace {
 
 int at_most_int(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT_MAX)); }
+
+ssize_t read_now(int socket, char* bytes, std::size_t size) {
+    return ::syscall(SYS_recvfrom, socket, bytes, size, MSG_DONTWAIT, nullptr, nullptr);
+}
+
+/// Where an SSL has its session.
+int place_of_session() {
+    static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return place;
+}
 
 /// What SSL_read or SSL_write returned, as recv and send would say it.
 ssize_t translate(SSL* ssl, int result) {
@@ -43,9 +55,16 @@ std::size_t TlsSession::memory_for(int socket) {
     return usual + (is_whole ? std::min(claim, longest_hello) : longest_hello) / 3 * 4;
 }
 
-std::unique_ptr<TlsSession> TlsSession::accept(SSL_CTX* context, int socket) {
+void TlsSession::prepare(SSL_CTX* context) { SSL_CTX_set_keylog_callback(context, on_secret); }
+
+TlsSession::TlsSession(SSL_CTX* context, int socket, Idle idle)
+    : socket_(socket),
+      switch_(idle == Idle::small ? std::make_unique<TlsSwitch>() : nullptr),
+      ssl_(SSL_new(context)) {}
+
+std::unique_ptr<TlsSession> TlsSession::accept(SSL_CTX* context, int socket, Idle idle) {
     ERR_clear_error();
-    std::unique_ptr<TlsSession> session(new TlsSession(context, socket));
+    std::unique_ptr<TlsSession> session(new TlsSession(context, socket, idle));
     if (!session->ssl() || !session->attach()) return nullptr;
     SSL_set_accept_state(session->ssl());
     return session;
@@ -59,14 +78,27 @@ bool TlsSession::attach() {
     SSL_set_bio(ssl(), bio, bio);
     SSL_set_msg_callback(ssl(), count_record);
     SSL_set_msg_callback_arg(ssl(), this);
-    return true;
+    return SSL_set_ex_data(ssl(), place_of_session(), this) == 1;
+}
+
+void TlsSession::on_secret(const SSL* ssl, const char* line) {
+    auto* const session = static_cast<TlsSession*>(SSL_get_ex_data(ssl, place_of_session()));
+    if (session && session->switch_) session->switch_->on_secret(line);
+}
+
+void TlsSession::note_sent(int type, Bytes bytes) {
+    if (!switch_) return;
+    if (type == SSL3_RT_INNER_CONTENT_TYPE) switch_->on_sent_record();
+    if (type == SSL3_RT_HANDSHAKE) switch_->on_sent_message(bytes);
 }
 
 /// In TLS 1.3 an encrypted record says what it holds when it is decrypted.
-void TlsSession::count_record(int is_sent, int, int type, const void* bytes, std::size_t, SSL*,
+void TlsSession::count_record(int is_sent, int, int type, const void* bytes, std::size_t size, SSL*,
                               void* self) {
-    if (is_sent != 0 || (type != SSL3_RT_HEADER && type != SSL3_RT_INNER_CONTENT_TYPE)) return;
     auto& session = *static_cast<TlsSession*>(self);
+    if (is_sent != 0)
+        return session.note_sent(type, {static_cast<const std::uint8_t*>(bytes), size});
+    if (type != SSL3_RT_HEADER && type != SSL3_RT_INNER_CONTENT_TYPE) return;
     if (type == SSL3_RT_HEADER) ++session.taken_;
     if (*static_cast<const std::uint8_t*>(bytes) == SSL3_RT_APPLICATION_DATA) return;
     ++session.taken_without_data_;
@@ -81,11 +113,32 @@ int TlsSession::read_socket(BIO* bio, char* bytes, int size) {
         BIO_set_retry_read(bio);
         return -1;
     }
-    const auto result = static_cast<int>(
-        ::syscall(SYS_recvfrom, session.socket_, bytes, size, MSG_DONTWAIT, nullptr, nullptr));
+    const auto result = static_cast<int>(session.fetch(bytes, static_cast<std::size_t>(size)));
     if (result < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
     if (result == 0) session.is_at_end_ = true;
     return result;
+}
+
+/// A handshake reads from the socket once in a call, as much as there is, and OpenSSL takes of that
+/// what it asks for. So what follows the handshake is never OpenSSL's. Afterwards the rest comes
+/// first, then the socket.
+ssize_t TlsSession::fetch(char* bytes, std::size_t size) {
+    static constexpr std::size_t most = 16 * 1024;
+    thread_local std::array<char, most> buffer;
+    if (ahead_.empty() && shakes_hands_) {
+        if (std::exchange(has_read_, true)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        const ssize_t read = read_now(socket_, buffer.data(), buffer.size());
+        if (read <= 0) return read;
+        ahead_ = {buffer.data(), static_cast<std::size_t>(read)};
+        has_read_ = ahead_.size() < buffer.size();
+    }
+    if (ahead_.empty()) return read_now(socket_, bytes, size);
+    const std::size_t taken = ahead_.copy(bytes, size);
+    ahead_.remove_prefix(taken);
+    return static_cast<ssize_t>(taken);
 }
 
 int TlsSession::write_socket(BIO* bio, const char* bytes, int size) {
@@ -94,6 +147,8 @@ int TlsSession::write_socket(BIO* bio, const char* bytes, int size) {
     const auto result = static_cast<int>(::syscall(SYS_sendto, session.socket_, bytes, size,
                                                    MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0));
     if (result < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+    if (result > 0 && session.switch_)
+        session.switch_->on_written(as_bytes({bytes, static_cast<std::size_t>(result)}));
     return result;
 }
 
@@ -125,14 +180,32 @@ void TlsSession::begin_call() {
 
 int TlsSession::shake_hands() {
     begin_call();
+    shakes_hands_ = true;
+    has_read_ = false;
+    const std::string rest = std::exchange(rest_, {});
+    ahead_ = rest;
     const int result = SSL_do_handshake(ssl());
+    shakes_hands_ = false;
+    rest_ = ahead_;
+    ahead_ = {};
     without_data_ = 0;  // its own have none
     return result;
 }
 
+TlsSwitch::Outcome TlsSession::go_on_small() {
+    const auto secrets = std::move(switch_);
+    if (!secrets) return {nullptr, TlsIdle::setting};
+    auto outcome = secrets->go_on(ssl(), rest_);
+    // To OpenSSL a session that just ends has failed.
+    if (outcome.small) SSL_set_shutdown(ssl(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    return outcome;
+}
+
 ssize_t TlsSession::receive(void* buffer, std::size_t size) {
     begin_call();
+    ahead_ = rest_;
     const int result = is_flooded() ? -1 : SSL_read(ssl(), buffer, at_most_int(size));
+    if (!rest_.empty()) rest_ = std::string(std::exchange(ahead_, {}));
     if (result > 0) without_data_ = 0;
     if (is_flooded()) {
         errno = EPROTO;

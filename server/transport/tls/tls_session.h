@@ -6,18 +6,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/transport/tls/tls_switch.h"
 
 namespace pulsegate {
 
-/// The TLS of one connection, on a socket that it does not own.
+/// The TLS of one connection by OpenSSL, on a socket that it does not own: the handshake, and all
+/// of it if SmallTls does not go on.
 ///
 /// One call of OpenSSL goes on as long as the socket has records that carry no data: updates of
 /// keys, refused renegotiations, empty records. Here a call takes so many records at most, and says
 /// "not now" then. A peer that sends too many of them in a row is given up.
 class TlsSession {
 public:
+    /// What is kept of it after its handshake.
+    enum class Idle : std::uint8_t { openssl, small };
+
+    /// Has the context tell its sessions what they need for `Idle::small`.
+    static void prepare(SSL_CTX* context);
+
     /// Waits for the client's hello. Null if there is no memory.
-    static std::unique_ptr<TlsSession> accept(SSL_CTX* context, int socket);
+    static std::unique_ptr<TlsSession> accept(SSL_CTX* context, int socket, Idle idle);
 
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
@@ -28,6 +39,9 @@ public:
 
     /// The result of SSL_do_handshake.
     int shake_hands();
+    /// Once it is 1, before anything else: what goes on without this object, or why it is to be
+    /// kept.
+    TlsSwitch::Outcome go_on_small();
 
     /// As recv and send. A fault of the protocol is EPROTO. EINTR: the call has taken as many
     /// records as it may, and the socket may have more.
@@ -55,9 +69,11 @@ private:
     static constexpr std::uint8_t most_in_a_call = 8;
     static constexpr std::uint8_t most_without_data = 32;
 
-    TlsSession(SSL_CTX* context, int socket) : socket_(socket), ssl_(SSL_new(context)) {}
+    TlsSession(SSL_CTX* context, int socket, Idle idle);
     bool attach();
     void begin_call();
+    void note_sent(int type, Bytes bytes);
+    ssize_t fetch(char* bytes, std::size_t size);
 
     // What OpenSSL calls.
     static void count_record(int is_sent, int version, int type, const void* bytes,
@@ -65,13 +81,20 @@ private:
     static int read_socket(BIO* bio, char* bytes, int size);
     static int write_socket(BIO* bio, const char* bytes, int size);
     static long control(BIO* bio, int command, long number, void* pointer);
+    static void on_secret(const SSL* ssl, const char* line);
     static const BIO_METHOD* method();
 
     std::uint8_t taken_ = 0;  ///< records, by the last call
     std::uint8_t taken_without_data_ = 0;
     std::uint8_t without_data_ = 0;  ///< records since the last with data
     bool is_at_end_ = false;         ///< of what the socket gives
+    bool shakes_hands_ = false;
+    bool has_read_ = false;  ///< from the socket, in this call
     const int socket_;
+    std::string_view ahead_{};  ///< read from the socket, while the handshake takes of it
+    std::string rest_{};        ///< what a call of the handshake has left of that
+    std::unique_ptr<TlsSwitch>
+        switch_;  ///< until the end of the handshake; null: it is not asked for
     const std::unique_ptr<SSL, Deleter> ssl_;
 };
 
