@@ -148,7 +148,7 @@ bool Connection::receive() {
     auto& buffer = context_.input.buffer();
     std::size_t kept = 0;
     if (websocket()) {
-        const auto& rest = extras_->rest;
+        const auto& rest = extras_->websocket->rest;
         std::copy(rest.begin(), rest.end(), buffer.begin());
         kept = rest.size();
     }
@@ -199,12 +199,13 @@ void Connection::end_unreadable(ssize_t size) {
 
 /// Takes the packets out of their WebSocket frames, in place.
 void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
+    WebSocketState& state = *extras_->websocket;
     std::uint8_t* const front = input.data();
     const std::size_t size = input.size();
     std::size_t payload = 0;
     Unframed frames;
     do {
-        frames = extras_->unframer.next(input, front + payload, UINT32_MAX);
+        frames = state.unframer.next(input, front + payload, UINT32_MAX);
         payload += frames.payload;
         input = input.subspan(frames.consumed);
         if (frames.event == Unframed::Event::ping) {
@@ -213,10 +214,10 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
         }
     } while (frames.event == Unframed::Event::ping || frames.event == Unframed::Event::pong);
     const bool ends = frames.event != Unframed::Event::none;
-    extras_->rest.assign(input.begin(), ends ? input.begin() : input.end());
+    state.rest.assign(input.begin(), ends ? input.begin() : input.end());
     if (ends) {
         const bool bad = frames.event == Unframed::Event::bad;
-        extras_->websocket_end = WebSocketEnd{frames.code, bad ? frames.cause : nullptr};
+        state.end = WebSocketEnd{frames.code, bad ? frames.cause : nullptr};
     }
     if (payload > 0) consume(Bytes(front, payload), now);
     if (!ends) pay_for_framing(size - input.size() - payload, now);
@@ -234,10 +235,10 @@ void Connection::pay_for_framing(std::size_t bytes, Millis now) {
 /// What came before the end counts, a DISCONNECT above all: while its packets wait, and if its
 /// CONNECT has moved it to another shard, the end waits behind them.
 void Connection::end_websocket() {
-    if (!reads() || queued_ || parked_ || !extras_ || !extras_->websocket_end) return;
-    const auto [code, fault] = *extras_->websocket_end;
+    if (!reads() || queued_ || parked_ || !websocket() || !extras_->websocket->end) return;
+    const auto [code, fault] = *extras_->websocket->end;
     append_close(outgoing(), code);
-    extras_->close_sent = true;
+    extras_->websocket->close_sent = true;
     if (fault) ++context_.counters.bad_packets;
     end({fault ? Cause::kicked : Cause::connection_lost, Reason::success,
          fault ? fault : "the peer closed the WebSocket without DISCONNECT"});

@@ -117,7 +117,7 @@ void Connection::send_disconnect() {
             last_bytes.append(as_text(frame_header(Opcode::binary, packet.size()).bytes()));
         last_bytes.append(packet);
     }
-    if (backlog() == 0 && websocket() && !extras_->close_sent)
+    if (backlog() == 0 && websocket() && !extras_->websocket->close_sent)
         append_close(last_bytes, close_code(ending_.cause));
     if (!last_bytes.empty()) send_now(socket_.get(), tls(), last_bytes.data(), last_bytes.size());
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it

@@ -92,9 +92,9 @@ void Connection::reject() {
 /// Has its address too much of the memory for those who are not logged in, with what the handshake
 /// keeps now?
 bool Connection::lacks_memory() {
-    const auto bytes = extras_->tls_memory + extras_->handshake->kept();
+    const auto bytes = extras_->arrival->tls_memory + extras_->handshake->kept();
     auto& memory = context_.counts.admission.unauthenticated();
-    if (memory.resize(extras_->memory, origin_.address, bytes)) return false;
+    if (memory.resize(extras_->arrival->memory, origin_.address, bytes)) return false;
     context_.counters.count(Limit::memory_budget);
     ++context_.counters.handshakes_refused;
     return true;
@@ -103,7 +103,7 @@ bool Connection::lacks_memory() {
 /// From now on what it takes counts as all that clients take.
 void Connection::open() {
     state_ = State::open;
-    if (extras_) extras_->memory = {};
+    if (extras_) extras_->arrival.reset();
 }
 
 bool Connection::shake_hands() {
@@ -114,7 +114,7 @@ bool Connection::shake_hands() {
         end({Cause::connection_lost, Reason::success, "gone before it had come in"});
         return false;
     }
-    if (!extras_->tls) extras_->tls_memory = TlsSession::memory_for(socket_.get());
+    if (!extras_->tls) extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
     if (lacks_memory())
         end({Cause::kicked, Reason::success, no_memory});
     else

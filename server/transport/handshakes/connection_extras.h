@@ -21,20 +21,29 @@ struct WebSocketEnd {
     const char* fault = nullptr;  ///< null: the peer closed it
 };
 
+/// What a WebSocket keeps between two reads.
+struct WebSocketState {
+    Unframer unframer{};
+    std::string rest{};  ///< the beginning of a header or of a control frame
+    /// The peer's close frame, or what was wrong with its frames, as long as packets that came
+    /// before it are still to be handled.
+    std::optional<WebSocketEnd> end{};
+    bool close_sent = false;
+};
+
+/// What is kept of a client until it has logged in.
+struct Arrival {
+    std::size_t tls_memory = 0;             ///< that TLS takes, about
+    UnauthenticatedMemory::Share memory{};  ///< of all that its connection takes
+};
+
 /// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
 /// in front; and the way in, until it is gone. A plain connection has none.
 struct ConnectionExtras {
-    std::unique_ptr<TlsSession> tls{};       ///< null: bytes go as they are
-    std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
-    std::size_t tls_memory = 0;              ///< that TLS takes, about
-    UnauthenticatedMemory::Share memory{};   ///< of all this, until the client has logged in
-    bool websocket = false;
-    bool close_sent = false;  ///< of WebSocket
-    Unframer unframer{};
-    std::string rest{};  ///< of WebSocket: the beginning of a header or of a control frame
-    /// The peer's close frame, or what was wrong with its frames, as long as packets that came
-    /// before it are still to be handled.
-    std::optional<WebSocketEnd> websocket_end{};
+    std::unique_ptr<TlsSession> tls{};                               ///< null: bytes go as they are
+    std::unique_ptr<Handshake> handshake{};                          ///< null once MQTT has begun
+    std::unique_ptr<Arrival> arrival = std::make_unique<Arrival>();  ///< null after the login
+    std::unique_ptr<WebSocketState> websocket{};                     ///< null: without
     /// Behind a proxy, the client, or else the proxy.
     std::unique_ptr<const boost::asio::ip::tcp::endpoint> proxied_peer{};
 };

@@ -213,7 +213,7 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
         *protocol + "\r\nSec-WebSocket-Accept: " + accept_key(key) + "\r\n\r\n";
     input_.erase(0, header_size);
     remaining_.path.clear();
-    extras.websocket = true;
+    extras.websocket = std::make_unique<WebSocketState>();
     return Step::done;
 }
 
