@@ -7,6 +7,7 @@
 #include "protocol/reason.h"
 #include "server/base/histogram.h"
 #include "server/base/limit.h"
+#include "server/base/tls_idle.h"
 
 namespace pulsegate {
 
@@ -30,6 +31,7 @@ struct Counters {
     std::uint64_t sessions_over_quota = 0;  ///< ended early by persistent-session-quota
     std::uint64_t expiry_false_alarms = 0;  ///< due connections that had unread bytes
     std::uint64_t handshakes_refused = 0;   ///< at the PROXY header, TLS or WebSocket
+    std::array<std::uint64_t, tls_idle_names.size()> tls_handshakes{};  ///< by TlsIdle
     std::uint64_t bad_packets = 0;
     std::uint64_t messages_in = 0;
     std::uint64_t messages_out = 0;
@@ -66,6 +68,7 @@ struct Counters {
         ++logins_refused[static_cast<std::size_t>(reason) & 0x7F];
     }
     void count(Limit limit) { ++hits[static_cast<std::size_t>(limit)]; }
+    void count(TlsIdle idle) { ++tls_handshakes[static_cast<std::size_t>(idle)]; }
     void count_out(PacketType type) { ++packets_out[static_cast<std::size_t>(type)]; }
     void count_in(PacketType type) { ++packets_in[static_cast<std::size_t>(type)]; }
 };

@@ -97,6 +97,16 @@ void add_tls(Settings& settings, Config& config) {
                              fmt::format("{}: '{}' is unknown; choose 1.2 or 1.3", name, text));
                      config.tls.allow_1_2 = text == "1.2";
                  });
+    settings.any(
+        "tls-idle", "openssl|small", "openssl",
+        "What is kept of a TLS 1.3 client after its handshake: OpenSSL's object, 14 KB; or "
+        "its keys, 200 bytes",
+        [&](auto& name, auto& text) {
+            if (text != "openssl" && text != "small")
+                throw ConfigError(
+                    fmt::format("{}: '{}' is unknown; choose openssl or small", name, text));
+            config.tls.idle = text == "small" ? TlsSession::Idle::small : TlsSession::Idle::openssl;
+        });
 }
 
 /// Who may log in, as which user.
@@ -373,7 +383,7 @@ void add_limits(Settings& settings, Config& config) {
 constexpr const char* live_settings[] = {
     "log-level", "log-format", "log-logins", "stop-wait", "admin-token-file", "admin-tokens-file",
     // TLS
-    "tls-cert", "tls-key", "tls-client-crl", "tls-min-version",
+    "tls-cert", "tls-key", "tls-client-crl", "tls-min-version", "tls-idle",
     // silence
     "idle-timeout", "strict-idle-timeout", "max-keepalive", "websocket-ping", "forget-after",
     // sessions and retained messages

@@ -67,7 +67,8 @@ def large_messages():
 def measure():
     yield "WebSocket, idle bytes", websocket_cost()
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        yield f"{version.name}, idle bytes", tls_cost(version, size=2_000)
+        yield f"{version.name}, idle bytes", tls_cost(version, "openssl", size=2_000)
+    yield "TLSv1_3 by its keys, idle bytes", tls_cost(ssl.TLSVersion.TLSv1_3, "small", size=15_000)
     yield from crowds()
     yield from large_messages()
 

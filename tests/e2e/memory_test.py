@@ -140,13 +140,13 @@ def websocket_cost(size=CLIENTS // 2):
     return idle_cost("--listen", "ws://127.0.0.1:0", scheme="ws", size=size, way=WebSocket)
 
 
-def tls_cost(version, size=TLS_CLIENTS):
+def tls_cost(version, idle, size=TLS_CLIENTS):
     authority = Certificates()
     certificate, key = authority.issue("localhost")
     Tls.context.minimum_version = Tls.context.maximum_version = version
     try:
         return idle_cost("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key,
-                         scheme="mqtts", size=size, way=Tls)
+                         "--tls-idle", idle, scheme="mqtts", size=size, way=Tls)
     finally:
         authority.folder.cleanup()
 
@@ -182,7 +182,11 @@ class MemoryTest(unittest.TestCase):
     def test_an_idle_client_of_tls_costs_less_than_16000_bytes(self):
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             with self.subTest(version=version):
-                self.check(f"MQTT 3.1.1 over {version.name}", tls_cost(version), limit=16_000)
+                self.check(f"MQTT 3.1.1 over {version.name}", tls_cost(version, "openssl"), limit=16_000)
+
+    def test_an_idle_client_of_tls_costs_less_than_1200_bytes_if_only_its_keys_are_kept(self):
+        self.check("MQTT 3.1.1 over TLSv1_3, keys only", tls_cost(ssl.TLSVersion.TLSv1_3, "small", size=2 * TLS_CLIENTS),
+                   limit=1200)
 
     def test_clients_that_come_again_cost_nothing_more(self):
         with Gateway() as gateway:

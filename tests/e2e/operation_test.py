@@ -16,7 +16,8 @@ from pathlib import Path
 
 from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, free_port, wait_until
 
-SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "password-file",
+SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "tls-idle",
+            "password-file",
             "jwt-secret", "jwt-key", "jwt-jwks-url", "jwt-jwks-refresh", "jwt-jwks-keep", "jwt-jwks-ca",
             "jwt-issuer", "jwt-audience", "auth-hook", "auth-hook-timeout",
             "auth-hook-cache", "auth-hook-connections", "auth-hook-ca", "auth-hook-token-file", "access-file",

@@ -5,6 +5,7 @@
 
 #include "protocol/reason_rules.h"
 #include "server/base/limit.h"
+#include "server/base/tls_idle.h"
 #include "server/http/metrics/metric_groups.h"
 
 namespace pulsegate {
@@ -16,6 +17,18 @@ std::string label_value(std::string_view words) {
     std::string value(words);
     std::ranges::replace(value, ' ', '_');
     return value;
+}
+
+void add_tls_family(Families& families) {
+    auto& handshakes =
+        families.counters("pulsegate_tls_handshakes_total",
+                          "TLS handshakes of clients, by what is kept afterwards: small, the keys "
+                          "only; or why OpenSSL's object is kept.");
+    for (std::size_t shard = 0; shard < families.shards().size(); ++shard)
+        for (std::size_t i = 0; i < tls_idle_names.size(); ++i)
+            Families::add(handshakes,
+                          {Families::shard_label(shard), {"idle", std::string(tls_idle_names[i])}},
+                          families.shards()[shard].counters.tls_handshakes[i]);
 }
 
 void add_connection_families(Families& families) {
@@ -30,6 +43,7 @@ void add_connection_families(Families& families) {
                      "Connections refused at the PROXY header, TLS or WebSocket handshake, or "
                      "because of their address.",
                      count_of(&Counters::handshakes_refused));
+    add_tls_family(families);
     families.counter("pulsegate_login_timeouts_total",
                      "Connections closed because they sent no CONNECT in time, or it was not "
                      "answered in time.",

@@ -56,6 +56,7 @@ Connection::~Connection() = default;
 bool Connection::handshaking() const { return extras_ && extras_->handshake; }
 bool Connection::websocket() const { return extras_ && extras_->websocket; }
 TlsSession* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
+SmallTls* Connection::small_tls() const { return extras_ ? extras_->small.get() : nullptr; }
 
 bool Connection::take(Handoff& handoff) {
     if (!context_.rounds.poller().add(handoff.socket.get(), *this)) return false;
@@ -63,6 +64,9 @@ bool Connection::take(Handoff& handoff) {
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
     version_ = handoff.version;
+    // What TLS has taken from the socket, the poller does not speak of.
+    unread_ = tls() || (small_tls() && small_tls()->has_more());
+    if (small_tls()) count_record(small_tls()->kept());
     if (!handoff.unread.empty())
         keep_unfinished(std::make_unique<Buffer>(std::move(handoff.unread)));
     intrusive_ptr_add_ref(this);  // its own, until close
@@ -154,20 +158,18 @@ bool Connection::receive() {
     }
     const auto room = buffer.size() - kept;
     fetch_neighbours();  // while the kernel reads: a packet moves the connection on the wheel
-    // What comes when all is over is for nobody: no TLS is spent on it, nor a handshake gone on
-    // with.
-    TlsSession* const decrypts = state_ == State::lingering ? nullptr : tls();
-    const auto size = receive_now(socket_.get(), decrypts, buffer.data() + kept, room);
+    const auto size = read_socket(buffer.data() + kept, room);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         unread_ = errno == EINTR;
         // To answer an update of keys comes first; then the poller speaks of the rest once more.
-        if (decrypts && decrypts->wants_to_write()) wait_writable();
+        if (tls() && state_ != State::lingering && tls()->wants_to_write()) wait_writable();
         if (unread_) charge_for_records(monotonic_now());
         return unread_ && reads() && !parked_;
     }
-    // A socket that has given less than was asked for has no more; under TLS a read ends with a
+    // A socket that has given less than was asked for has no more; OpenSSL's reads end with a
     // record.
-    unread_ = static_cast<std::size_t>(size) == room || tls() || drains_;
+    const bool is_full = static_cast<std::size_t>(size) == room;
+    unread_ = (small_tls() ? small_tls()->has_more() : is_full || tls()) || drains_;
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
     if (size <= 0) {
@@ -187,8 +189,21 @@ bool Connection::receive() {
     return unread_ && reads() && !parked_;
 }
 
+/// What comes when all is over is for nobody: no TLS is spent on it, nor a handshake gone on with.
+ssize_t Connection::read_socket(std::uint8_t* to, std::size_t room) {
+    if (state_ == State::lingering) return receive_now(socket_.get(), nullptr, to, room);
+    const auto size = receive_now(socket_.get(), extras_.get(), to, room);
+    if (!small_tls() || small_tls()->kept() == extras_->counted_record) return size;
+    const int error = errno;
+    const bool grows = small_tls()->kept() > extras_->counted_record;
+    count_record(small_tls()->kept());
+    if (grows && reads()) judge_unfinished();
+    errno = error;
+    return size;
+}
+
 void Connection::end_unreadable(ssize_t size) {
-    if (tls() && tls()->is_flooded())
+    if ((tls() && tls()->is_flooded()) || (small_tls() && small_tls()->is_flooded()))
         return end({Cause::kicked, Reason::protocol_error,
                     "TLS records without data, such as updates of keys, one after the other"});
     end({Cause::connection_lost, Reason::success,
@@ -298,13 +313,22 @@ void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     context_.unfinished.add(partial_->capacity());
 }
 
+/// The beginning of a record counts as that of a packet does.
+void Connection::count_record(std::size_t bytes) {
+    context_.unfinished.add(bytes - std::exchange(extras_->counted_record, bytes));
+}
+
+std::size_t Connection::unfinished() const {
+    return (partial_ ? partial_->capacity() : 0) + (small_tls() ? small_tls()->kept() : 0);
+}
+
 /// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
 /// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
 void Connection::judge_unfinished() {
     const auto budget = context_.settings.unfinished_budget;
     const auto left = budget - std::min(context_.unfinished.all(), budget);
     const auto may_keep = state_ == State::login ? left / 16 : left;
-    if (partial_->capacity() <= std::max(may_keep, always_kept)) return;
+    if (unfinished() <= std::max(may_keep, always_kept)) return;
     cut(Limit::memory_budget,
         "unfinished packets take too much of memory-budget, and its own most");
 }
@@ -396,8 +420,11 @@ void Connection::charge(std::uint64_t work, Millis now) {
 
 /// Before its login a connection has few turns anyway.
 void Connection::charge_for_records(Millis now) {
-    if (!tls() || tls()->taken_without_data() == 0 || state_ != State::open) return;
-    const auto work = tls()->taken_without_data() * record_work;
+    const auto without_data = small_tls() ? small_tls()->taken_without_data()
+                              : tls()     ? tls()->taken_without_data()
+                                          : 0;
+    if (without_data == 0 || state_ != State::open) return;
+    const auto work = without_data * record_work;
     context_.turn.add(work);
     owe(work, now);
 }

@@ -128,6 +128,7 @@ private:
     void wait_writable();
     void go_on_writing();
     bool receive();
+    ssize_t read_socket(std::uint8_t* to, std::size_t room);
     void end_unreadable(ssize_t size);
     void read_frames(std::span<std::uint8_t> input, Millis now);
     void end_websocket();
@@ -158,7 +159,9 @@ private:
     void owe(std::uint64_t work, Millis now);
     void count_backlog();
     void keep_unfinished(std::unique_ptr<Buffer> bytes);
+    void count_record(std::size_t bytes);
     void judge_unfinished();
+    std::size_t unfinished() const;
     std::unique_ptr<Buffer> take_unfinished();
     bool reads() const { return state_ == State::login || state_ == State::open; }
     /// The peer's, or the client's if a proxy says it; nothing if it has gone.
@@ -166,6 +169,7 @@ private:
     bool handshaking() const;
     bool websocket() const;
     TlsSession* tls() const;
+    SmallTls* small_tls() const;
 
     ConnectionContext& context_;
     std::unique_ptr<ConnectionExtras> extras_;  ///< null for plain MQTT

@@ -119,13 +119,12 @@ void Connection::send_disconnect() {
     }
     if (backlog() == 0 && websocket() && !extras_->websocket->close_sent)
         append_close(last_bytes, close_code(ending_.cause));
-    if (!last_bytes.empty()) send_now(socket_.get(), tls(), last_bytes.data(), last_bytes.size());
+    send_last(socket_.get(), extras_.get(), last_bytes);
     // Closing a socket with unread input resets it, and a peer that still sends may lose what it
     // was told. One that does not read loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || ending_.cause == Cause::drained ||
                           websocket();
-    if (tls() && !handshaking()) SSL_shutdown(tls()->ssl());
     if (!may_send || backlog() > 0) return close();
     ::shutdown(socket_.get(), SHUT_WR);
     state_ = State::lingering;
@@ -137,6 +136,7 @@ void Connection::close() {
     state_ = State::closed;
     context_.tracer.forget(*this);
     Wheel::cancel(*this);
+    if (extras_) count_record(0);
     extras_.reset();
     if (socket_) {  // not if it was released
         context_.counts.closed(origin_.address);

@@ -31,6 +31,7 @@ constexpr const char* no_memory =
 void Connection::proceed_handshake(bool may_run_tls) {
     Handshake& handshake = *extras_->handshake;
     const auto step = handshake.proceed(socket_.get(), *extras_, may_run_tls);
+    if (const auto idle = handshake.take_tls_idle()) context_.counters.count(*idle);
     if (extras_->proxied_peer && !origin_.address.known()) admit();
     if (origin_.standing == AddressLimits::Standing::refused_silently) return reject();
     switch (step) {
@@ -44,7 +45,8 @@ void Connection::proceed_handshake(bool may_run_tls) {
             if (origin_.standing != AddressLimits::Standing::ok) return reject();
             queued_ = true;
             ++awaited_turns_;
-            return (extras_->tls ? context_.begun_handshakes : context_.handshakes).add(*this);
+            return (tls() || small_tls() ? context_.begun_handshakes : context_.handshakes)
+                .add(*this);
         case Handshake::Step::refused:
             ++context_.counters.handshakes_refused;
             return end({Cause::kicked, Reason::success, handshake.why()});
@@ -92,7 +94,8 @@ void Connection::reject() {
 /// Has its address too much of the memory for those who are not logged in, with what the handshake
 /// keeps now?
 bool Connection::lacks_memory() {
-    const auto bytes = extras_->arrival->tls_memory + extras_->handshake->kept();
+    const auto unopened = small_tls() ? small_tls()->kept() : 0;
+    const auto bytes = extras_->arrival->tls_memory + extras_->handshake->kept() + unopened;
     auto& memory = context_.counts.admission.unauthenticated();
     if (memory.resize(extras_->arrival->memory, origin_.address, bytes)) return false;
     context_.counters.count(Limit::memory_budget);
@@ -114,7 +117,8 @@ bool Connection::shake_hands() {
         end({Cause::connection_lost, Reason::success, "gone before it had come in"});
         return false;
     }
-    if (!extras_->tls) extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
+    if (!tls() && !small_tls())
+        extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
     if (lacks_memory())
         end({Cause::kicked, Reason::success, no_memory});
     else
@@ -154,7 +158,9 @@ bool Connection::peer_gone() {
     if (departed & (POLLHUP | POLLERR)) return true;
     int unread = 0;
     ::ioctl(socket_.get(), FIONREAD, &unread);
-    return unread <= (tls() ? tls_farewell : 0) && !partial_;
+    if (tls()) unread += static_cast<int>(tls()->kept());
+    if (partial_ || (small_tls() && small_tls()->has_record())) return false;
+    return unread <= (tls() || small_tls() ? tls_farewell : 0);
 }
 
 void Connection::go_on(Bytes connect) {
@@ -176,6 +182,7 @@ Handoff Connection::release() {
     std::string unread = kept ? std::move(*kept) : std::string();
     if (!queued_) unread = as_text(context_.input.rest);  // its CONNECT is being handled
     context_.rounds.poller().remove(socket_.get(), *this);
+    if (extras_) count_record(0);
     Handoff handoff(std::move(socket_), std::move(extras_), origin_, context_.counts);
     handoff.version = version_;
     handoff.unread = std::move(unread);
@@ -206,8 +213,8 @@ std::string Connection::address() const {
 }
 
 std::optional<ClientCertificate> Connection::certificate() const {
-    if (!tls()) return std::nullopt;
-    return client_certificate(tls()->ssl());
+    if (tls()) return client_certificate(tls()->ssl());
+    return extras_ && extras_->arrival ? extras_->arrival->certificate : std::nullopt;
 }
 
 }  // namespace pulsegate

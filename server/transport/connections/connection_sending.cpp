@@ -79,7 +79,7 @@ void Connection::notify_when_drained() {
 
 void Connection::flush() {
     while (backlog() > 0) {
-        const auto taken = send_now(socket_.get(), tls(), out_->data() + sent_, backlog());
+        const auto taken = send_now(socket_.get(), extras_.get(), *out_, sent_);
         if (taken < 0 && errno == EINTR) continue;
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {

@@ -16,14 +16,25 @@ std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket) {
 
 // The C library's recv and send are cancellation points: in a process with threads each call pays
 // for that, though no thread here is ever cancelled.
-ssize_t receive_now(int socket, TlsSession* tls, void* buffer, std::size_t size) {
-    if (tls) return tls->receive(buffer, size);
+ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size_t size) {
+    if (wraps && wraps->small)
+        return wraps->small->receive(socket, static_cast<std::uint8_t*>(buffer), size);
+    if (wraps && wraps->tls) return wraps->tls->receive(buffer, size);
     return ::syscall(SYS_recvfrom, socket, buffer, size, MSG_DONTWAIT, nullptr, nullptr);
 }
 
-ssize_t send_now(int socket, TlsSession* tls, const void* bytes, std::size_t size) {
-    if (tls) return tls->send(bytes, size);
-    return ::syscall(SYS_sendto, socket, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+ssize_t send_now(int socket, ConnectionExtras* wraps, Buffer& out, std::size_t sent) {
+    if (wraps && wraps->small) return wraps->small->send(socket, out, sent);
+    if (wraps && wraps->tls) return wraps->tls->send(out.data() + sent, out.size() - sent);
+    return ::syscall(SYS_sendto, socket, out.data() + sent, out.size() - sent,
+                     MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+}
+
+void send_last(int socket, ConnectionExtras* wraps, std::string_view bytes) {
+    if (wraps && wraps->small) return wraps->small->end(socket, bytes);
+    Buffer out(bytes);
+    if (!out.empty()) send_now(socket, wraps, out, 0);
+    if (wraps && wraps->tls && !wraps->handshake) SSL_shutdown(wraps->tls->ssl());
 }
 
 }  // namespace pulsegate

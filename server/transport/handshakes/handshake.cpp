@@ -31,9 +31,6 @@ using Step = Handshake::Step;
 /// The largest PROXY header, and the largest HTTP request, that a connection may begin with.
 constexpr std::size_t longest_header = 8 * 1024;
 
-/// What one TLS record holds, at most (RFC 8446, section 5.1).
-constexpr std::size_t longest_record = 16 * 1024;
-
 Step step_after_failure(ssize_t size) {
     if (size < 0 && errno == EAGAIN) return Step::reads;
     return size < 0 && errno == EINTR ? Step::tls : Step::gone;
@@ -145,6 +142,7 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
     const int result = extras.tls->shake_hands();
     if (result == 1) {
         remaining_.tls = false;
+        go_on_small(extras);
         return Step::done;
     }
     switch (SSL_get_error(extras.tls->ssl(), result)) {
@@ -157,11 +155,22 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
     }
 }
 
+/// Frees OpenSSL's object, unless it is needed.
+void Handshake::go_on_small(ConnectionExtras& extras) {
+    auto [small, idle] = extras.tls->go_on_small();
+    tls_idle_ = idle;
+    if (!small) return;
+    extras.arrival->certificate = client_certificate(extras.tls->ssl());
+    extras.arrival->tls_memory = sizeof(SmallTls) + KeyPool::sizes.back();
+    extras.small = std::move(small);
+    extras.tls.reset();
+}
+
 Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     constexpr std::string_view end_of_header = "\r\n\r\n";
-    // A whole record: what OpenSSL keeps of one makes no socket readable.
-    char bytes[longest_record];
-    const auto size = receive_now(socket, extras.tls.get(), bytes, sizeof bytes);
+    // A whole record: what is kept of one makes no socket readable.
+    char bytes[SmallTls::least_room];
+    const auto size = receive_now(socket, &extras, bytes, sizeof bytes);
     if (size <= 0) return step_after_failure(size);
     const auto looked_at = input_.size() - std::min(input_.size(), end_of_header.size() - 1);
     input_.append(bytes, static_cast<std::size_t>(size));
@@ -169,7 +178,8 @@ Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     if (end <= longest_header - end_of_header.size())
         return answer_upgrade(end + end_of_header.size(), extras);
     // Until nothing more is there; but a record may have one byte, and is decrypted all the same.
-    if (input_.size() < longest_header) return extras.tls ? Step::tls : Step::done;
+    const bool has_tls = extras.tls || extras.small;
+    if (input_.size() < longest_header) return has_tls ? Step::tls : Step::done;
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
     return refuse("WebSocket: the request is too large");
 }
@@ -218,7 +228,7 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
 }
 
 Step Handshake::write(int socket, ConnectionExtras& extras) {
-    const auto size = send_now(socket, extras.tls.get(), output_.data(), output_.size());
+    const auto size = send_now(socket, &extras, output_, 0);
     if (size < 0 && errno == EAGAIN) return Step::writes;
     if (size <= 0) return Step::gone;
     output_.erase(0, static_cast<std::size_t>(size));

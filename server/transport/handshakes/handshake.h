@@ -3,11 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/bytes.h"
+#include "server/base/tls_idle.h"
 #include "server/transport/tls/tls.h"
 
 namespace pulsegate {
@@ -53,12 +56,16 @@ public:
     /// Bytes that it keeps of headers which are not complete.
     std::size_t kept() const { return input_.size(); }
 
+    /// What is kept of TLS, once after its handshake.
+    std::optional<TlsIdle> take_tls_idle() { return std::exchange(tls_idle_, std::nullopt); }
+
     /// What came after the last header and belongs to MQTT.
     std::string take_unread() { return std::move(input_); }
 
 private:
     Step read_proxy_header(int socket, ConnectionExtras& extras);
     Step shake_hands(int socket, ConnectionExtras& extras);
+    void go_on_small(ConnectionExtras& extras);
     Step read_upgrade(int socket, ConnectionExtras& extras);
     Step answer_upgrade(std::size_t header_size, ConnectionExtras& extras);
     Step write(int socket, ConnectionExtras& extras);
@@ -69,6 +76,7 @@ private:
     std::string input_;
     std::string output_;
     std::string trouble_;  ///< what OpenSSL says
+    std::optional<TlsIdle> tls_idle_;
     const char* why_ = "";
 };
 

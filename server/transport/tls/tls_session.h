@@ -55,6 +55,9 @@ public:
     /// Has the peer sent too many records without data? Then it is read no more.
     bool is_flooded() const { return without_data_ >= most_without_data; }
 
+    /// Bytes that came with the end of the handshake, and are not read yet.
+    std::size_t kept() const { return rest_.size(); }
+
     /// Does the answer to an update of keys wait until the socket takes more?
     bool wants_to_write() const { return SSL_want_write(ssl()); }
 
