@@ -98,13 +98,13 @@ void add_tls(Settings& settings, Config& config) {
                      config.tls.allow_1_2 = text == "1.2";
                  });
     settings.any(
-        "tls-idle", "openssl|small", "openssl",
-        "What is kept of a TLS 1.3 client after its handshake: OpenSSL's object, 14 KB; or "
-        "its keys, 200 bytes",
+        "tls-idle", "small|openssl", "small",
+        "What is kept of a TLS 1.3 client after its handshake: its keys, 200 bytes; or OpenSSL's "
+        "object, 14 KB",
         [&](auto& name, auto& text) {
             if (text != "openssl" && text != "small")
                 throw ConfigError(
-                    fmt::format("{}: '{}' is unknown; choose openssl or small", name, text));
+                    fmt::format("{}: '{}' is unknown; choose small or openssl", name, text));
             config.tls.idle = text == "small" ? TlsSession::Idle::small : TlsSession::Idle::openssl;
         });
 }

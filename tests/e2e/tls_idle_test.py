@@ -21,7 +21,7 @@ from streams import CONNACK, CONNECT, PING, PONG, receive
 
 MODES = ("small", "openssl")
 SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-OTHER_MODE = "small"
+OTHER_MODE = "openssl"
 
 
 class OpenSslClient:

@@ -24,7 +24,7 @@ public:
         std::string client_ca;   ///< PEM file; clients must show a certificate that it signed
         std::string client_crl;  ///< PEM file: which of these are revoked; "": none
         bool allow_1_2 = true;
-        TlsSession::Idle idle = TlsSession::Idle::openssl;  ///< what is kept of a client
+        TlsSession::Idle idle = TlsSession::Idle::small;  ///< what is kept of a client
     };
 
     /// Throws std::runtime_error that names the file and the remedy.
