@@ -109,17 +109,21 @@ void say_data(const Config& config) {
     spdlog::info("data: {}", std::filesystem::weakly_canonical(config.data).string());
 }
 
-void say_ready(const Server& server, const Config& config) {
-    std::string where;
-    for (const auto& [url, open_to_anybody] : server.listening()) where += url.text() + ", ";
-    spdlog::info("ready: {}{} shards, room for {} connections ({})", where, config.shards,
-                 server.admission().capacity(), server.admission().bound());
+void warn_of_open_files(const Server& server, const Config& config) {
     const auto wanted = config.admission.max_connections;
     if (wanted > server.admission().capacity())
         spdlog::warn(
             "max-connections: there is no room for {}; raise the limit on open files with "
             "ulimit -n, or LimitNOFILE in a systemd unit",
             wanted);
+}
+
+void say_ready(const Server& server, const Config& config) {
+    std::string where;
+    for (const auto& [url, open_to_anybody] : server.listening()) where += url.text() + ", ";
+    spdlog::info("ready: {}{} shards, room for {} connections ({})", where, config.shards,
+                 server.admission().capacity(), server.admission().bound());
+    warn_of_open_files(server, config);
     for (const auto& [url, open_to_anybody] : server.listening())
         if (open_to_anybody) spdlog::warn("{}: clients are not authenticated", url.text());
     if (config.rooms_are_closed && !config.rooms_are_stated)
@@ -135,6 +139,7 @@ ReloadOutcome reload(Server& server, ConfigReload& settings) {
     const Config& in_force = settings.in_force().config();
     if (outcome.faults.empty()) Log::use(in_force.log_level, in_force.log_format);
     log_outcome(outcome);
+    if (outcome.faults.empty()) warn_of_open_files(server, in_force);
     return outcome;
 }
 

@@ -76,6 +76,7 @@ Server::Server(const Config& config, ServerHost host) try
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
       authenticator_(authenticator_settings(config)) {
+    drain_.use(config_.drain);
     if (!config_.events.empty()) {
         try {
             events_ = std::make_unique<LineWriter>(config_.events, [](const std::string& trouble) {
@@ -349,8 +350,10 @@ std::function<void()> Server::prepare_users() {
 
 void Server::use(const Config& config) {
     stop_wait_ = config.stop_wait;
+    drain_.use(config.drain);
     address_limits_.use(config.address_limits);
-    admission_.login_rate().use(config.admission.login_rate);
+    admission_.use(config.admission, own_files(config));
+    authenticator_.use(authenticator_settings(config));
     const auto values = std::make_shared<const Config>(config);
     for (auto& shard : shards_)
         shard->send(Shard::Task([values](Shard& each) { each.use(*values); }));

@@ -70,6 +70,8 @@ public:
         return checked_;
     }
 
+    void use(Millis longest_wait) { pool_.use(longest_wait); }
+
     std::set<std::string> gone;
 
 private:
@@ -157,4 +159,21 @@ TEST_CASE("who has waited too long is refused, and not checked") {
     CHECK(answer_of(second, checked).user == "second");
     CHECK(answer_of(fourth, checked).user == "fourth");
     CHECK(checked.checked() == std::vector<std::string>{"first", "second", "fourth"});
+}
+
+TEST_CASE("another longest wait holds for those who wait already") {
+    StoppedClock clock;
+    Checked checked(60'000);
+    auto first = checked.login("first");
+    auto second = checked.login("second");
+    auto third = checked.login("third");
+    checked.serve();
+    clock.advance(501);
+    checked.use(500);
+    auto fourth = checked.login("fourth");
+    CHECK(answer_of(third, checked).reason == Reason::server_busy);
+    checked.open_gate();
+    CHECK(answer_of(first, checked).user == "first");
+    CHECK(answer_of(second, checked).user == "second");
+    CHECK(answer_of(fourth, checked).user == "fourth");
 }

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/auth/auth_cache.h"
 #include "server/limits/address_limits.h"
+#include "server/limits/admission.h"
 #include "server/limits/login_rate.h"
 #include "tests/support/parsed_settings.h"
 #include "tests/support/text.h"
@@ -118,4 +120,47 @@ TEST_CASE("limits may change while they are used") {
     CHECK(limits.enter(address, 0) == AddressLimits::Standing::too_many);
     limits.use({.max_connections_per_address = 3});
     CHECK(limits.enter(address, 0) == AddressLimits::Standing::ok);
+}
+
+TEST_CASE("fewer connections than are open may be allowed, and new ones are told so") {
+    constexpr std::size_t own_files = 10;
+    Admission admission({.max_connections = 200}, own_files);
+    for (int i = 0; i < 200; ++i) admission.opened();
+    CHECK_FALSE(admission.reached());
+    admission.use({.max_connections = 2}, own_files);
+    CHECK(admission.capacity() == 2);
+    CHECK(admission.reached() == Limit::max_connections);
+    CHECK(admission.can_accept());
+    admission.use({}, own_files);
+    CHECK_FALSE(admission.reached());
+    CHECK(admission.capacity() > 200);
+}
+
+TEST_CASE("connections of the gateway's own take room from its clients") {
+    Admission admission({}, 10);
+    const auto before = admission.capacity();
+    admission.use({}, 15);
+    CHECK(admission.capacity() == before - 5);
+}
+
+TEST_CASE("a memory budget may shrink and grow while it is used") {
+    Admission admission({}, 10);
+    admission.weigh();
+    CHECK_FALSE(admission.reached());
+    admission.use({.memory_budget = 1024 * 1024}, 10);
+    CHECK(admission.reached() == Limit::memory_budget);
+    CHECK(admission.unauthenticated().budget() == 16 * 1024 * 1024);
+    admission.use({.memory_budget = 1 << 30}, 10);
+    CHECK_FALSE(admission.reached());
+    CHECK(admission.unauthenticated().budget() == (1 << 30) / 8);
+}
+
+TEST_CASE("with another lifetime a cache forgets what it has kept for the old one") {
+    const AuthCache::Key key{};
+    AuthCache cache(10'000);
+    cache.put(key, {}, 0, 0);
+    cache.use(20'000);
+    CHECK_FALSE(cache.find(key, 1));
+    cache.put(key, {}, 0, 0);
+    CHECK(cache.find(key, 19'999));
 }

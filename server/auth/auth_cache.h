@@ -29,6 +29,12 @@ public:
     explicit AuthCache(Millis lifetime) : AuthCache(lifetime, Room{}) {}
     AuthCache(Millis lifetime, const Room& room) : lifetime_(lifetime), room_(room) {}
 
+    /// Another lifetime, for results from now on; forgets those that it has.
+    void use(Millis lifetime) {
+        lifetime_ = lifetime;
+        clear();
+    }
+
     /// The MAC of user, client id and password, not of the address. From any thread.
     Key key_of(const Credentials& credentials) const;
 
@@ -52,7 +58,7 @@ private:
     void forget(Entries::iterator entry);
     void forget_old(Millis now);
 
-    const Millis lifetime_;
+    Millis lifetime_;
     const Room room_;
     const CredentialMacs macs_;
     Entries entries_;        ///< the oldest first

@@ -37,7 +37,6 @@ struct Admin::Impl {
                .authenticator = shared.authenticator,
                .store = shared.store,
                .drain = shared.drain,
-               .drain_terms = config.drain,
                .host = host,
                .started = wall_now(),
                .feed = feed,

@@ -31,22 +31,36 @@ std::size_t resident() {
     return pages * page_size();
 }
 
-}  // namespace
-
-Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
-    : memory_budget_(settings.memory_budget != 0 ? settings.memory_budget
-                                                 : available_memory() / 4 * 3),
-      unauthenticated_(std::max(memory_budget_ / 8, least_for_unauthenticated)),
-      login_rate_(settings.login_rate) {
+/// Returns what it has become.
+std::size_t raise_file_limit() {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     getrlimit(RLIMIT_NOFILE, &limit);
-    file_limit_ = std::min(limit.rlim_cur, most_files);
-    capacity_ = file_limit_ > own_files + courtesy ? file_limit_ - own_files - courtesy : 1;
-    by_setting_ = settings.max_connections != 0 && settings.max_connections < capacity_;
-    if (by_setting_) capacity_ = settings.max_connections;
+    return std::min(limit.rlim_cur, most_files);
+}
+
+}  // namespace
+
+Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
+    : file_limit_(raise_file_limit()), login_rate_(settings.login_rate) {
+    use(settings, own_files);
+}
+
+void Admission::use(const AdmissionSettings& settings, std::size_t own_files) {
+    const auto room = file_limit_ > own_files + courtesy ? file_limit_ - own_files - courtesy : 1;
+    const bool by_setting = settings.max_connections != 0 && settings.max_connections < room;
+    const auto capacity = by_setting ? settings.max_connections : room;
+    by_setting_ = by_setting;
+    capacity_ = capacity;
+    // Below what is open already, new connections are still to be told why they are refused.
+    most_accepted_ = std::max(capacity, std::min(open(), room)) + courtesy;
+    const auto budget =
+        settings.memory_budget != 0 ? settings.memory_budget : available_memory() / 4 * 3;
+    memory_budget_ = budget;
+    unauthenticated_.use(std::max(budget / 8, least_for_unauthenticated));
+    login_rate_.use(settings.login_rate);
 }
 
 std::string Admission::bound() const {
@@ -54,18 +68,23 @@ std::string Admission::bound() const {
 }
 
 std::optional<Limit> Admission::reached() const {
-    if (open() > capacity_) return Limit::max_connections;
-    if (memory() > memory_budget_) return Limit::memory_budget;
+    if (open() > capacity()) return Limit::max_connections;
+    if (exceeded()) return Limit::memory_budget;
     return std::nullopt;
 }
 
 void Admission::weigh() {
     const auto now = resident();
-    const auto before = memory_.exchange(now, std::memory_order_relaxed);
-    if (now > memory_budget_ && before <= memory_budget_)
+    memory_.store(now, std::memory_order_relaxed);
+    const auto budget = memory_budget();
+    const bool is_exceeded = now > budget;
+    if (is_exceeded_.load(std::memory_order_relaxed) == is_exceeded ||
+        is_exceeded_.exchange(is_exceeded) == is_exceeded)
+        return;
+    if (is_exceeded)
         spdlog::error("{} MiB are in use and memory-budget is {} MiB: new clients are refused",
-                      now >> 20, memory_budget_ >> 20);
-    if (now <= memory_budget_ && before > memory_budget_)
+                      now >> 20, budget >> 20);
+    else
         spdlog::info("{} MiB are in use: new clients are accepted again", now >> 20);
 }
 

@@ -35,17 +35,20 @@ public:
     /// the process itself.
     Admission(const AdmissionSettings& settings, std::size_t own_files);
 
+    /// Puts other limits to use, in a reload. What is open beyond them stays.
+    void use(const AdmissionSettings& settings, std::size_t own_files);
+
     /// Is there a descriptor for one more connection, if only to refuse it?
     [[nodiscard]] bool can_accept() const {
-        return open_.load(std::memory_order_relaxed) < capacity_ + courtesy;
+        return open() < most_accepted_.load(std::memory_order_relaxed);
     }
 
     /// The limit for which new connections must be refused, if any.
     [[nodiscard]] std::optional<Limit> reached() const;
 
     /// Seven eighths of memory-budget are used: what need not grow should not.
-    bool scarce() const { return memory() > memory_budget_ / 8 * 7; }
-    bool exceeded() const { return memory() > memory_budget_; }
+    bool scarce() const { return memory() > memory_budget() / 8 * 7; }
+    bool exceeded() const { return memory() > memory_budget(); }
 
     /// Measures the resident memory of the process.
     void weigh();
@@ -65,12 +68,12 @@ public:
     void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
 
     std::size_t open() const { return open_.load(std::memory_order_relaxed); }
-    std::size_t capacity() const { return capacity_; }
+    std::size_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     std::size_t file_limit() const { return file_limit_; }
     /// What sets the capacity, as text for the log.
     std::string bound() const;
     std::size_t memory() const { return memory_.load(std::memory_order_relaxed); }
-    std::size_t memory_budget() const { return memory_budget_; }
+    std::size_t memory_budget() const { return memory_budget_.load(std::memory_order_relaxed); }
 
     /// An eighth of memory-budget, for those who have not logged in.
     UnauthenticatedMemory& unauthenticated() { return unauthenticated_; }
@@ -83,15 +86,17 @@ private:
     static constexpr Millis weighing_interval = 50;
     static constexpr std::size_t message_growth = 4 * 1024 * 1024;
 
-    std::size_t file_limit_;
-    std::size_t capacity_;
-    bool by_setting_;  ///< max-connections sets the capacity, not the limit on open files
-    const std::size_t memory_budget_;
-    UnauthenticatedMemory unauthenticated_;
+    const std::size_t file_limit_;
+    std::atomic<std::size_t> capacity_{0};
+    std::atomic<bool> by_setting_{false};  ///< by max-connections, not by the limit on open files
+    std::atomic<std::size_t> most_accepted_{0};  ///< with those that are there to be refused
+    std::atomic<std::size_t> memory_budget_{0};
+    UnauthenticatedMemory unauthenticated_{0};
     LoginRate login_rate_;
     ConnectionBytes connection_bytes_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
+    std::atomic<bool> is_exceeded_{false};  ///< as the log has said
     std::atomic<Millis> next_weighing_{0};
     std::atomic<std::size_t> message_bytes_{0};  ///< when it was measured last
 };

@@ -15,7 +15,8 @@ struct DrainTerms {
     bool is_wanted() const { return notice > 0 || over > 0; }
 };
 
-/// How far a drain has got. The main thread sets it, any thread reads it.
+/// How far a drain has got, and the terms of the settings. The main thread sets them, any thread
+/// reads them.
 class DrainState {
 public:
     enum class Phase : std::uint8_t {
@@ -33,7 +34,19 @@ public:
     /// The end of the phase; 0: there is none.
     WallMillis until() const { return until_.load(std::memory_order_relaxed); }
 
+    void use(const DrainTerms& usual) {
+        notice_.store(usual.notice, std::memory_order_relaxed);
+        over_.store(usual.over, std::memory_order_relaxed);
+    }
+    /// Unless it is asked for on others.
+    DrainTerms usual() const {
+        return {.notice = notice_.load(std::memory_order_relaxed),
+                .over = over_.load(std::memory_order_relaxed)};
+    }
+
 private:
+    std::atomic<Millis> notice_{0};
+    std::atomic<Millis> over_{0};
     std::atomic<Phase> phase_{Phase::none};
     std::atomic<WallMillis> until_{0};
 };

@@ -36,6 +36,16 @@ void UnauthenticatedMemory::remove(const Address& address, std::size_t bytes) {
     if (found->second == 0) by_address_.erase(found);
 }
 
+void UnauthenticatedMemory::use(std::size_t budget) {
+    const std::lock_guard lock(mutex_);
+    budget_ = budget;
+}
+
+std::size_t UnauthenticatedMemory::budget() const {
+    const std::lock_guard lock(mutex_);
+    return budget_;
+}
+
 std::size_t UnauthenticatedMemory::used() const {
     const std::lock_guard lock(mutex_);
     return used_;

@@ -17,6 +17,9 @@ class UnauthenticatedMemory {
 public:
     explicit UnauthenticatedMemory(std::size_t budget) : budget_(budget) {}
 
+    /// What is kept beyond it stays.
+    void use(std::size_t budget);
+
     /// Bytes that count until it is destroyed.
     class Share {
     public:
@@ -50,7 +53,7 @@ public:
     [[nodiscard]] bool resize(Share& share, const Address& address, std::size_t bytes);
 
     std::size_t used() const;
-    std::size_t budget() const { return budget_; }
+    std::size_t budget() const;
 
     static constexpr std::size_t always_kept = 1024;
 
@@ -58,8 +61,8 @@ private:
     void give_back(const Address& address, std::size_t bytes);
     void remove(const Address& address, std::size_t bytes);
 
-    const std::size_t budget_;
     mutable std::mutex mutex_;
+    std::size_t budget_;
     std::size_t used_ = 0;
     boost::unordered_flat_map<Address, std::size_t> by_address_;
 };

@@ -91,7 +91,11 @@ struct AuthHook::Impl {
         queue.add(address, question->credentials.user, question->ticket);
         if (queue.size() > most_waiting_questions)
             turn_away(*waiting.at(queue.take_last().value()));
-        if (working == settings.connections) return;
+        put_to_work();
+    }
+
+    void put_to_work() {
+        if (working >= settings.connections) return;
         ++working;
         asio::co_spawn(io, work(), asio::detached);
     }
@@ -181,9 +185,11 @@ struct AuthHook::Impl {
     // -- who is asked
     // -------------------------------------------------------------------------------
 
-    /// Asks one question after the other while any wait.
+    /// Asks one question after the other while any wait, and unless too many do so by now.
     asio::awaitable<void> work() {
-        while (const auto ticket = queue.take_first()) {
+        while (working <= settings.connections) {
+            const auto ticket = queue.take_first();
+            if (!ticket) break;
             const QuestionRef question = dequeue(*ticket);
             question->asked = monotonic_now();
             question->asked_after = forgotten;
@@ -212,13 +218,21 @@ struct AuthHook::Impl {
         cache.clear();
     }
 
+    void use(const AuthHookSettings& fresh) {
+        settings = fresh;
+        shared.clear();
+        cache.use(settings.cache);
+        for (auto left = queue.size(); left > 0 && working < settings.connections; --left)
+            put_to_work();
+    }
+
     void forget() {
         ++forgotten;
         shared.clear();
         cache.clear();
     }
 
-    const AuthHookSettings& settings;
+    AuthHookSettings settings;
     asio::io_context io{1};
     AuthCache cache;
     HttpClient client;
@@ -260,6 +274,10 @@ std::shared_ptr<const HttpCredentials> AuthHook::read_credentials() const {
 void AuthHook::use(std::shared_ptr<const HttpCredentials> credentials) {
     asio::post(impl_->io,
                [this, credentials = std::move(credentials)] { impl_->use(credentials); });
+}
+
+void AuthHook::use(const AuthHookSettings& settings) {
+    asio::post(impl_->io, [this, settings] { impl_->use(settings); });
 }
 
 void AuthHook::forget() {

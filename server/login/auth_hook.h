@@ -59,6 +59,9 @@ public:
     std::shared_ptr<const HttpCredentials> read_credentials() const;
     /// For all requests from now on. What is remembered is forgotten.
     void use(std::shared_ptr<const HttpCredentials> credentials);
+    /// Puts the timeout, the cache's lifetime and the number of connections to use; the rest of the
+    /// settings must be as before. What is remembered is forgotten.
+    void use(const AuthHookSettings& settings);
 
     /// Forgets what is remembered. Whom a request that is under way allows must come again: the
     /// backend may not have known yet who is no longer welcome.

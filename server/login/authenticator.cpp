@@ -121,6 +121,12 @@ std::function<void()> Authenticator::prepare_reload() {
     };
 }
 
+void Authenticator::use(const AuthenticatorSettings& settings) {
+    if (hook_) hook_->use(settings.hook);
+    if (key_server_) key_server_->use(settings.key_server);
+    checks_.use(settings.longest_wait);
+}
+
 void Authenticator::forget(std::string_view user) const {
     files()->right_passwords.forget(user);
     if (hook_) hook_->forget();

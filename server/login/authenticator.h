@@ -74,6 +74,10 @@ public:
     /// Does both. If it throws, nothing changes.
     void reload() { prepare_reload()(); }
 
+    /// Puts the limits of the hook, the intervals of the key server and the longest wait to use; the
+    /// rest of the settings must be as before.
+    void use(const AuthenticatorSettings& settings);
+
     /// Lets nobody in as this user by what is remembered of earlier logins. The hook forgets all
     /// its answers: which user one is about may be said by the client id.
     void forget(std::string_view user) const;

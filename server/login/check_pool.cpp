@@ -19,7 +19,12 @@ constexpr double short_check = 0.1;
 }  // namespace
 
 CheckPool::CheckPool(unsigned threads, Millis longest_wait, Check check)
-    : threads_(threads), longest_wait_(longest_wait), check_(std::move(check)), pool_(threads) {}
+    : threads_(threads), check_(std::move(check)), longest_wait_(longest_wait), pool_(threads) {}
+
+void CheckPool::use(Millis longest_wait) {
+    const std::lock_guard lock(mutex_);
+    longest_wait_ = longest_wait;
+}
 
 void CheckPool::add(const CredentialMac& credentials, const Address& address, std::string_view user,
                     Turn turn, Answer answer) {

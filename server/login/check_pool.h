@@ -38,6 +38,9 @@ public:
     void add(const CredentialMac& credentials, const Address& address, std::string_view user,
              Turn turn, Answer answer);
 
+    /// Another longest wait, for those who wait already as well.
+    void use(Millis longest_wait);
+
     void begin(Ticket ticket, Credentials credentials);
     void give_up(Ticket ticket);
 
@@ -62,9 +65,9 @@ private:
     Login take(Ticket ticket);
 
     const unsigned threads_;
-    const Millis longest_wait_;
     const Check check_;
     std::mutex mutex_;
+    Millis longest_wait_;
     CheckQueue queue_;
     boost::unordered_flat_map<Ticket, Login> logins_;
     Ticket last_ticket_ = 0;

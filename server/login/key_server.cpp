@@ -162,7 +162,7 @@ struct KeyServer::Impl {
         if (!is_fetching) timer.cancel();
     }
 
-    const KeyServerSettings& settings;
+    KeyServerSettings settings;
     asio::io_context io{1};
     HttpClient client;
     asio::steady_timer timer{io};
@@ -223,6 +223,10 @@ std::shared_ptr<const HttpCredentials> KeyServer::read_credentials() const {
 void KeyServer::use(std::shared_ptr<const HttpCredentials> credentials) {
     asio::post(impl_->io,
                [this, credentials = std::move(credentials)] { impl_->use(credentials); });
+}
+
+void KeyServer::use(const KeyServerSettings& settings) {
+    asio::post(impl_->io, [this, settings] { impl_->settings = settings; });
 }
 
 KeyServerCounters KeyServer::counters() const {

@@ -52,6 +52,8 @@ public:
     std::shared_ptr<const HttpCredentials> read_credentials() const;
     /// For all requests from now on; the next one comes at once.
     void use(std::shared_ptr<const HttpCredentials> credentials);
+    /// Puts the intervals to use; the rest of the settings must be as before.
+    void use(const KeyServerSettings& settings);
 
     KeyServerCounters counters() const;
 

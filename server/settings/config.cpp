@@ -384,8 +384,12 @@ constexpr const char* live_settings[] = {
     "log-level", "log-format", "log-logins", "stop-wait", "admin-token-file", "admin-tokens-file",
     // TLS
     "tls-cert", "tls-key", "tls-client-crl", "tls-min-version", "tls-idle",
+    // logins
+    "auth-hook-timeout", "auth-hook-cache", "auth-hook-connections", "jwt-jwks-refresh",
+    "jwt-jwks-keep",
     // silence
-    "idle-timeout", "strict-idle-timeout", "max-keepalive", "websocket-ping", "forget-after",
+    "idle-timeout", "strict-idle-timeout", "max-keepalive", "login-timeout", "websocket-ping",
+    "forget-after",
     // sessions and retained messages
     "max-session-expiry", "persistent-session-quota", "persistent-session-bytes", "queue-memory",
     "max-queued-messages", "max-queued-bytes", "max-retained-messages", "max-retained-bytes",
@@ -394,10 +398,12 @@ constexpr const char* live_settings[] = {
     // messages and topics
     "max-client-id-length", "output-budget", "max-room-members", "max-subscriptions",
     "max-client-memory", "max-user-memory", "max-topic-levels",
+    // drain
+    "drain-notice", "drain-time", "server-reference",
     // limits
-    "max-connections-per-address", "max-connections-per-user", "login-rate", "login-wait",
-    "max-loop-lag", "max-message-rate", "max-byte-rate", "total-output-budget", "ban-failures",
-    "ban-flaps", "duel-takeovers", "ban-time",
+    "max-connections", "memory-budget", "max-connections-per-address", "max-connections-per-user",
+    "login-rate", "login-wait", "max-loop-lag", "max-message-rate", "max-byte-rate",
+    "total-output-budget", "ban-failures", "ban-flaps", "duel-takeovers", "ban-time",
     // backends
     "webhook-timeout", "webhook-payload"};
 

@@ -107,6 +107,7 @@ void Shard::use(const Config& config) {
     config_ = config;
     transport_.use(transport_settings(config_, admission_));
     logins_.use(login_settings(config_, index_));
+    drained_ = drained_ending(config_);
     broker_.settings_changed();
 }
 

@@ -166,7 +166,7 @@ private:
     bool stopping_ = false;
     Config& config_;  ///< only this shard's thread touches it
     bool is_drained_ = false;
-    const Ending drained_;  ///< of a client that is asked to leave
+    Ending drained_;  ///< of a client that is asked to leave
 };
 
 }  // namespace pulsegate

@@ -393,6 +393,34 @@ class HookTest(HookCase):
                 self.assertIn(arguments[1], gateway.log)
                 gateway.folder.cleanup()
 
+    def test_new_limits_hold_after_sighup(self):
+        backend = self.backend()
+        settings = Path(self.file("settings", ""))
+        limits = 'auth-hook-timeout = "{}"\nauth-hook-cache = "{}"\nauth-hook-connections = {}\nlogin-timeout = "60s"\n'
+        settings.write_text(limits.format("60s", "0s", 1))
+        with Gateway("--config", settings, "--auth-hook", backend.url) as gateway:
+            def reload(*values):
+                settings.write_text(limits.format(*values))
+                before = gateway.log.count("settings reloaded")
+                gateway.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: gateway.log.count("settings reloaded") > before, what="the reload")
+
+            backend.gate.clear()
+            waiting = [self.begin(gateway, f"u{number}") for number in range(4)]
+            wait_until(lambda: backend.questions, what="the first question")
+            reload("60s", "0s", 3)
+            wait_until(lambda: len(backend.questions) == 3, what="two more connections")
+            backend.gate.set()
+            self.assertEqual([client.receive()[1][1] for client in waiting], [0] * 4)
+
+            reload("1s", "600s", 3)
+            backend.gate.clear()
+            self.assertEqual(self.code(gateway, "late"), SERVER_UNAVAILABLE)
+            gateway.wait_for_log("no answer within auth-hook-timeout, 1000 ms")
+            backend.gate.set()
+            self.assertEqual([self.code(gateway, "again", "right") for _ in range(3)], [0] * 3)
+            self.assertEqual(backend.users.count("again"), 1)
+
     def test_a_new_token_holds_after_sighup(self):
         backend = self.backend()
         path = self.file("token", "old\n")

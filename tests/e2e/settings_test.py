@@ -200,6 +200,45 @@ class ReloadTest(SettingsTestCase):
         self.reload(gateway, 'idle-timeout = "60s"\n', "settings: nothing changed")
         self.assertEqual(self.server_keepalive(gateway, "same"), 10)
 
+    @staticmethod
+    def connack(gateway):
+        """The return code for a new client of MQTT 3.1.1."""
+        with Client(gateway.port) as client:
+            client.send(connect_packet("new"))
+            return client.receive()[1][1]
+
+    def test_limits_of_the_process_change_and_all_who_are_there_stay(self):
+        gateway = self.gateway("")
+        stays = [gateway.connect(f"c{number}") for number in range(3)]
+        self.reload(gateway, "max-connections = 1\n", "settings reloaded: max-connections = 1")
+        self.assertEqual(self.connack(gateway), 3)
+        self.reload(gateway, 'login-timeout = "1s"\n', "settings reloaded: login-timeout = .*max-connections = 0")
+        self.assertEqual(self.connack(gateway), 0)
+        with Client(gateway.port) as silent:
+            self.assertIsNone(silent.receive())
+        self.assertEqual(gateway.metric("pulsegate_login_timeouts_total"), 1)
+        for client in stays:
+            client.ping()
+
+    def test_a_smaller_memory_budget_refuses_new_clients_and_a_larger_one_accepts_them(self):
+        gateway = self.gateway('log-level = "info"\n')
+        self.assertEqual(self.connack(gateway), 0)
+        self.reload(gateway, 'memory-budget = "1MiB"\n', "memory-budget is 1 MiB: new clients are refused")
+        self.assertEqual(gateway.metric("pulsegate_memory_budget_bytes"), 1 << 20)
+        self.assertEqual(self.connack(gateway), 3)
+        self.reload(gateway, 'memory-budget = "8GiB"\n', "new clients are accepted again")
+        self.assertEqual(self.connack(gateway), 0)
+
+    def test_a_drain_is_on_the_terms_of_the_last_reload(self):
+        gateway = self.gateway("")
+        client = gateway.connect("phone", version=5)
+        self.reload(gateway, 'drain-time = "1s"\nserver-reference = "other.example:1883"\n', "settings reloaded: drain-time")
+        self.assertEqual(gateway.ask("POST", "/api/v1/drain"), (202, {"notice": 0, "over": 1}))
+        first, body = client.receive()
+        self.assertEqual((first, body[0]), (0xE0, 0x9C))
+        self.assertIn(b"other.example:1883", body)
+        self.assertEqual(gateway.process.wait(60), 0)
+
     def test_without_a_change_it_says_so(self):
         gateway = self.gateway('idle-timeout = "60s"\n')
         self.reload(gateway, 'idle-timeout = "1m"  # the same\n', "settings: nothing changed")

@@ -66,7 +66,7 @@ boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequ
 }
 
 boost::asio::awaitable<ApiReply> begin_drain(const ApiContext& api, const ApiRequest& request) {
-    const auto terms = parse_terms(request.body, api.drain_terms);
+    const auto terms = parse_terms(request.body, api.drain.usual());
     if (!terms)
         co_return api_refusal(ApiError::bad_member,
                               "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");

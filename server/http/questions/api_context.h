@@ -25,7 +25,6 @@ class Traces;
 class Webhook;
 struct BrokerSettings;
 struct ChatGateway;
-struct DrainTerms;
 
 /// What the resources of the API work with. It outlives all requests.
 struct ApiContext {
@@ -36,7 +35,6 @@ struct ApiContext {
     const Authenticator& authenticator;
     DataStore& store;
     const DrainState& drain;
-    const DrainTerms& drain_terms;  ///< of the settings
     const AdminHost& host;
     WallMillis started;
     PresenceFeed& feed;
