@@ -42,6 +42,8 @@ HistoryEvent login(WallMillis time, std::string_view client = "phone") {
     return {.kind = HistoryKind::login, .time = time, .client = client, .address = "10.0.0.7:1"};
 }
 
+Address at(const char* text) { return *Address::parse(text); }
+
 constexpr std::size_t one_block = HistoryBlocks::block_bytes;
 
 }  // namespace
@@ -109,7 +111,7 @@ TEST_CASE("long texts are cut between characters, and a history of 0 bytes keeps
     CHECK(umlauts.starts_with(all[0].client));
     History off(0, tracer);
     off.add("ann", login(1));
-    off.add_refused("ann", "10.0.0.1", login(1));
+    off.add_refused("ann", at("10.0.0.1"), login(1));
     CHECK_FALSE(off.is_on());
     CHECK(told(off, "ann").empty());
 }
@@ -137,10 +139,11 @@ TEST_CASE("an address that guesses names pushes out neither users' events nor ot
                             .address = "10.0.0.7:1",
                             .why = "wrong"};
     };
-    history.add_refused("ann", "10.0.0.7", refused(2));
+    history.add_refused("ann", at("10.0.0.7"), refused(2));
     for (int i = 0; i < 10'000; ++i)
-        history.add_refused(fmt::format("guess{}", i), "192.0.2.1", refused(3 + i));
-    for (int i = 0; i < 10'000; ++i) history.add_refused("ann", "192.0.2.1", refused(20'000 + i));
+        history.add_refused(fmt::format("guess{}", i), at("192.0.2.1"), refused(3 + i));
+    for (int i = 0; i < 10'000; ++i)
+        history.add_refused("ann", at("192.0.2.1"), refused(20'000 + i));
     const auto all = told(history, "ann");
     REQUIRE(all.size() == 3);
     CHECK(all[0].time == 1);

@@ -6,10 +6,10 @@ namespace pulsegate {
 
 /// What a client identifies itself with, copied from its CONNECT.
 struct Credentials {
-    std::string user;      ///< the username; "" if there is none
-    std::string password;  ///< or a token
-    std::string client;    ///< the client id; "" if the gateway is to assign one
-    std::string address;   ///< the client's IP address
+    std::string user{};      ///< the username; "" if there is none
+    std::string password{};  ///< or a token
+    std::string client{};    ///< the client id; "" if the gateway is to assign one
+    std::string address{};   ///< the client's IP address, for the auth hook
 };
 
 }  // namespace pulsegate

@@ -59,6 +59,9 @@ public:
     /// Must clients show who they are?
     bool required() const { return settings_.checks_logins(); }
 
+    /// Is it told the addresses of clients?
+    bool has_hook() const { return hook_ != nullptr; }
+
     /// From any thread, and both functions are called on any; they must not call back. What takes
     /// time waits for its turn, which `turn` announces: `begin` or `give_up` must follow.
     void authenticate(const Credentials& credentials, const Address& address, Turn turn,
@@ -74,8 +77,8 @@ public:
     /// Does both. If it throws, nothing changes.
     void reload() { prepare_reload()(); }
 
-    /// Puts the limits of the hook, the intervals of the key server and the longest wait to use; the
-    /// rest of the settings must be as before.
+    /// Puts the limits of the hook, the intervals of the key server and the longest wait to use;
+    /// the rest of the settings must be as before.
     void use(const AuthenticatorSettings& settings);
 
     /// Lets nobody in as this user by what is remembered of earlier logins. The hook forgets all

@@ -41,10 +41,12 @@ namespace {
 /// Until it is looked whether what has very many recipients is delivered, which takes many turns.
 constexpr Millis until_delivered = 2;
 
+/// Without the address, which takes a system call and only the auth hook is told.
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
-    return {std::string(connect.username.value_or("")), std::string(connect.password.value_or("")),
-            std::string(connect.client_id), login.connection->address()};
+    return {.user = std::string(connect.username.value_or("")),
+            .password = std::string(connect.password.value_or("")),
+            .client = std::string(connect.client_id)};
 }
 
 /// Does its client still wait for the answer to its CONNECT?
@@ -215,8 +217,10 @@ void LoginFlow::limit_by_certificate(Login& login) {
 LoginFlow::Wait LoginFlow::authentication(Login& login) {
     login.connection->hold(0);
     const Ticket ticket = ++last_ticket_;
+    Credentials shown = credentials(login);
+    if (authenticator_.has_hook()) shown.address = login.connection->address();
     authenticator_.authenticate(
-        credentials(login), login.connection->origin().address,
+        shown, login.connection->origin().address,
         [&host = host_, ticket](CheckPool::Ticket check) {
             host.begin_check({ticket, check});
         },

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Client, Gateway, SANITIZED
+from gateway import Client, Gateway, SANITIZED, add_users, connect_packet
 
 TIMES = 1_000
 SLACK = 0.1  # for strace's coming and going
@@ -87,6 +87,21 @@ class SystemCallsTest(unittest.TestCase):
         # wait, look, read, close, arm.
         with Gateway("--shards", "1") as gateway:
             self.check("login and its loss", 15, gateway, come_and_go)
+
+    def test_the_peer_of_a_refused_login_is_asked_for_once(self):
+        def be_refused(_):
+            with Client(gateway.port) as client:
+                client.send(connect_packet("guest", username="ann"))
+                self.assertEqual(client.receive(), (0x20, bytes([0, 4])))
+                self.assertIsNone(client.receive())
+
+        with tempfile.TemporaryDirectory() as folder, Gateway("--shards", "1", "--ban-failures", "0", "--password-file",
+                                                   add_users(f"{folder}/users", ann="secret")) as gateway:
+            be_refused(0)
+            with Strace(gateway.pid) as strace:
+                for number in range(TIMES):
+                    be_refused(number)
+            self.assertLessEqual(strace.calls["getpeername"], TIMES)
 
     def test_a_message_takes_five_system_calls(self):
         def pass_on(_):

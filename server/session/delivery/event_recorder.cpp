@@ -63,7 +63,7 @@ void EventRecorder::login(const Session& session, bool resumed) {
                           }));
 }
 
-void EventRecorder::refused(const Link& link, const Connect& connect, Reason reason,
+void EventRecorder::refused(std::string_view peer, const Connect& connect, Reason reason,
                             std::string_view why) {
     if (!wants(EventKind::login_refused)) return;
     const Millis now = monotonic_now();
@@ -75,7 +75,7 @@ void EventRecorder::refused(const Link& link, const Connect& connect, Reason rea
         {"time", rfc3339(wall_now())},
         {"user", recorded_name(connect.username.value_or(""))},
         {"client", recorded_name(connect.client_id)},
-        {"address", link.peer()},
+        {"address", peer},
         {"reason", name(reason)},
         {"why", why},
     };

@@ -36,7 +36,8 @@ public:
     /// The session's client has logged in.
     void login(const Session& session, bool resumed);
 
-    void refused(const Link& link, const Connect& connect, Reason reason, std::string_view why);
+    void refused(std::string_view peer, const Connect& connect, Reason reason,
+                 std::string_view why);
 
     /// Has the sender of messages that wait caused less than it may? Else backends are not told of
     /// another one, and it need not be known how many wait.

@@ -154,10 +154,11 @@ void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result
                     const LoginRefusal& refusal) {
     counters_.count_refused_login(refusal.reason);
     const auto user = user_name(settings_, connect, result, connect.client_id);
-    const LoggedClient claimed{&link, connect.client_id, user};
+    const std::string peer = link.peer();  // once, for each takes a system call
+    const LoggedClient claimed{&link, connect.client_id, user, peer};
     log_limited(spdlog::level::warn, "{}: login refused: {}", claimed, LoggedReason{refusal.why});
-    events_.refused(link, connect, refusal.reason, refusal.why);
-    tell_history(link, connect, user, refusal);
+    events_.refused(peer, connect, refusal.reason, refusal.why);
+    tell_history(claimed, connect, refusal);
     const Buffer connack =
         refusing_connack(connect.version, refusal.reason, refusal.told,
                          connect.properties.number(Property::maximum_packet_size).value_or(0),
@@ -169,20 +170,19 @@ void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result
     link.end({Cause::kicked, Reason::success, ""});
 }
 
-void Logins::tell_history(const Link& link, const Connect& connect, std::string_view user,
+void Logins::tell_history(const LoggedClient& claimed, const Connect& connect,
                           const LoginRefusal& refusal) {
     if (!history_.is_on()) return;
-    const std::string peer = link.peer();
-    history_.add_refused(user, link.address(),
+    history_.add_refused(claimed.user, claimed.link->origin_address(),
                          {.kind = HistoryKind::refused,
                           .time = wall_now(),
                           .reason = refusal.reason,
                           .version = connect.version,
                           .client = connect.client_id,
-                          .address = peer,
-                          .listener = link.listener(),
+                          .address = claimed.peer,
+                          .listener = claimed.link->listener(),
                           .why = refusal.why,
-                          .link = &link});
+                          .link = claimed.link});
 }
 
 /// Of one that is connected.

@@ -64,7 +64,7 @@ public:
 private:
     void turn_away(Link& link, const Connect& connect, const AuthResult& result,
                    const Refusal& refusal);
-    void tell_history(const Link& link, const Connect& connect, std::string_view user,
+    void tell_history(const LoggedClient& claimed, const Connect& connect,
                       const LoginRefusal& refusal);
     void tell_history(const Session& session, HistoryKind kind, const char* why);
     std::string assign_client_id(const Connect& connect, const AuthResult& result) const;

@@ -4,10 +4,12 @@
 
 namespace pulsegate {
 
+std::string LoggedClient::from() const { return peer.empty() ? link->peer() : std::string(peer); }
+
 void LoggedClient::tell(LogFields& fields) const {
     fields.client = client;
     fields.user = user;
-    if (link) fields.address = link->peer();
+    if (link) fields.address = from();
 }
 
 }  // namespace pulsegate
@@ -15,7 +17,7 @@ void LoggedClient::tell(LogFields& fields) const {
 fmt::format_context::iterator fmt::formatter<pulsegate::LoggedClient>::format(
     const pulsegate::LoggedClient& logged, format_context& context) const {
     auto out = context.out();
-    if (logged.link) out = fmt::format_to(out, "{} ", logged.link->peer());
+    if (logged.link) out = fmt::format_to(out, "{} ", logged.from());
     return fmt::format_to(out, "client {} of user {}", pulsegate::in_quotes(logged.client),
                           pulsegate::in_quotes(logged.user));
 }

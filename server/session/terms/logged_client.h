@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <string>
 #include <string_view>
 
 #include "server/session/terms/link.h"
@@ -16,7 +17,9 @@ struct LoggedClient {
     const Link* link;  ///< null: the client is away
     std::string_view client;
     std::string_view user;
+    std::string_view peer{};  ///< of the link; "": it is asked, which takes a system call
 
+    std::string from() const;
     void tell(LogFields& fields) const;
 };
 

@@ -235,11 +235,11 @@ void History::add(std::string_view user, const HistoryEvent& event) {
     of_users_.add(owner, owner, event);
 }
 
-void History::add_refused(std::string_view user, std::string_view address,
+void History::add_refused(std::string_view user, const Address& address,
                           const HistoryEvent& event) {
     thread_.assert_here();
     tell_traces(user, event);
-    if (keeps_) of_refused_.add(keyed_hash(user), keyed_hash(address), event);
+    if (keeps_) of_refused_.add(keyed_hash(user), hash_value(address), event);
 }
 
 /// What is still to be sent on the connection, or how it ends, is about the same client.

@@ -10,6 +10,7 @@
 #include "protocol/reason.h"
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
+#include "server/limits/address.h"
 #include "server/session/terms/cause.h"
 #include "server/session/terms/link.h"
 #include "server/session/trace/tracer.h"
@@ -90,8 +91,8 @@ public:
     /// Is there anybody for an event?
     bool is_on() const { return keeps_ || tracer_.is_on(); }
     void add(std::string_view user, const HistoryEvent& event);
-    /// `address`: without the port.
-    void add_refused(std::string_view user, std::string_view address, const HistoryEvent& event);
+    /// `address`: as the limits by address count it, so that an IPv6 network has one share.
+    void add_refused(std::string_view user, const Address& address, const HistoryEvent& event);
     /// In the order in which they were added; refused logins come last.
     void visit(std::string_view user,
                const std::function<void(const HistoryEvent&)>& visitor) const;
