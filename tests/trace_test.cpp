@@ -7,6 +7,7 @@
 #include <boost/json/serialize.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "protocol/encode.h"
 #include "server/session/trace/packet_summary.h"
@@ -102,6 +103,53 @@ TEST_CASE("a connection without a session is followed by the name that it claims
     tracer.forget(link);
     tracer.tell({.link = &link}, an_event);
     CHECK(trace->take().events.empty());
+}
+
+TEST_CASE("what a client sends before its user is known is told when it is") {
+    Tracer tracer;
+    const KeptLink link(0);
+    const KeptLink other(0);
+    const auto ann = trace_of_user("ann");
+    const auto bob = trace_of_user("bob");
+    tracer.begin(ann);
+    tracer.begin(bob);
+    const TraceSubject sends{.link = &link, .may_be_claimed = true};
+    tracer.claim(link, "bob", "phone");  // as the CONNECT says
+    tracer.tell(sends, an_event);
+    CHECK(bob->take().events.size() == 1);
+    CHECK(ann->take().events.empty());
+    tracer.claim(link, "ann", "phone");  // as the token says
+    const auto taken = ann->take();
+    REQUIRE(taken.events.size() == 1);
+    const auto told = boost::json::parse(taken.events[0]).as_object();
+    CHECK(told.at("user") == "ann");
+    CHECK(told.contains("time"));
+    CHECK(bob->take().events.empty());
+
+    tracer.claim(link, "ann", "phone");
+    CHECK(ann->take().events.empty());  // once
+    tracer.tell({.link = &other, .may_be_claimed = true}, an_event);
+    tracer.forget(other);
+    tracer.claim(other, "ann", "phone");
+    CHECK(ann->take().events.empty());
+}
+
+TEST_CASE("so many connections are kept in mind until their users are known") {
+    Tracer tracer;
+    const auto trace = trace_of_user("ann");
+    tracer.begin(trace);
+    std::vector<std::unique_ptr<KeptLink>> links;
+    for (int i = 0; i < 1'100; ++i) {
+        links.push_back(std::make_unique<KeptLink>(0));
+        tracer.tell({.link = links.back().get(), .may_be_claimed = true}, an_event);
+    }
+    for (int i = 0; i < 100; ++i) tracer.claim(*links[1'000 + i], "ann", "phone");
+    CHECK(trace->take().events.empty());
+    for (int i = 0; i < 100; ++i) tracer.claim(*links[i], "ann", "phone");
+    CHECK(trace->take().events.size() == 100);
+    tracer.tell({.link = links[1'050].get(), .may_be_claimed = true}, an_event);
+    tracer.claim(*links[1'050], "ann", "phone");  // there is room again
+    CHECK(trace->take().events.size() == 1);
 }
 
 TEST_CASE("what has no room in a trace is counted, and the gap is where it is told") {

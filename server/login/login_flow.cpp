@@ -109,6 +109,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
 
     const unsigned home = here->broker_.home(login.connect(), login.result);
     if (home != here->shard_) {
+        if (here->broker_.tracer().is_on()) here->tell_traces(login);
         here = co_await Move{login, home};
         if (here->refused(login)) co_return;
     }

@@ -33,8 +33,9 @@ void trace_packet(Broker& broker, const Connection& connection, Bytes packet, Ve
                   Sender sender) {
     if (!connection.session && sender == Sender::client)
         claim_by_connect(broker, connection, packet, version);
-    broker.tracer().tell(traced_subject(connection),
-                         [&] { return packet_summary(packet, version, sender); });
+    TraceSubject subject = traced_subject(connection);
+    subject.may_be_claimed = !connection.session && sender == Sender::client;
+    broker.tracer().tell(subject, [&] { return packet_summary(packet, version, sender); });
 }
 
 void trace_end(Broker& broker, const Connection& connection, const Ending& ending, Millis now) {

@@ -8,7 +8,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from credentials import Folder
+from credentials import SECRET, Folder, token
 from gateway import DISCONNECT, Client, Gateway, binary, publish_packet, wait_until
 
 
@@ -203,6 +203,16 @@ class RefusalTest(Folder):
                 connect = next(event for event in trace.seen if event.get("packet") == "CONNECT")
                 self.assertTrue(connect["has_password"])
                 self.assertNotIn("guess", json.dumps(trace.seen))
+                trace.close()
+
+    def test_the_user_of_a_token_is_followed_from_the_connect(self):
+        with Gateway("--jwt-secret", self.file("secret", SECRET), "--shards", "2") as gateway:
+            for user in ("ann", "bob", "eve", "joe"):  # on both shards
+                trace = Trace(gateway, f"user={user}")
+                self.assertEqual(self.code(gateway, "token", token({"sub": user, "exp": time.time() + 600}), "phone"), 0)
+                trace.until(event="login")
+                connect = next(event for event in trace.seen if event.get("packet") == "CONNECT")
+                self.assertEqual((connect["user"], connect["username"], connect["client"]), (user, "token", "phone"))
                 trace.close()
 
 

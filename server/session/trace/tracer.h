@@ -20,8 +20,9 @@ namespace pulsegate {
 struct TraceSubject {
     std::string_view user{};
     std::string_view client{};
-    const Link* link = nullptr;  ///< null: the client is away
-    Address address{};           ///< of a peer that has no link
+    const Link* link = nullptr;   ///< null: the client is away
+    Address address{};            ///< of a peer that has no link
+    bool may_be_claimed = false;  ///< `Tracer::claim` may tell the user later
 };
 
 /// A connection that was closed without a word.
@@ -40,7 +41,7 @@ public:
     void tell(const TraceSubject& subject, const std::function<boost::json::object()>& describe);
 
     /// Who the peer of a connection without a session says it is, or was: from now on the events of
-    /// the connection are about that client as well.
+    /// the connection are about that client as well, and so are those that may be claimed.
     void claim(const Link& link, std::string_view user, std::string_view client);
     /// The connection is closed.
     void forget(const Link& link);
@@ -50,14 +51,26 @@ private:
         std::string user;
         std::string client;
     };
+    /// An event that may be claimed, and who the peer said it was then.
+    struct KeptEvent {
+        boost::json::object event;
+        Claim by;
+    };
+    /// Of one shard, while there are traces. Further connections that log in at the same time are
+    /// followed from the login on.
+    static constexpr std::size_t most_kept = 1000;
 
     static bool is_followed(const Trace& trace, const TraceSubject& subject);
     TraceSubject with_claim(const TraceSubject& subject) const;
+    static std::string text_of(boost::json::object event, const TraceSubject& subject);
+    void keep(const TraceSubject& subject, const std::function<boost::json::object()>& describe);
+    void tell_kept(const TraceSubject& subject);
     void drop_ended();
 
     bool is_on_ = false;
     std::vector<std::shared_ptr<Trace>> traces_;
     boost::unordered_flat_map<const Link*, Claim> claims_;
+    boost::unordered_flat_map<const Link*, KeptEvent> kept_;  ///< the last one of each
     [[no_unique_address]] OwnerThread thread_;
 };
 
