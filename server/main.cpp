@@ -132,14 +132,18 @@ void say_ready(const Server& server, const Config& config) {
     if (config.demo) say_demo(server);
 }
 
-/// Applies what can change while the gateway runs, and says what needs a restart.
-ReloadOutcome reload(Server& server, ConfigReload& settings) {
-    auto outcome =
-        settings.reload([&server](const Config& config) { return server.reload(config); });
+/// Applies what can change while the process runs, and says what needs a restart.
+ReloadOutcome reload(ConfigReload& settings, const ConfigReload::Apply& apply) {
+    auto outcome = settings.reload(apply);
     const Config& in_force = settings.in_force().config();
     if (outcome.faults.empty()) Log::use(in_force.log_level, in_force.log_format);
     log_outcome(outcome);
-    if (outcome.faults.empty()) warn_of_open_files(server, in_force);
+    return outcome;
+}
+
+ReloadOutcome reload(ConfigReload& settings, Server& server) {
+    auto outcome = reload(settings, [&](const Config& config) { return server.reload(config); });
+    if (outcome.faults.empty()) warn_of_open_files(server, settings.in_force().config());
     return outcome;
 }
 
@@ -160,10 +164,14 @@ public:
         ::kill(::getpid(), SIGTERM);
     }
 
-    /// Has a signal come that ends the process? SIGHUP has no meaning before the server is there.
-    bool is_to_end() {
+    using Reload = std::function<ReloadOutcome()>;
+
+    /// Has a signal come that ends the process? It obeys SIGHUP if there is anything to reload. The
+    /// service manager is not told of that: for it, a node that stands by has not started yet.
+    bool is_to_end(const Reload& reload = {}) {
         const timespec at_once{};
         const int signal = sigtimedwait(&signals_, nullptr, &at_once);
+        if (signal == SIGHUP && reload) obey_hangup(reload);
         return signal == SIGTERM || signal == SIGINT;
     }
 
@@ -182,6 +190,8 @@ public:
         reloads_.push_back(std::move(told));
         ::kill(::getpid(), SIGHUP);
     }
+    /// Those who have asked can't be told any more.
+    void forget_reloads() { take_reloads(); }
     /// On which terms the process is to be drained before it stops.
     DrainTerms drain_terms(const DrainTerms& by_settings) {
         const std::lock_guard lock(mutex_);
@@ -235,12 +245,18 @@ private:
         return std::exchange(reloads_, {});
     }
 
-    void obey_hangup(Server& server, ConfigReload& settings) {
+    void obey_hangup(const Reload& reload) {
         spdlog::info("SIGHUP: reloading");
-        service::tell_reloading();
-        const ReloadOutcome outcome = reload(server, settings);
-        service::tell_ready();
+        const ReloadOutcome outcome = reload();
         for (const OnReload& told : take_reloads()) told(outcome);
+    }
+    void obey_hangup(Server& server, ConfigReload& settings) {
+        obey_hangup([&] {
+            service::tell_reloading();
+            auto outcome = reload(settings, server);
+            service::tell_ready();
+            return outcome;
+        });
     }
 
     /// What is to be done once in a while.
@@ -303,6 +319,20 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
     return nullptr;
 }
 
+/// False: the process is to end.
+bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
+    Standby standby(cluster, settings.in_force().config(),
+                    [&watch](auto told) { watch.ask_reload(std::move(told)); });
+    const auto reload_here = [&] {
+        return reload(settings, [&](const Config& config) { return standby.reload(config); });
+    };
+    const bool is_owner = standby.await_ownership([&] { return watch.is_to_end(reload_here); });
+    standby.stop();
+    watch.forget_reloads();
+    if (!is_owner) cluster.leave();
+    return is_owner;
+}
+
 /// Another node has the data now. What this process has in memory is old, and what its clients are
 /// told must not be: so the same program begins anew in its place, without connections, memory and
 /// threads.
@@ -340,23 +370,19 @@ void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watc
 }
 
 int serve(ConfigReload& settings, char** arguments) {
-    const Config& config = settings.in_force().config();  // until a reload
     check_clock();
     ::umask(::umask(0) | S_IWGRP | S_IRWXO);  // SQLite's files are for everybody else
     std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
     Watch watch;                    // before any thread starts
-    const Log log(config.log_level, config.log_format);
+    const Log log(settings.in_force().config().log_level, settings.in_force().config().log_format);
     std::atomic<const Server*> serving{nullptr};
     std::unique_ptr<Membership> cluster;
-    if (config.cluster.redis) {
-        cluster = join(config, serving, watch);
-        if (!cluster) return 0;
-        if (!stand_by(*cluster, config, [&watch] { return watch.is_to_end(); })) {
-            cluster->leave();
-            return 0;
-        }
+    if (settings.in_force().config().cluster.redis) {
+        cluster = join(settings.in_force().config(), serving, watch);
+        if (!cluster || !await_ownership(*cluster, settings, watch)) return 0;
         begin_calendar();
     }
+    const Config& config = settings.in_force().config();  // until a reload
     Server server(config,
                   {.store_failed = [&watch] { watch.end(); },
                    .api = {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
@@ -382,6 +408,7 @@ int serve(ConfigReload& settings, char** arguments) {
         std::_Exit(server.is_stored() ? 0 : not_stored);
     }).detach();
     server.stop();
+    watch.forget_reloads();
     serving = nullptr;
     spdlog::info("stopped");
     return server.is_stored() ? 0 : not_stored;

@@ -3,12 +3,17 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
+#include <string>
 #include <utility>
 
 #include "server/cluster/membership.h"
+#include "server/http/audit.h"
 #include "server/http/guard.h"
 #include "server/http/operation/cluster.h"
+#include "server/http/operation/reload.h"
 #include "server/http/serving/http_server.h"
+#include "server/http/serving/web_files.h"
 
 namespace pulsegate {
 
@@ -34,53 +39,98 @@ bool is_probe(const ApiRequest& request) {
     return request.path == "/healthz" || request.path == "/readyz";
 }
 
+/// The page of a node that stands by, in place of the dashboard. Null: it has no such file.
+const WebFile* file_of_page(const ApiRequest& request) {
+    if (request.method != verb::get && request.method != verb::head) return nullptr;
+    if (request.path == "/") return find_web_file("/standby");
+    return request.path.starts_with("/dashboard/") ? find_web_file(request.path) : nullptr;
+}
+
+bool is_reload(const ApiRequest& request) {
+    return request.path == "/api/v1/reload" && request.method == verb::post;
+}
+
+ApiReply metrics_reply(const ClusterView& view) {
+    return {.body = prometheus::TextSerializer().Serialize(cluster_metrics(view)),
+            .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
 }  // namespace
 
 struct StandbyAdmin::Impl {
-    Impl(const Membership& node, AdminTokens tokens)
+    Impl(const Membership& node, AdminTokens tokens, AskReload asked)
         : cluster(node),
+          ask_reload(std::move(asked)),
           guard(std::move(tokens)),
-          server({.most_body_bytes = [](auto&) { return std::size_t{0}; },
+          server({.most_body_bytes = [](auto&) { return most_body_bytes; },
                   .refusal = [this](auto& request) { return refusal(request); },
                   .is_probe = [](auto& request) { return is_probe(request); },
                   .answer = [this](auto& request) { return answer(request); }}) {}
 
     std::optional<ApiReply> refusal(const ApiRequest& request) const {
-        if (is_probe(request)) return std::nullopt;
-        return guard.refusal(request, AdminRole::read);
+        if (is_probe(request) || file_of_page(request)) return std::nullopt;
+        auto refused =
+            guard.refusal(request, is_change(request) ? AdminRole::operate : AdminRole::read);
+        if (refused && is_change(request)) audit_refused(with_token(request), refused->status);
+        return refused;
     }
 
-    boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) const {
+    /// For the audit log.
+    ApiRequest with_token(ApiRequest request) const {
+        request.token = guard.name_shown(request);
+        return request;
+    }
+
+    boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
-        const ClusterView view = cluster.view();
+        if (const WebFile* const file = file_of_page(request)) co_return web_file_reply(*file);
         if (request.path == "/healthz") co_return api_reply({{"status", "ok"}});
+        if (is_reload(request)) {
+            const std::string token(guard.name_shown(request));  // tokens may be others by the end
+            ApiRequest audited = request;
+            audited.token = token;
+            ApiReply reply = co_await reload_by(server.io(), ask_reload);
+            audit(audited, reply.status);
+            co_return reply;
+        }
+        const ClusterView view = cluster.view();
         if (request.path == "/api/v1/cluster" && request.method == verb::get)
             co_return api_reply(cluster_json(view));
-        if (request.path == "/metrics")
-            co_return ApiReply{
-                .body = prometheus::TextSerializer().Serialize(cluster_metrics(view)),
-                .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+        if (request.path == "/metrics") co_return metrics_reply(view);
         co_return not_ready(view, is_probe(request));
     }
 
+    static constexpr std::size_t most_body_bytes = 16 * 1024;
+
     const Membership& cluster;
-    const ApiGuard guard;
+    const AskReload ask_reload;
+    ApiGuard guard;
     HttpServer server;
 };
 
-StandbyAdmin::StandbyAdmin(const Membership& cluster, AdminTokens tokens)
-    : impl_(std::make_unique<Impl>(cluster, std::move(tokens))) {}
+StandbyAdmin::StandbyAdmin(const Membership& cluster, AdminTokens tokens, AskReload reload)
+    : impl_(std::make_unique<Impl>(cluster, std::move(tokens), std::move(reload))) {}
 
-StandbyAdmin::~StandbyAdmin() { impl_->server.stop(); }
+StandbyAdmin::~StandbyAdmin() { stop(); }
 
 void StandbyAdmin::listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls) {
     impl_->server.listen(endpoint, only_ipv6, has_tls);
 }
 
+void StandbyAdmin::listen_locally(const std::string& path) { impl_->server.listen_locally(path); }
+
 void StandbyAdmin::use(std::function<SSL*()> new_tls_session) {
     impl_->server.use(std::move(new_tls_session));
 }
 
+void StandbyAdmin::use(AdminTokens tokens) {
+    boost::asio::post(impl_->server.io(), [this, tokens = std::move(tokens)]() mutable {
+        impl_->guard = ApiGuard(std::move(tokens));
+    });
+}
+
 void StandbyAdmin::start() { impl_->server.start(); }
+
+void StandbyAdmin::stop() { impl_->server.stop(); }
 
 }  // namespace pulsegate

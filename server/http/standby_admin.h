@@ -5,28 +5,41 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "server/auth/admin_tokens.h"
+#include "server/http/questions/admin_host.h"
 
 namespace pulsegate {
 
 class Membership;
 
-/// The HTTP API of a node that stands by: /healthz, /readyz (not ready), /metrics and
-/// /api/v1/cluster. All else is answered with 503. It owns its listeners and a thread of its own.
+/// The HTTP API of a node that stands by: a page at / that says so, /healthz, /readyz (not ready),
+/// /metrics, /api/v1/cluster and /api/v1/reload. All else is answered with 503. It owns its
+/// listeners and a thread of its own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// `cluster` must outlive it. Requests must carry one of the tokens, if there are
-    /// any; the probes need none.
-    StandbyAdmin(const Membership& cluster, AdminTokens tokens);
+    /// `cluster` must outlive it. Requests must carry one of the tokens, if there are any; the page
+    /// and the probes need none.
+    StandbyAdmin(const Membership& cluster, AdminTokens tokens, AskReload reload);
     ~StandbyAdmin();
 
-    /// Call it before `start`. Throws boost::system::system_error.
+    // Call these before `start`. They throw boost::system::system_error.
+
     void listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls);
-    void use(std::function<SSL*()> new_tls_session);
+    void listen_locally(const std::string& path);
+
     void start();
+
+    // From any thread:
+
+    void use(std::function<SSL*()> new_tls_session);
+    void use(AdminTokens tokens);
+
+    /// Answers nobody any more, and calls nobody.
+    void stop();
 
 private:
     struct Impl;

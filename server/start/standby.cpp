@@ -4,12 +4,13 @@
 
 #include <boost/system/system_error.hpp>
 #include <chrono>
-#include <optional>
+#include <exception>
 #include <string>
+#include <utility>
 
 #include "server/auth/admin_tokens.h"
 #include "server/base/version.h"
-#include "server/http/standby_admin.h"
+#include "server/start/check.h"
 #include "server/start/listen_address.h"
 
 namespace pulsegate {
@@ -18,24 +19,6 @@ namespace {
 
 /// A node that finds nobody in its way owns the data at once, and need not be seen before.
 constexpr auto short_wait = std::chrono::milliseconds(500);
-
-void listen(StandbyAdmin& admin, const Config& config) {
-    for (const ListenUrl& url : config.listen) {
-        if (url.for_clients()) continue;
-        const auto endpoint = resolve(url);
-        if (!config.has_admin_tokens() && !endpoint.address().is_loopback())
-            throw ConfigError(admin_is_public(url));
-        try {
-            admin.listen(endpoint,
-                         endpoint.address().is_v6() && has_port_for_ipv4(url, config.listen),
-                         url.has_tls());
-        } catch (const boost::system::system_error& error) {
-            // As on a machine where the node that serves has the port: it is free when that ends.
-            spdlog::warn("listen: {}: {}; while this node stands by, it does not answer there",
-                         url.text(), error.code().message());
-        }
-    }
-}
 
 }  // namespace
 
@@ -54,20 +37,64 @@ Membership::Options membership_options(const Config& config) {
             .replicas = cluster.replicas};
 }
 
-bool stand_by(Membership& cluster, const Config& config, const std::function<bool()>& give_up) {
+bool Standby::await_ownership(const std::function<bool()>& give_up) {
     const auto serves_from = std::chrono::steady_clock::now() + short_wait;
-    std::optional<StandbyAdmin> admin;
-    return cluster.await_ownership([&] {
-        if (!admin && std::chrono::steady_clock::now() >= serves_from) {
-            admin.emplace(cluster,
-                          read_admin_tokens(config.admin_token_file, config.admin_tokens_file));
-            if (admin_has_tls(config)) admin->use(admin_tls_sessions(config));
-            listen(*admin, config);
-            admin->start();
-            spdlog::info("standing by: another node serves; this one takes over when it ends");
-        }
+    return cluster_.await_ownership([&] {
+        if (!admin_ && std::chrono::steady_clock::now() >= serves_from) listen();
         return give_up();
     });
+}
+
+void Standby::listen() {
+    admin_.emplace(cluster_, read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
+                   ask_reload_);
+    if (admin_has_tls(config_)) admin_->use(admin_tls_sessions(config_));
+    for (const ListenUrl& url : config_.listen) {
+        if (url.for_clients()) continue;
+        const auto endpoint = resolve(url);
+        if (!config_.has_admin_tokens() && !endpoint.address().is_loopback())
+            throw ConfigError(admin_is_public(url));
+        try {
+            admin_->listen(endpoint,
+                           endpoint.address().is_v6() && has_port_for_ipv4(url, config_.listen),
+                           url.has_tls());
+        } catch (const boost::system::system_error& error) {
+            // As on a machine where the node that serves has the port: it is free when that ends.
+            spdlog::warn("listen: {}: {}; while this node stands by, it does not answer there",
+                         url.text(), error.code().message());
+        }
+    }
+    listen_locally();
+    admin_->start();
+    spdlog::info("standing by: another node serves; this one takes over when it ends");
+}
+
+/// For `pulsegate ctl`. A cluster has no data folder where the socket would be by default.
+void Standby::listen_locally() {
+    const std::string& path = config_.admin_socket;
+    if (path.empty() || path == "none") return;
+    try {
+        admin_->listen_locally(path);
+    } catch (const boost::system::system_error& error) {
+        spdlog::warn("admin-socket: {}: {}; while this node stands by, it does not answer there",
+                     path, error.code().message());
+    }
+}
+
+std::vector<std::string> Standby::reload(const Config& config) {
+    auto faults = check_start(config);
+    if (!faults.empty()) return faults;
+    try {
+        auto tokens = read_admin_tokens(config.admin_token_file, config.admin_tokens_file);
+        std::function<SSL*()> tls_sessions;
+        if (admin_has_tls(config)) tls_sessions = admin_tls_sessions(config);
+        if (admin_) admin_->use(std::move(tokens));
+        if (admin_ && tls_sessions) admin_->use(std::move(tls_sessions));
+    } catch (const std::exception& error) {
+        return {error.what()};
+    }
+    config_ = config;
+    return {};
 }
 
 }  // namespace pulsegate

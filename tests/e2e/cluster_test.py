@@ -31,9 +31,10 @@ def standby(redis, name, http, *arguments, lease=LEASE):
     return made
 
 
-def ask(port, path):
+def ask(port, path, **options):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", **options)
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -101,6 +102,54 @@ class TakeoverTest(ClusterTest):
             self.assertEqual([(each["first"], each["last"]) for each in cluster["partitions"]], [(0, 127)])
         self.assertEqual(first.metric("pulsegate_cluster_partitions_owned"), 128)
         self.assertEqual(first.metric("pulsegate_cluster_redis_reachable"), 1)
+
+    def test_a_standby_has_a_page_that_says_so(self):
+        _, _, http = self.pair()
+        for path, kind, words in (("/", "text/html", "This node stands by"), ("/dashboard/standby.js", "text/javascript", "readyz"),
+                                  ("/dashboard/dashboard.css", "text/css", ".pill")):
+            with urllib.request.urlopen(f"http://127.0.0.1:{http}{path}", timeout=60) as answer:
+                self.assertIn(kind, answer.headers["Content-Type"])
+                self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
+                self.assertIn(words, answer.read().decode())
+
+    def test_a_standby_reloads_its_settings_and_serves_by_them(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        settings = folder / "pulsegate.toml"
+        settings.write_text("")
+        for name in ("old", "new"):
+            (folder / name).write_text(f"{name}-0123456789abcdef")
+            (folder / name).chmod(0o600)
+        first = self.enterContext(node(self.redis, "first", lease=60))
+        http = free_port()
+        second = standby(self.redis, "second", http, "--config", settings, lease=60)
+        self.addCleanup(second.kill)
+
+        def reload(text, token=None, **headers):
+            settings.write_text(text)
+            if token:
+                headers["Authorization"] = f"Bearer {token}-0123456789abcdef"
+            return ask(http, "/api/v1/reload", method="POST", headers=headers)
+
+        self.assertEqual(reload("", Origin="https://evil.example")[0], 403)
+        status, answer = reload('idle-timeout = "soon"\n')
+        self.assertEqual(status, 422, answer)
+        self.assertIn(f"{settings}:1: idle-timeout: ", answer["error"])
+        settings.write_text(f'idle-timeout = "60s"\nadmin-token-file = "{folder}/old"\nmax-qos = 1\n')
+        os.kill(second.pid, signal.SIGHUP)
+        second.wait_for_log(r'settings reloaded: admin-token-file = .*, idle-timeout = "1m"')
+        second.wait_for_log("settings that need a restart: max-qos = 1")
+        wait_until(lambda: ask(http, "/api/v1/cluster")[0] == 401, what="the token")
+        status, answer = reload(f'idle-timeout = "60s"\nadmin-token-file = "{folder}/new"\n', "old")
+        self.assertEqual((status, len(answer["applied"]), answer["needs_restart"]), (200, 1, []))
+        second.wait_for_log("audit: admin POST '/api/v1/reload' -> 200")
+        wait_until(lambda: reload(settings.read_text(), "new")[0] == 200, what="the other token")
+        first.stop()
+        second.await_ready(60)
+        with Client(second.port) as client:
+            client.send(connect_packet("phone", version=5, keepalive=0))
+            connack = client.receive()[1]
+            self.assertEqual(int.from_bytes(connack[connack.index(b"\x13") + 1:][:2], "big"), 40)
+        second.stop()
 
     def test_a_standby_takes_over_what_a_killed_node_had(self):
         first, second, http = self.pair()

@@ -2,7 +2,8 @@
 
 import {get, get_unless, repeat} from './api.js';
 import {chart, has_charts} from './charts.js';
-import {make, section, set_text, table} from './dom.js';
+import {cluster_section} from './cluster.js';
+import {make, section, set_text} from './dom.js';
 import {bytes, number} from './format.js';
 import {wheel} from './wheel.js';
 
@@ -72,7 +73,7 @@ async function watch_cluster(root, signal, failed) {
             if (is_alone) return;
             const cluster = await get_unless([404], 'cluster', {}, signal);
             is_alone = !cluster;
-            if (cluster) show_cluster(root, cluster);
+            if (cluster) root.replaceChildren(cluster_section(cluster));
         },
         failed,
     );
@@ -148,28 +149,4 @@ function show_wheels(root, shown, shards) {
         root.append(shown.at(-1).element);
     }
     shards.forEach((shard, at) => shown[at].show(shard));
-}
-
-function show_cluster(root, cluster) {
-    root.replaceChildren(
-        section(
-            'Cluster',
-            table(
-                'Nodes',
-                {
-                    Node: node => node.name + (node.name === cluster.self ? ' (this one)' : ''),
-                    Role: node => (node.condemned ? 'taken over' : node.owner ? 'serves' : 'stands by'),
-                    Version: node => node.version,
-                    'Last beat': node => `${number(node.beat_age_ms)} ms ago`,
-                },
-                cluster.nodes,
-            ),
-            make(
-                'p',
-                {class: 'hint'},
-                `Redis ${cluster.redis.address}: ` +
-                    (cluster.redis.reachable ? 'answers' : (cluster.redis.why ?? 'does not answer')),
-            ),
-        ),
-    );
 }

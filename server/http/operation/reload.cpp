@@ -21,10 +21,14 @@ boost::json::array to_json(const std::vector<std::string>& texts) {
 }  // namespace
 
 boost::asio::awaitable<ApiReply> reload(const ApiContext& api, const ApiRequest&) {
+    return reload_by(api.io, api.host.reload);
+}
+
+boost::asio::awaitable<ApiReply> reload_by(boost::asio::io_context& io, const AskReload& reload) {
     auto ask = [&](auto answer) {
-        api.host.reload([answer](const ReloadOutcome& outcome) { answer(outcome); });
+        reload([answer](const ReloadOutcome& outcome) { answer(outcome); });
     };
-    const auto outcome = co_await await_result<ReloadOutcome>(api.io, ask);
+    const auto outcome = co_await await_result<ReloadOutcome>(io, ask);
     if (!outcome.faults.empty())
         co_return api_refusal(ApiError::bad_settings, outcome.faults.front(),
                               {{"faults", to_json(outcome.faults)}});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/http/questions/admin_host.h"
 #include "server/http/questions/api_context.h"
 
 namespace pulsegate {
@@ -7,5 +8,8 @@ namespace pulsegate {
 /// `POST /api/v1/reload`: applies changed settings and files, as SIGHUP does, and tells what has
 /// changed and what needs a restart.
 boost::asio::awaitable<ApiReply> reload(const ApiContext& api, const ApiRequest& request);
+
+/// The same of a node that stands by. What is lent must outlive the answer.
+boost::asio::awaitable<ApiReply> reload_by(boost::asio::io_context& io, const AskReload& reload);
 
 }  // namespace pulsegate

@@ -16,12 +16,14 @@ struct CertificateEnd {
     std::int64_t end;  ///< seconds since 1970
 };
 
+/// Reads the settings anew, as SIGHUP does, and calls back on another thread.
+using AskReload = std::function<void(std::function<void(const ReloadOutcome&)>)>;
+
 /// What the API may ask of the process, from its own thread.
 struct AdminHost {
     /// Asks all clients to leave, and stops the gateway.
     std::function<void(const DrainTerms&)> drain{};
-    /// Reads the settings anew, as SIGHUP does, and calls back on another thread.
-    std::function<void(std::function<void(const ReloadOutcome&)>)> reload{};
+    AskReload reload{};
     /// Of all certificates that are in use. Any thread.
     std::function<std::vector<CertificateEnd>()> certificate_ends{};
 };
