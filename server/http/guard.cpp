@@ -30,10 +30,12 @@ std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
         return api_refusal(ApiError::foreign_host,
                            "without an admin-token-file only requests to localhost or a loopback "
                            "address are answered: see the Host field");
-    if (!origin_allowed(request.origin, request.host, {}))
-        return api_refusal(
-            ApiError::foreign_origin,
-            "requests of web pages from elsewhere are not answered: see the Origin field");
+    // A browser states no origin for what a page shows or frames. A link to a page of ours is fine.
+    const bool is_foreign = request.fetch_site == "cross-site" && request.fetch_dest != "document";
+    if (is_foreign || !origin_allowed(request.origin, request.host, {}))
+        return api_refusal(ApiError::foreign_origin,
+                           "requests of web pages from elsewhere are not answered: see the Origin "
+                           "and Sec-Fetch-Site fields");
     return std::nullopt;
 }
 

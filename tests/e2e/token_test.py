@@ -170,7 +170,8 @@ class TokenTest(unittest.TestCase):
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         for fields in ({"Host": "evil.example"}, {"Host": f"evil.example:{gateway.http_port}"}, {"Origin": "null"},
                        {"Origin": "http://evil.example"}, {"Origin": "null", **form},
-                       {"Origin": "http://localhost:1", **form}):
+                       {"Origin": "http://localhost:1", **form}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"},
+                       {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}, {"Sec-Fetch-Site": "cross-site"}):
             for method, path, body in (("POST", "/api/v1/publish", '{"topic":"kept","retain":true}'),
                                        ("PUT", "/api/v1/bans?user=eve", None), ("GET", "/api/v1/users", None),
                                        ("GET", "/metrics", None)):
@@ -178,6 +179,9 @@ class TokenTest(unittest.TestCase):
                     status, said = self.ask(gateway, method, path, None, body, **fields)
                     self.assertEqual(status, 403, said)
                     self.assertIn(said["code"], ("foreign_host", "foreign_origin"))
+        for site, kind in (("cross-site", "document"), ("same-origin", "empty"), ("same-site", "empty"), ("none", "document")):
+            fields = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": kind}
+            self.assertEqual(self.ask(gateway, "GET", "/api/v1/bans", None, None, **fields)[0], 200, fields)
         self.assertEqual(gateway.ask("GET", "/api/v1/bans")[1], {"bans": []})
         self.assertEqual(gateway.ask("GET", "/api/v1/retained")[1], {"retained": []})
 

@@ -37,6 +37,8 @@ struct ApiRequest {
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
+    std::string_view fetch_site{};  ///< Sec-Fetch-Site: from which site a browser was made to ask
+    std::string_view fetch_dest{};  ///< Sec-Fetch-Dest: what the answer is for
     std::string_view accept{};
     std::string_view last_event_id{};
     std::string_view idempotency_key{};

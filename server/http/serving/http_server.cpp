@@ -69,6 +69,8 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),
             .origin = lent(request[http::field::origin]),
+            .fetch_site = lent(request["Sec-Fetch-Site"]),
+            .fetch_dest = lent(request["Sec-Fetch-Dest"]),
             .accept = lent(request[http::field::accept]),
             .last_event_id = lent(request["Last-Event-ID"]),
             .idempotency_key = lent(request["Idempotency-Key"]),
