@@ -111,7 +111,7 @@ TEST_CASE("Forty wrong settings: each answer names the line and the cure") {
         {"\ndata = \"/srv", "2: data: \"/srv has no closing quote; write a \" behind the value"},
         {"\ndata = '/srv", "2: data: '/srv has no closing quote; write a ' behind the value"},
         {"\ndata = \"C:\\data\"", "2: data: \\ begins an escape in double quotes"},
-        {"\nshards = 2 3", "2: shards: 2 3 is not in quotes"},
+        {"\nshards = 2 3", "2: shards: 2 3 is no whole number; write digits"},
         {"\nshards = \"2\" 3", "2: shards: there is something behind the value: 3; remove it"},
         {"\nlisten = [\"mqtt://h:1\"] 3", "there is something behind the list: 3; remove it"},
         {"\naccess-file = \"\"", "2: access-file: the value is empty; write FILE, or leave the"},

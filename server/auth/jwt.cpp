@@ -178,7 +178,8 @@ std::string remedy_for_pem(const std::string& path, std::string_view text) {
             "holds an old form of key; convert it with: openssl rsa -in {} "
             "-RSAPublicKey_in -pubout",
             path);
-    return "holds no public key in PEM, which begins with -----BEGIN PUBLIC KEY-----";
+    return "holds no public key in PEM, which begins with -----BEGIN PUBLIC KEY-----; make one of "
+           "the private key with: openssl pkey -in PRIVATE_KEY -pubout";
 }
 
 }  // namespace

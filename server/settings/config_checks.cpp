@@ -55,10 +55,10 @@ bool closes_rooms(const Config& config) {
 
 void check_packets(const Config& config) {
     if (config.output_budget < config.max_packet_size)
-        throw ConfigError(
-            fmt::format("output-budget: {} bytes are less than max-packet-size ({}); a packet must "
-                        "fit",
-                        config.output_budget, config.max_packet_size));
+        throw ConfigError(fmt::format(
+            "output-budget: {} bytes are less than max-packet-size ({}), and a packet must "
+            "fit; raise output-budget, or lower max-packet-size",
+            config.output_budget, config.max_packet_size));
 }
 
 void check_sender(const Config& config) {

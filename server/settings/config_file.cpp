@@ -56,8 +56,9 @@ struct Unreadable {
 class SettingsFileReader {
 public:
     SettingsFileReader(const FileFault& fault,
-                       const std::function<std::string(const std::string&)>& meant)
-        : fault_(fault), meant_(meant) {}
+                       const std::function<std::string(const std::string&)>& meant,
+                       const std::function<bool(const std::string&)>& is_number)
+        : fault_(fault), meant_(meant), is_number_(is_number) {}
 
     std::vector<FileLine> read(const std::string& text) {
         Lines lines(text);
@@ -156,6 +157,9 @@ private:
         if (const auto meant = switch_meant(bare); !meant.empty())
             return fmt::format("{}: {} is not true or false; write {} = {}", name, bare, name,
                                meant);
+        if (is_number_(name))
+            return fmt::format("{}: {} is no whole number; write digits, as in {} = 100", name,
+                               bare, name);
         if (in_list_) return fmt::format("{}: {} is not in quotes; write \"{}\"", name, bare, bare);
         if (bare.find(',') != bare.npos && bare.find_first_of("\"'") == bare.npos)
             return fmt::format(
@@ -266,6 +270,7 @@ private:
 
     const FileFault& fault_;
     const std::function<std::string(const std::string&)>& meant_;
+    const std::function<bool(const std::string&)>& is_number_;
     std::vector<FileLine> found_{};
     FileLine list_{};  ///< that is being read
     bool in_list_ = false;
@@ -279,8 +284,9 @@ private:
 
 std::vector<FileLine> read_settings_file(
     const std::string& text, const FileFault& fault,
-    const std::function<std::string(const std::string& name)>& meant) {
-    return SettingsFileReader(fault, meant).read(text);
+    const std::function<std::string(const std::string& name)>& meant,
+    const std::function<bool(const std::string& name)>& is_number) {
+    return SettingsFileReader(fault, meant, is_number).read(text);
 }
 
 }  // namespace pulsegate

@@ -25,9 +25,10 @@ using FileFault = std::function<void(std::size_t line, const std::string& what)>
 
 /// Reads the text of a settings file: the part of TOML that has names, texts in quotes, numbers,
 /// `true`, `false` and lists of these. What can't be read is told to `fault` and left out. `meant`
-/// says what name an unknown one stands for.
+/// says what name an unknown one stands for, and `is_number` whether a setting is written as one.
 std::vector<FileLine> read_settings_file(
     const std::string& text, const FileFault& fault,
-    const std::function<std::string(const std::string& name)>& meant);
+    const std::function<std::string(const std::string& name)>& meant,
+    const std::function<bool(const std::string& name)>& is_number);
 
 }  // namespace pulsegate

@@ -10,11 +10,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Of several values the one that the message is about.
+/// Of several values the one that the message is about: it names that one first.
 const SettingOrigin& origin_in(const std::string& message, const Setting& setting) {
-    for (const StatedValue& value : setting.stated)
-        if (!value.text.empty() && message.find(value.text) != message.npos) return value.origin;
-    return setting.stated.front().origin;
+    const auto place = [&](const StatedValue& value) {
+        return value.text.empty() ? message.npos : message.find(value.text);
+    };
+    return std::ranges::min_element(setting.stated, {}, place)->origin;
 }
 
 }  // namespace

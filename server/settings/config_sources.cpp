@@ -72,7 +72,11 @@ Statements read_config_file(const Settings& settings, const std::string& path,
         [&](std::size_t line, const std::string& what) {
             fault({SettingOrigin::Kind::file, path, line}, what);
         },
-        [&](const std::string& name) { return meant_by(settings, name); });
+        [&](const std::string& name) { return meant_by(settings, name); },
+        [&](const std::string& name) {
+            const Setting* const setting = settings.find(name);
+            return setting && std::string_view(setting->type) == "N";
+        });
     for (const FileLine& line : lines) take_line(settings, line, path, statements, fault);
     return statements;
 }

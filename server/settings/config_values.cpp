@@ -115,7 +115,10 @@ unsigned parse_count(const std::string& name, const std::string& text, unsigned 
                      unsigned most) {
     unsigned count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error != std::errc() || end != text.data() + text.size() || count < least || count > most)
+    if (error == std::errc::invalid_argument || end != text.data() + text.size())
+        throw ConfigError(
+            fmt::format("{}: '{}' is no whole number; choose {} to {}", name, text, least, most));
+    if (error != std::errc() || count < least || count > most)
         throw ConfigError(
             fmt::format("{}: '{}' is out of range; choose {} to {}", name, text, least, most));
     return count;
@@ -161,13 +164,13 @@ std::string parse_origin(const std::string& text) {
 bool parse_rooms(const std::string& name, const std::string& text) {
     if (text == "members") return true;
     if (text == "open") return false;
-    throw ConfigError(fmt::format("{}: '{}' is neither open nor members", name, text));
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose open or members", name, text));
 }
 
 bool parse_presence_for(const std::string& name, const std::string& text) {
     if (text == "watchers") return true;
     if (text == "everybody") return false;
-    throw ConfigError(fmt::format("{}: '{}' is neither everybody nor watchers", name, text));
+    throw ConfigError(fmt::format("{}: '{}' is unknown; choose everybody or watchers", name, text));
 }
 
 std::string parse_property_name(const std::string& name, const std::string& text) {

@@ -30,6 +30,7 @@ public:
     std::vector<std::string> faults() {
         for (const ListenUrl& url : config_.listen)
             attempt([&] { check_public(config_, url, resolve(url)); });
+        attempt([this] { check_ports(); });
         check_users();
         if (std::ranges::any_of(config_.listen, &ListenUrl::has_tls) && has_certificates())
             attempt([this] { Tls{config_.tls}; });
@@ -52,6 +53,18 @@ private:
         } catch (const std::exception& error) {
             faults_.emplace_back(error.what());
         }
+    }
+
+    /// Whether other processes have the ports is not for a check: it may run beside the gateway.
+    void check_ports() const {
+        const auto& all = config_.listen;
+        for (auto one = all.begin(); one != all.end(); ++one)
+            for (auto other = all.begin(); other != one; ++other)
+                if (one->port != 0 && excludes(*one, *other))
+                    throw ConfigError(
+                        fmt::format("listen: {}: --listen {} has the port; choose another port, or "
+                                    "remove one of them",
+                                    one->text(), other->text()));
     }
 
     /// Else it was told already how they fit together.

@@ -16,6 +16,76 @@ from certificates import Certificates
 from gateway import Client, Gateway, add_users, binary, connect_packet, port_of, wait_until
 
 FREE_PORTS = 'listen = ["mqtt://127.0.0.1:0", "http://127.0.0.1:0"]\n'
+MISTAKES = '''idle-timeout = 20s
+idle-timeout = "20"
+idle-timeout = "0s"
+idle-timeout = "20 s"
+idle-timeout = ""
+idle-timeout =
+idle-timeout: "20s"
+idle-timeout "20s"
+idle-timeout = "20s
+idle-timeout = "20s" "30s"
+idle-timeout = "20s", "30s"
+idle_timeout = "20s"
+[server]
+shards = 0
+shards = -1
+shards = 2.5
+shards = 0x2
+shards = 99999999999999999999
+demo = yes
+demo = 1
+listen = mqtt://127.0.0.1:1883
+listen = "127.0.0.1:1883"
+listen = "tcp://127.0.0.1:1883"
+listen = "mqtt://127.0.0.1:99999"
+listen = "mqtt://no.such.host.invalid:1883"
+listen = "mqtt://0.0.0.0:1883"
+listen = "http://0.0.0.0:8080"
+listen = "mqtts://127.0.0.1:8883"
+listen = ["mqtt://127.0.0.1:1883"
+listen = ["mqtt://127.0.0.1:1883", "mqtt://127.0.0.1:1883"]
+listen = "mqtt://127.0.0.1:1883?proxy"
+listen = "mqtt://127.0.0.1:1883/path"
+tls-cert = "bad.pem"
+tls-min-version = "1.1"
+password-file = "none"
+password-file = "users"
+jwt-secret = "secret"
+jwt-key = "bad.pem"
+jwt-issuer = "me"
+jwt-jwks-url = "ftp://x"
+access-file = "rules"
+admin-token-file = "secret"
+admin-tokens-file = "tokens"
+auth-hook = "backend:80"
+auth-hook-connections = 0
+auth-hook-token-file = "secret"
+webhook-events = "presense"
+webhook-secret-file = "secret"
+user-from = "moon"
+user-from = "certificate"
+max-qos = 3
+fsync = "sometimes"
+data = "users"
+events = "/no/such/x"
+log-level = "loud"
+max-packet-size = "1"
+max-packet-size = "1kb"
+max-packet-size = "2MiB"
+memory-budget = "50%"
+login-rate = "5/s"
+drain-time = "2d"
+cluster = "localhost:6379"
+node-name = "a b"
+link-listen = "0.0.0.0:1"
+presence-for = "me"
+rooms = "closed"
+websocket-origin = "https://example.com/path"
+config = "x"
+max-conections = 5
+'''.splitlines()
 
 
 class SettingsTestCase(unittest.TestCase):
@@ -71,6 +141,33 @@ max-packet-size = "2MiB"
                 self.assertTrue(any(fault.startswith(f"{line}: ") and words in fault for fault in faults), faults)
         for fault in faults:
             self.assertRegex(fault, r"^\d+: .+; .+")
+
+    def test_each_mistake_is_told_with_its_line_and_its_cure(self):
+        for name, text, mode in (("users", "ann\n", 0o600), ("bad.pem", "x", 0o600), ("secret", "short", 0o600),
+                                 ("rules", "allow read #\nalow write x\n", 0o600), ("tokens", "bob:operate\n", 0o600)):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(mode)
+        for mistake in MISTAKES:
+            with self.subTest(mistake=mistake):
+                status, faults = self.check(f"# a comment\n\n{mistake}\n")
+                self.assertEqual(status, 1)
+                self.assertRegex("\n".join(faults), r"^3: .+; .+$")
+
+    def test_a_number_is_no_text(self):
+        for mistake, cure in (("shards = two", "two is no whole number; write digits, as in shards = 100"),
+                              ('shards = "two"', "'two' is no whole number; choose 1 to 256"),
+                              ('shards = "300"', "'300' is out of range; choose 1 to 256"),
+                              ("login-rate = 5/s", "5/s is no whole number; write digits, as in login-rate = 100")):
+            with self.subTest(mistake=mistake):
+                self.assertEqual(self.check(mistake)[1], [f"1: {mistake.split()[0]}: {cure}"])
+
+    def test_two_listeners_with_one_port_are_a_fault(self):
+        for line, other in ((3, "mqtt://127.0.0.1:1883"), (4, "http://0.0.0.0:1883")):
+            status, faults = self.check(f'allow-anonymous = true\n\nlisten = ["mqtt://127.0.0.1:1883",\n"{other}"]\n'
+                                        f'admin-token-file = "token"\n')
+            self.assertEqual(status, 1)
+            self.assertIn(f"{line}: listen: {other}: --listen mqtt://127.0.0.1:1883 has the port; choose another port, or remove "
+                          "one of them", faults)
 
     def test_a_gateway_that_runs_does_not_disturb_the_check(self):
         self.file.write_text("shards = 1\n")
