@@ -328,8 +328,8 @@ std::function<void()> Server::prepare_certificates(const Config& config) {
     };
 }
 
-std::function<void()> Server::prepare_users() {
-    return [this, take_files = authenticator_.prepare_reload()] {
+std::function<void()> Server::prepare_users(const Config& config) {
+    return [this, take_files = authenticator_.prepare_reload(config.authenticator.jwt)] {
         take_files();
         const auto rules = authenticator_.rules();
         const auto lines = authenticator_.password_lines();
@@ -372,7 +372,7 @@ std::vector<std::string> Server::reload(const Config& config) {
     };
     prepare("admin tokens", [&] { return prepare_tokens(config); });
     prepare("certificates", [&] { return prepare_certificates(config); });
-    prepare("users, keys and rules", [this] { return prepare_users(); });
+    prepare("users, keys and rules", [&] { return prepare_users(config); });
     if (webhook_)
         prepare("webhook's files",
                 [&] { return webhook_->prepare_reload(config.webhook.timeout); });

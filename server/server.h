@@ -99,7 +99,7 @@ private:
     // What a reload has to do once all files have been read. These throw if one can't be used.
     std::function<void()> prepare_tokens(const Config& config);
     std::function<void()> prepare_certificates(const Config& config);
-    std::function<void()> prepare_users();
+    std::function<void()> prepare_users(const Config& config);
     void use(const Config& config);
     void await_presence_sent();
     void restore();

@@ -105,6 +105,18 @@ TEST_CASE("the command line and variables beat the file at a reload too") {
     CHECK(file.applied->login_wait == 7'000);
 }
 
+TEST_CASE("keys may be added and removed as long as there is one") {
+    ReloadedFile file("jwt-key = \"a\"\n");
+    CHECK(file.reload("jwt-key = [\"a\", \"b\"]\n").applied.size() == 1);
+    CHECK(file.applied->authenticator.jwt.public_key_files == Told{"a", "b"});
+    CHECK(file.reload("jwt-key = \"b\"\n").needs_restart.empty());
+    CHECK(file.applied->authenticator.jwt.public_key_files == Told{"b"});
+    CHECK(file.reload("jwt-secret = \"s\"\njwt-key = \"b\"\n").needs_restart.size() == 1);
+    CHECK(file.applied->authenticator.jwt.secret_files.empty());
+    CHECK(file.reload("").needs_restart.size() == 1);
+    CHECK(file.applied->authenticator.jwt.public_key_files == Told{"b"});
+}
+
 TEST_CASE("limits may change while they are used") {
     LoginRate rate(1);
     CHECK(rate.take(1'000'000));

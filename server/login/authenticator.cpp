@@ -60,7 +60,7 @@ Authenticator::Authenticator(AuthenticatorSettings settings)
                                            : nullptr),
       checks_(available_processors(), settings_.longest_wait,
               [this](const Credentials& credentials) { return check(credentials); }) {
-    files_ = read_files();
+    files_ = read_files(settings_.jwt);
 }
 
 Authenticator::~Authenticator() { stop(); }
@@ -83,7 +83,7 @@ std::optional<HookCounters> Authenticator::hook_counters() const {
     return hook_->counters();
 }
 
-std::shared_ptr<const Authenticator::Files> Authenticator::read_files() {
+std::shared_ptr<const Authenticator::Files> Authenticator::read_files(const JwtSettings& jwt) {
     auto files = std::make_shared<Files>();
     if (!settings_.password_file.empty()) {
         files->passwords = load_for("password-file",
@@ -94,7 +94,7 @@ std::shared_ptr<const Authenticator::Files> Authenticator::read_files() {
             spdlog::warn("password-file: {}", warning);
     }
     if (settings_.has_keys()) {
-        files->tokens = load_for("jwt", [this] { return JwtVerifier(settings_.jwt); });
+        files->tokens = load_for("jwt", [&] { return JwtVerifier(jwt); });
         for (const auto& warning : files->tokens->warnings()) spdlog::warn("jwt: {}", warning);
     }
     if (!settings_.access_file.empty())
@@ -111,14 +111,15 @@ std::shared_ptr<const Authenticator::Files> Authenticator::files() const {
     return files_;
 }
 
-std::function<void()> Authenticator::prepare_reload() {
-    return [this, fresh = read_files(), credentials = hook_ ? hook_->read_credentials() : nullptr,
-            of_key_server = key_server_ ? key_server_->read_credentials() : nullptr] {
-        if (hook_) hook_->use(credentials);
-        if (key_server_) key_server_->use(of_key_server);
-        const std::lock_guard lock(mutex_);
-        files_ = fresh;
-    };
+std::function<void()> Authenticator::prepare_reload(const JwtSettings& jwt) {
+    return
+        [this, fresh = read_files(jwt), credentials = hook_ ? hook_->read_credentials() : nullptr,
+         of_key_server = key_server_ ? key_server_->read_credentials() : nullptr] {
+            if (hook_) hook_->use(credentials);
+            if (key_server_) key_server_->use(of_key_server);
+            const std::lock_guard lock(mutex_);
+            files_ = fresh;
+        };
 }
 
 void Authenticator::use(const AuthenticatorSettings& settings) {

@@ -72,10 +72,12 @@ public:
     /// Its client has gone.
     void give_up(CheckPool::Ticket ticket) { checks_.give_up(ticket); }
 
-    /// Reads all files anew. Throws as the constructor does. What it returns puts them to use.
-    [[nodiscard]] std::function<void()> prepare_reload();
-    /// Does both. If it throws, nothing changes.
-    void reload() { prepare_reload()(); }
+    /// Reads all files anew, and the keys for tokens from these. Throws as the constructor does.
+    /// What it returns puts them to use. There must be keys if there were some before, and only
+    /// then.
+    [[nodiscard]] std::function<void()> prepare_reload(const JwtSettings& jwt);
+    /// Does both with the same files. If it throws, nothing changes.
+    void reload() { prepare_reload(settings_.jwt)(); }
 
     /// Puts the limits of the hook, the intervals of the key server and the longest wait to use;
     /// the rest of the settings must be as before.
@@ -114,7 +116,7 @@ private:
         bool is_token(std::string_view password) const;
     };
 
-    std::shared_ptr<const Files> read_files();
+    std::shared_ptr<const Files> read_files(const JwtSettings& jwt);
     std::shared_ptr<const Files> files() const;
     AuthResult without_credentials(const Credentials& credentials) const;
     bool is_for_hook(const Files& files, const Credentials& credentials) const;

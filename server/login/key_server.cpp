@@ -162,6 +162,13 @@ struct KeyServer::Impl {
         if (!is_fetching) timer.cancel();
     }
 
+    /// A key that has left the set ends by the new terms, if that is sooner.
+    void use(const KeyServerSettings& fresh) {
+        settings = fresh;
+        const Millis latest = monotonic_now() + settings.keep;
+        for (KeptKey& each : kept) each.ends = std::min(each.ends, latest);
+    }
+
     KeyServerSettings settings;
     asio::io_context io{1};
     HttpClient client;
@@ -226,7 +233,7 @@ void KeyServer::use(std::shared_ptr<const HttpCredentials> credentials) {
 }
 
 void KeyServer::use(const KeyServerSettings& settings) {
-    asio::post(impl_->io, [this, settings] { impl_->settings = settings; });
+    asio::post(impl_->io, [this, settings] { impl_->use(settings); });
 }
 
 KeyServerCounters KeyServer::counters() const {

@@ -429,6 +429,9 @@ void add_settings(Settings& settings, Config& config) {
     settings.begin("Cluster");
     add_cluster(settings, config);
     for (const char* name : live_settings) settings.find(name)->is_live = true;
+    // Without any of them no client is asked for a token, which others rely on.
+    for (const char* name : {"jwt-secret", "jwt-key"})
+        settings.find(name)->is_live_while_set = true;
 }
 
 }  // namespace pulsegate

@@ -35,7 +35,9 @@ void describe_program(CLI::App& app) {
 
 void add_option(CLI::App& app, const Setting& setting, Texts& texts) {
     const std::string flag = "--" + setting.name;
-    const std::string help = std::string(setting.help) + (setting.is_live ? " [live]" : "");
+    const std::string live =
+        *setting.liveness() ? fmt::format(" [{}]", setting.liveness()) : std::string();
+    const std::string help = setting.help + live;
     if (setting.form == Setting::Form::flag) {
         app.add_flag_callback(
                flag, [] {}, setting.help)

@@ -45,7 +45,8 @@ std::string traits_of(const Setting& setting) {
     std::string traits = setting.type;
     if (setting.form == Setting::Form::list) traits += ", repeatable";
     if (*setting.usual) traits += fmt::format("; default: {}", setting.usual);
-    return traits + (setting.is_live ? "; live" : "");
+    if (*setting.liveness()) traits += fmt::format("; {}", setting.liveness());
+    return traits;
 }
 
 /// The heading before the first setting of a group; "" before others.
@@ -68,7 +69,7 @@ std::string row_of(const Setting& setting) {
         has_plain_default(setting) ? as_code(setting.usual) : in_cell(setting.usual);
     return fmt::format("| `{}` | {}{} | {} | {} | {} |\n", setting.name, as_code(setting.type),
                        setting.form == Setting::Form::list ? ", repeatable" : "", usual,
-                       setting.is_live ? "live" : "restart", in_cell(setting.help));
+                       *setting.liveness() ? setting.liveness() : "restart", in_cell(setting.help));
 }
 
 /// Of what nobody has stated: the value in force if it says more than the default's text.
@@ -100,7 +101,8 @@ std::string sample_file(const Settings& settings) {
     std::string text = wrapped(
         "Every setting of Pulsegate, with its default, as a comment. Remove the # before a "
         "setting and write your value; name the file with --config. A change of a live "
-        "setting is applied by SIGHUP, any other one by a restart. DURATION: \"500ms\", "
+        "setting is applied by SIGHUP, any other one by a restart; of one that is live while set, "
+        "the first and the last value need a restart. DURATION: \"500ms\", "
         "\"30s\", \"5m\", \"24h\", \"7d\". SIZE: 65536, \"256KiB\", \"1MiB\", \"1GiB\". "
         "pulsegate --check --config FILE checks the file.",
         "# ");
@@ -120,7 +122,9 @@ std::string settings_page(const Settings& settings) {
         "--print-reference` prints it,\nand `pulsegate --print-sample` a settings file with the "
         "same. [How settings are written](operation.md#settings).\nThe variable of a setting is "
         "`PULSEGATE_` and its name in capitals, with `_` for `-`. A change of a live setting is\n"
-        "applied by SIGHUP, any other one by a restart.\n";
+        "applied by SIGHUP, any other one by a restart. Of a setting that is live while set, the "
+        "first and the last value\n"
+        "need a restart.\n";
     std::string_view group;
     for (const Setting& setting : settings.all()) {
         const std::string heading = heading_before(setting, group, "## ");

@@ -41,8 +41,9 @@ ConfigReading::ConfigReading(const ConfigReading& in_force, const ConfigReading&
     begin();
     for (std::size_t i = 0; i < settings_.all().size(); ++i) {
         Setting& setting = settings_.all()[i];
-        const ConfigReading& from = setting.is_live ? fresh : in_force;
-        take(setting, from.settings().all()[i].stated);
+        const Setting& before = in_force.settings().all()[i];
+        const Setting& now = fresh.settings().all()[i];
+        take(setting, (now.changes_live(before) ? now : before).stated);
     }
     finish();
 }

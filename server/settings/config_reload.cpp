@@ -24,7 +24,8 @@ ReloadOutcome changes_between(const Settings& before, const Settings& now) {
     for (std::size_t i = 0; i < now.all().size(); ++i) {
         const Setting& setting = now.all()[i];
         if (setting.values() == before.all()[i].values()) continue;
-        auto& list = setting.is_live ? changes.applied : changes.needs_restart;
+        auto& list =
+            setting.changes_live(before.all()[i]) ? changes.applied : changes.needs_restart;
         list.push_back(described_change(setting));
     }
     return changes;

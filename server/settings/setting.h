@@ -43,7 +43,18 @@ struct Setting {
     /// The values in force, as `take` reads them. Null: only the texts say it.
     std::function<std::vector<std::string>()> shown{};
     bool is_live = false;               ///< a reload applies it
+    bool is_live_while_set = false;     ///< the same, unless it was not set, or is not any more
     std::vector<StatedValue> stated{};  ///< what counts of all that was stated
+
+    /// What applies a change of it, for people; "": a restart.
+    const char* liveness() const {
+        return is_live ? "live" : is_live_while_set ? "live while set" : "";
+    }
+    /// Does a reload apply the change from what it was before?
+    bool changes_live(const Setting& before) const {
+        const bool is_set_both_times = !values().empty() && !before.values().empty();
+        return is_live || (is_live_while_set && is_set_both_times);
+    }
 
     /// In force: as they are shown, or as they were stated.
     std::vector<std::string> values() const;

@@ -333,6 +333,33 @@ class TokenTest(Folder):
             self.assertEqual(code, 0)
             self.assertEqual(gateway.get_json("/api/v1/users/alice")[1]["state"], "online")
 
+    def test_a_key_is_replaced_without_a_restart(self):
+        secrets = {name: f"{name} secret, which is long enough" for name in ("old", "new")}
+        files = {name: self.file(name, secret) for name, secret in secrets.items()}
+        settings = Path(self.file("settings"))
+
+        def codes():
+            claims = {"sub": "alice", "exp": time.time() + 600}
+            return [self.code(gateway, "alice", token(claims, secret)) for secret in secrets.values()]
+
+        def use(*names):
+            settings.write_text("jwt-secret = [{}]\n".format(", ".join(f'"{files[name]}"' for name in names)))
+            before = gateway.log.count("users, keys and rules reloaded")
+            os.kill(gateway.pid, signal.SIGHUP)
+            wait_until(lambda: gateway.log.count("users, keys and rules reloaded") > before, what="the reload")
+
+        settings.write_text(f'jwt-secret = "{files["old"]}"\n')
+        with Gateway("--config", settings) as gateway:
+            self.assertEqual(codes(), [0, 0x86])
+            use("old", "new")
+            self.assertEqual(codes(), [0, 0])
+            use("new")
+            self.assertEqual(codes(), [0x86, 0])
+            settings.write_text("")
+            os.kill(gateway.pid, signal.SIGHUP)
+            gateway.wait_for_log("settings that need a restart: jwt-secret is not set")
+            self.assertEqual(codes(), [0x86, 0])
+
     def test_a_bad_token_lets_nobody_in(self):
         good = {"sub": "alice", "exp": time.time() + 60}
         bad = [token(good, "another secret that is long enough"), token(good, header={"alg": "none"}),

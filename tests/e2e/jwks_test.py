@@ -3,11 +3,14 @@
 import base64
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import threading
 import time
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from credentials import Folder, part, token
 from gateway import Gateway, free_port, wait_until
@@ -122,6 +125,19 @@ class JwksTest(Folder):
         provider.await_fetches(6)
         self.assertEqual((self.login(keeping, self.second), self.login(dropping, self.second)), (0, 0))
         self.assertEqual((self.login(keeping, self.first), self.login(dropping, self.first)), (0, 0x86))
+
+    def test_a_stolen_key_is_withdrawn_by_a_reload(self):
+        provider = self.provider(self.first)
+        settings = Path(self.file("settings", 'jwt-jwks-refresh = "1s"\n'))
+        gateway = self.gateway(provider.url, "--config", settings)
+        self.assertEqual(self.login(gateway, self.first), 0)
+        provider.keys = [self.second]
+        provider.await_fetches(3)
+        self.assertEqual(self.login(gateway, self.first), 0)
+        settings.write_text('jwt-jwks-refresh = "1s"\njwt-jwks-keep = "0s"\n')
+        os.kill(gateway.pid, signal.SIGHUP)
+        wait_until(lambda: self.login(gateway, self.first) == 0x86, what="the key is withdrawn")
+        self.assertEqual(self.login(gateway, self.second), 0)
 
     def test_a_broken_provider_locks_nobody_out(self):
         provider = self.provider(self.first)

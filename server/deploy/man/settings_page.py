@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 SETTINGS = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
-ROW = re.compile(r"\| `([a-z0-9-]+)` \| `(.*?)`(, repeatable)? \| (.*?) \| (live|restart) \| (.*) \|")
+ROW = re.compile(r"\| `([a-z0-9-]+)` \| `(.*?)`(, repeatable)? \| (.*?) \| (live|live while set|restart) \| (.*) \|")
 
 HEAD = r""".\" Made by settings_page.py from server/docs/settings.md.
 .Dd November 27, 2026
@@ -112,7 +112,7 @@ def lines_of(text):
 
 def setting(name, value, repeatable, default, change, text):
     repeats = "repeatable" if repeatable and "repeatable" not in text else ""
-    traits = [f"default: {roff(default)}" if default else "", repeats, change if change == "live" else ""]
+    traits = [f"default: {roff(default)}" if default else "", repeats, change if change != "restart" else ""]
     traits = "; ".join(filter(None, traits))
     lines = [f".It Cm {roff(name)} No = Ar {roff(value)}", *lines_of(text if text.endswith(".") else text + ".")]
     return "\n".join(lines + ([f".Pq {traits}"] if traits else [])) + "\n"
