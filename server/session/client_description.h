@@ -42,6 +42,12 @@ struct ClientDescription {
     std::size_t subscriptions = 0;
     std::uint32_t expiry = 0;  ///< seconds that the session is kept after a connection
     std::vector<std::pair<std::string, QoS>> filters{};  ///< if one client was asked for
+
+    /// What it takes in an answer, about, without the filters.
+    std::size_t bytes() const {
+        constexpr std::size_t all_else = 400;
+        return all_else + user.size() + client.size();
+    }
 };
 
 struct ClientDescriptions {

@@ -65,7 +65,7 @@ ClientsFound ClientSearch::some(ClientPosition after) {
     std::optional<ClientPosition> within;
     const auto rest = presence_.visit_entries(begin, users_a_turn, [&](PresenceEntry& entry) {
         if (!visit(entry)) within = ClientPosition{entry.position(), found_.clients.back().session};
-        return !within && found_.clients.size() < most_;
+        return !within && found_.clients.size() < most_ && bytes_found() < bytes_a_turn;
     });
     if (within)
         found_.next = within;
@@ -88,6 +88,11 @@ bool ClientSearch::visit(PresenceEntry& entry) {
     }
     const bool is_begun = after_.session != 0 && is_same(entry.position(), after_.user);
     return add_sessions(static_cast<User&>(entry), is_begun ? after_.session : 0);
+}
+
+std::size_t ClientSearch::bytes_found() {
+    for (; summed_ < found_.clients.size(); ++summed_) bytes_ += found_.clients[summed_].bytes();
+    return bytes_;
 }
 
 bool ClientSearch::may_be_away() const {

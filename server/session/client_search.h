@@ -43,6 +43,8 @@ public:
     /// Of a turn of the shard.
     static constexpr std::size_t users_a_turn = 1000;
     static constexpr std::size_t clients_a_turn = 200;
+    /// What one user has in it may be more.
+    static constexpr std::size_t bytes_a_turn = 1024 * 1024;
 
     ClientSearch(const Presence& presence, const ClientDescriber& describer,
                  const ClientFilter& filter, std::size_t most);
@@ -57,6 +59,7 @@ private:
     bool add_sessions(User& user, SessionId behind);
     bool matches(const Session& session) const;
     bool may_be_away() const;
+    std::size_t bytes_found();
 
     const Presence& presence_;
     const ClientDescriber& describer_;
@@ -64,6 +67,8 @@ private:
     const std::size_t most_;
     ClientPosition after_{};
     ClientsFound found_{};
+    std::size_t bytes_ = 0;   ///< of those that are summed up
+    std::size_t summed_ = 0;  ///< so many of them
 };
 
 }  // namespace pulsegate

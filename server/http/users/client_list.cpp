@@ -29,6 +29,11 @@ struct Wanted {
 };
 using SharedWanted = std::shared_ptr<const Wanted>;
 
+struct ClientPage {
+    json::array entries{};
+    std::size_t bytes = 0;
+};
+
 SharedWanted wanted_in(const Query& query) {
     auto wanted = std::make_shared<Wanted>();
     ClientFilter& filter = wanted->filter;
@@ -52,7 +57,7 @@ SharedWanted wanted_in(const Query& query) {
 
 /// Some clients behind the cursor, which it moves. False: a shard does not answer in time.
 awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std::size_t most,
-                         ShardCursor& cursor, json::array& page) {
+                         ShardCursor& cursor, ClientPage& page) {
     const auto question = [wanted, most,
                            after = ClientPosition{cursor.user, cursor.session}](Shard& shard) {
         const Millis now = monotonic_now();
@@ -63,8 +68,10 @@ awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std:
     };
     const auto found = co_await api.shards.ask_one(cursor.shard, question);
     if (!found) co_return false;
-    for (const ClientDescription& client : found->clients)
-        page.push_back(to_json(client, monotonic_now(), wall_now()));
+    for (const ClientDescription& client : found->clients) {
+        page.entries.push_back(to_json(client, monotonic_now(), wall_now()));
+        page.bytes += client.bytes();
+    }
     cursor = found->next ? ShardCursor{cursor.shard, found->next->user, found->next->session}
                          : ShardCursor{.shard = cursor.shard + 1};
     co_return true;
@@ -82,21 +89,23 @@ bool asks_for_a_list(const Query& query) {
 /// It looks one client farther than the page reaches: the last page has no `next`.
 awaitable<ApiReply> list_clients(const ApiContext& api, const Query& query) {
     const auto wanted = wanted_in(query);
-    const auto most = page_size(query);
+    auto most = page_size(query);
     ShardCursor cursor{.shard = wanted->user ? api.shards.home_of(*wanted->user) : 0};
     const auto end = wanted->user ? cursor.shard + 1 : api.shards.shards();
     if (const auto after = query.text("after"))
         cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::clients);
-    json::array page;
+    ClientPage page;
+    json::array& entries = page.entries;
     std::optional<ShardCursor> next;
-    while (cursor.shard < end && page.size() <= most) {
-        if (page.size() == most && !next) next = cursor;
-        const auto left = std::max<std::size_t>(most - page.size(), 1);
+    while (cursor.shard < end && entries.size() <= most) {
+        if (page.bytes >= most_page_bytes && !next) most = entries.size();
+        if (entries.size() == most && !next) next = cursor;
+        const auto left = std::max<std::size_t>(most - entries.size(), 1);
         if (!co_await add_some(api, wanted, left, cursor, page)) co_return shard_unavailable();
     }
-    const bool has_more = next && page.size() > most;
-    if (has_more) page.pop_back();
-    json::object body{{"clients", std::move(page)}};
+    const bool has_more = next && entries.size() > most;
+    if (has_more) entries.pop_back();
+    json::object body{{"clients", std::move(entries)}};
     if (has_more) body["next"] = next->text();
     co_return api_reply(body);
 }

@@ -9,6 +9,9 @@
 
 namespace pulsegate {
 
+/// A page ends behind so many bytes, whatever `limit` says: names may have 64 KiB each.
+constexpr std::size_t most_page_bytes = 1024 * 1024;
+
 /// Behind which user or client a page begins, as `next` and `after` have it: shards come one after
 /// the other, and on each the users in the order of their last change.
 struct ShardCursor {

@@ -69,6 +69,11 @@ ApiReply users_reply(const std::vector<std::string>& names, const Presences& des
 
 // -- page by page --
 
+struct Page {
+    json::array entries{};
+    std::size_t bytes = 0;
+};
+
 struct UsersFound {
     std::vector<std::string> users{};  ///< as JSON
     std::optional<PresencePosition> next{};
@@ -80,24 +85,30 @@ UsersFound some_users(const Presence& presence, PresencePosition after, std::siz
     const Millis now = monotonic_now();
     const WallMillis wall = wall_now();
     UsersFound found;
+    std::size_t bytes = 0;
     found.next = presence.visit(after, examined_a_turn, [&](const User& user) {
-        if (user.is_known() && user.online() == online.value_or(user.online()))
+        if (user.is_known() && user.online() == online.value_or(user.online())) {
             found.users.push_back(to_json(user, now, wall));
-        return found.users.size() < most;
+            bytes += found.users.back().size();
+        }
+        return found.users.size() < most && bytes < most_page_bytes;
     });
     return found;
 }
 
 /// Some users behind the cursor, which it moves. False: a shard does not answer in time.
 awaitable<bool> add_users(const ApiContext& api, std::optional<bool> online, std::size_t most,
-                          ShardCursor& cursor, json::array& page) {
+                          ShardCursor& cursor, Page& page) {
     const auto question = [online, after = cursor.user,
                            left = std::min(most, described_a_turn)](Shard& shard) {
         return some_users(shard.broker().presence(), after, left, online);
     };
     const auto found = co_await api.shards.ask_one(cursor.shard, question);
     if (!found) co_return false;
-    for (const auto& user : found->users) page.push_back(json::parse(user));
+    for (const auto& user : found->users) {
+        page.entries.push_back(json::parse(user));
+        page.bytes += user.size();
+    }
     cursor = found->next ? ShardCursor{cursor.shard, *found->next}
                          : ShardCursor{.shard = cursor.shard + 1};
     co_return true;
@@ -114,20 +125,22 @@ std::optional<bool> online_in(const Query& query) {
 /// It looks one user farther than the page reaches: the last page has no `next`.
 awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
     const auto online = online_in(query);
-    const auto most = page_size(query);
+    auto most = page_size(query);
     ShardCursor cursor;
     if (const auto after = query.text("after"))
         cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::users);
-    json::array page;
+    Page page;
+    json::array& entries = page.entries;
     std::optional<ShardCursor> next;
-    while (cursor.shard < api.shards.shards() && page.size() <= most) {
-        if (page.size() == most && !next) next = cursor;
-        const auto left = std::max<std::size_t>(most - page.size(), 1);
+    while (cursor.shard < api.shards.shards() && entries.size() <= most) {
+        if (page.bytes >= most_page_bytes && !next) most = entries.size();
+        if (entries.size() == most && !next) next = cursor;
+        const auto left = std::max<std::size_t>(most - entries.size(), 1);
         if (!co_await add_users(api, online, left, cursor, page)) co_return shard_unavailable();
     }
-    const bool has_more = next && page.size() > most;
-    if (has_more) page.pop_back();
-    json::object body{{"users", std::move(page)}};
+    const bool has_more = next && entries.size() > most;
+    if (has_more) entries.pop_back();
+    json::object body{{"users", std::move(entries)}};
     if (has_more) body["next"] = next->text();
     co_return api_reply(body);
 }
