@@ -175,7 +175,8 @@ awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget tar
 awaitable<bool> cancel_delayed_of(const ApiContext& api, const BanTarget& target) {
     if (target.address) co_return true;
     DelayedByClients which{.user = target.user};
-    if (!target.client.empty()) which.client = target.client;
+    if (!target.client.empty())
+        which.clients.push_back(delayed_client(target.user, target.client));
     co_return co_await cancel_of_clients(api, std::move(which));
 }
 

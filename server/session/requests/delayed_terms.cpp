@@ -43,8 +43,8 @@ std::uint32_t delayed_client(std::string_view user, std::string_view client) {
 bool DelayedByClients::includes(const PutDelayed& put) const {
     const DelayedOrigin& origin = put.origin;
     if (put.user != user || origin.is_backend) return false;
-    if (client && origin.client != 0 && origin.client != delayed_client(user, *client))
-        return false;
+    const bool is_known = !clients.empty() && origin.client != 0;
+    if (is_known && std::ranges::find(clients, origin.client) == clients.end()) return false;
     return !tokens_spared_since || origin.token_issued == 0 ||
            std::int64_t{origin.token_issued} < *tokens_spared_since;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/session/terms/refusal.h"
@@ -33,7 +34,8 @@ std::uint32_t delayed_client(std::string_view user, std::string_view client);
 /// by which client or token they came.
 struct DelayedByClients {
     std::string user;
-    std::optional<std::string> client{};  ///< nothing: by any of the user's
+    std::vector<std::uint32_t>
+        clients{};  ///< `delayed_client` of each; empty: by any of the user's
     /// Not those that came by a token that was issued then or later, in seconds since 1970.
     std::optional<std::int64_t> tokens_spared_since{};
 
