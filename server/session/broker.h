@@ -176,6 +176,7 @@ public:
 
     /// Throws clients out, a bounded number of them.
     Evicted evict(const Eviction& eviction, Millis now) { return evictions_.evict(eviction, now); }
+    void drop_will(Session& session) { wills_.keep(session, nullptr); }
     /// See DelayedPublishing.
     std::size_t drop_taken(const DelayedByClients& which) { return delayed_.drop_taken(which); }
     /// Calls `stored` when the store has all that was handed in so far, or refuses it.

@@ -122,8 +122,14 @@ void Shard::judge(std::function<void()> judged) {
 }
 
 Evicted Shard::evict(const Address& address) {
-    return transport_.end_some(
-        address, {Cause::kicked, Reason::administrative_action, "its address was banned"});
+    const Ending ending{Cause::kicked, Reason::administrative_action, "its address was banned"};
+    std::vector<BannedClient> banned;
+    Evicted evicted = transport_.end_some(address, ending, [&](Session& session) {
+        broker_.drop_will(session);
+        banned.push_back({session.user.name, session.client});
+    });
+    evicted.banned = std::move(banned);
+    return evicted;
 }
 
 void Shard::drain(Millis over) {

@@ -92,7 +92,7 @@ public:
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
     Revocations& revocations() { return logins_.revocations(); }
-    /// Disconnects some clients at the address.
+    /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
     /// Calls `Broker::store_overdue` then.
     void call_store_overdue(Millis when);

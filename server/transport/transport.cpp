@@ -121,7 +121,8 @@ void Transport::expire_due() {
     });
 }
 
-Evicted Transport::end_some(const Address& address, const Ending& ending) {
+Evicted Transport::end_some(const Address& address, const Ending& ending,
+                            const std::function<void(Session&)>& visit) {
     constexpr std::size_t most = 512;  // of all that are walked through
     thread_.assert_here();
     Evicted evicted;
@@ -133,6 +134,7 @@ Evicted Transport::end_some(const Address& address, const Ending& ending) {
             ++evicted.leaving;
         } else if (evicted.disconnected < most) {
             ++evicted.disconnected;
+            visit(*connection.session);
             connection.end(ending);
         }
     });

@@ -3,6 +3,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,8 +64,10 @@ public:
     enum class Unanswered : std::uint8_t { stay, leave };
     /// Ends up to `most` connections of clients that are logged in.
     void ask_to_leave(std::size_t most, const Ending& ending, Unanswered unanswered);
-    /// Ends some connections of clients that are logged in from there.
-    Evicted end_some(const Address& address, const Ending& ending);
+    /// Ends some connections of clients that are logged in from there, and calls `visit` for each
+    /// session before.
+    Evicted end_some(const Address& address, const Ending& ending,
+                     const std::function<void(Session&)>& visit);
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }

@@ -87,6 +87,26 @@ class RevocationTest(Folder):
             gateway.ask("PUT", "/api/v1/bans?user=alice")
             self.assertEqual(self.delayed(gateway), [])
 
+    def test_what_clients_at_a_banned_address_have_left_behind_does_not_come(self):
+        with self.gateway() as gateway:
+            watcher, _ = self.login(gateway, "", "watcher", "bob")
+            watcher.subscribe("wills")
+            clients = []
+            for user, client, source in (("alice", "stolen", "127.0.0.7"), ("alice", "other", "127.0.0.8"),
+                                         ("carol", "stolen", "127.0.0.7"), ("dave", "quiet", "127.0.0.7")):
+                raw = Client(gateway.port, source=source)
+                self.addCleanup(raw.close)
+                raw.version = 5
+                raw.login(client, version=5, username=user, will=("wills", client))
+                if client != "quiet":
+                    raw.publish("$delayed/3600/inbox/bob", client.encode(), qos=1)
+                    raw.receive()
+                clients.append(raw)
+            self.assertEqual(gateway.ask("PUT", "/api/v1/bans?address=127.0.0.7"), (200, {"disconnected": 3}))
+            self.assertEqual([self.delayed(gateway, user) for user in ("alice", "carol")], [["other"], []])
+            clients[1].close()  # its will comes, and no other did before
+            self.assertEqual(watcher.receive_publish(), ("wills", b"other"))
+
     def test_who_came_by_an_older_token_goes_and_the_token_opens_nothing_any_more(self):
         with self.with_tokens() as gateway:
             old, timeless, recent = self.token(60), self.token(), self.token(10)

@@ -226,6 +226,21 @@ awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
     }
 }
 
+/// Cancels what is stored, and what was taken to be published.
+awaitable<bool> cancel_stored(const ApiContext& api, DelayedByClients which) {
+    // Variables: GCC 12 destroys twice what is made within such an expression.
+    std::optional<std::string> user = which.user;
+    const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
+    const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
+    const auto drop = [which](Shard& shard) { return shard.broker().drop_taken(which); };
+    const auto taken = co_await api.shards.ask_one(0, drop);
+    if (!cancelled || !taken) co_return false;
+    if (*cancelled + *taken > 0)
+        log_line(spdlog::level::info, "{} delayed messages of user {} cancelled",
+                 *cancelled + *taken, LoggedUser{which.user});
+    co_return true;
+}
+
 awaitable<ApiReply> cancel_all(const ApiContext& api, std::optional<std::string> user) {
     const auto all = [](const PutDelayed&) { return true; };
     const auto cancelled = co_await cancel_if(api, std::move(user), all);
@@ -305,20 +320,21 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     co_return co_await cancel(api, std::move(which));
 }
 
-/// What their shard has handed in comes first, and those that were taken by then come last.
-awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which) {
-    const bool is_stored = co_await is_stored_by(api, api.shards.home_of(which.user));
-    // Variables: GCC 12 destroys twice what is made within such an expression.
-    std::optional<std::string> user = which.user;
-    const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
-    const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
-    const auto drop = [which](Shard& shard) { return shard.broker().drop_taken(which); };
-    const auto taken = co_await api.shards.ask_one(0, drop);
-    if (!is_stored || !cancelled || !taken) co_return false;
-    if (*cancelled + *taken > 0)
-        log_line(spdlog::level::info, "{} delayed messages of user {} cancelled",
-                 *cancelled + *taken, LoggedUser{which.user});
-    co_return true;
+/// What their shards have handed in comes first, and those that were taken by then come last. Of
+/// very many clients few have delayed anything.
+awaitable<bool> cancel_of_clients(const ApiContext& api, std::vector<DelayedByClients> which) {
+    if (which.empty()) co_return true;
+    bool is_done = true;
+    if (which.size() == 1)
+        is_done = co_await is_stored_by(api, api.shards.home_of(which.front().user));
+    else
+        is_done = co_await is_stored_by_all(api);
+    for (DelayedByClients& each : which) {
+        if (api.store.ledger().delayed_total(each.user).messages == 0) continue;
+        const bool is_cancelled = co_await cancel_stored(api, std::move(each));
+        is_done &= is_cancelled;
+    }
+    co_return is_done;
 }
 
 awaitable<std::optional<std::size_t>> cancel_all_of(const ApiContext& api, std::string user) {

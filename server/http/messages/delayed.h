@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/http/questions/api_context.h"
 #include "server/session/requests/delayed_terms.h"
@@ -24,9 +25,10 @@ boost::asio::awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRe
 /// `DELETE /api/v1/delayed/{id}`, or `?user=&name=`, or `?user=` for all of theirs.
 boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request);
 
-/// Cancels what clients have published that were thrown out just now. False: the disk is in
-/// trouble.
-boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api, DelayedByClients which);
+/// Cancels what clients have published that were thrown out just now: `which` has each user once.
+/// False: the disk is in trouble.
+boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api,
+                                               std::vector<DelayedByClients> which);
 
 /// Cancels all that is delayed in the name of the user, also by a backend. Nothing: the disk is in
 /// trouble, or a shard does not answer in time.

@@ -30,6 +30,7 @@ awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t sh
         if (!some) co_return std::nullopt;
         all.disconnected += some->disconnected;
         all.ended += some->ended;
+        all.banned.insert(all.banned.end(), some->banned.begin(), some->banned.end());
         more = some->clients() + some->leaving + some->wills > 0;
         if (some->leaving > 0 && some->clients() == 0) co_await wait_for_turns(api);
     }
@@ -54,6 +55,7 @@ awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address addre
         const auto some = co_await evict_on(api, shard, step);
         if (!some) co_return std::nullopt;
         all.disconnected += some->disconnected;
+        all.banned.insert(all.banned.end(), some->banned.begin(), some->banned.end());
     }
     co_return all;
 }

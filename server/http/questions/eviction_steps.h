@@ -14,7 +14,7 @@ namespace pulsegate {
 /// Returns when all clients that it is about have gone. Nothing: a shard does not answer in time.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);
 
-/// The same for those at an address, on all shards.
+/// The same for those at an address, on all shards. Their wills are dropped.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address);
 
 }  // namespace pulsegate

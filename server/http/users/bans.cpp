@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -171,13 +172,22 @@ awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget tar
     co_return co_await evict_all(api, std::move(eviction));
 }
 
-/// Nobody knows from which address a message was delayed. False: the store is in trouble.
-awaitable<bool> cancel_delayed_of(const ApiContext& api, const BanTarget& target) {
-    if (target.address) co_return true;
-    DelayedByClients which{.user = target.user};
+/// Nobody knows from which address a message was delayed: of an address, it is about those who
+/// were disconnected.
+std::vector<DelayedByClients> delayed_of(const BanTarget& target,
+                                         const std::vector<BannedClient>& banned) {
+    std::map<std::string, DelayedByClients> by_user;
+    for (const auto& [user, client] : banned) {
+        DelayedByClients& which = by_user.try_emplace(user, DelayedByClients{user}).first->second;
+        which.clients.push_back(delayed_client(user, client));
+    }
+    std::vector<DelayedByClients> all;
+    for (auto& [user, which] : by_user) all.push_back(std::move(which));
+    if (target.address) return all;
+    all.push_back({.user = target.user});
     if (!target.client.empty())
-        which.clients.push_back(delayed_client(target.user, target.client));
-    co_return co_await cancel_of_clients(api, std::move(which));
+        all.back().clients.push_back(delayed_client(target.user, target.client));
+    return all;
 }
 
 std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Millis> time,
@@ -222,7 +232,8 @@ awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
             fmt::format("there are {} bans already: lift some first", most_ordered_bans));
     const Commit commit(api, ban_operations(target, time, reason));
     const auto gone = co_await throw_out(api, target);
-    const bool cancelled = co_await cancel_delayed_of(api, target);
+    auto delayed = delayed_of(target, gone ? gone->banned : std::vector<BannedClient>());
+    const bool cancelled = co_await cancel_of_clients(api, std::move(delayed));
     const bool is_stored = co_await commit.done() && cancelled;
     if (!gone) co_return shard_unavailable();
     log_ban(target, time, gone->disconnected, reason);

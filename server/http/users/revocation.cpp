@@ -84,7 +84,8 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
                             .tokens_spared_since = before,
                             .why = "its user's logins were revoked"};
     const auto evicted = co_await evict_all(api, eviction);
-    DelayedByClients delayed{.user = user, .tokens_spared_since = before};
+    std::vector<DelayedByClients> delayed;
+    delayed.push_back({.user = user, .tokens_spared_since = before});
     const bool cancelled = co_await cancel_of_clients(api, std::move(delayed));
     const bool is_stored = co_await commit.done() && cancelled;
     if (!evicted) co_return shard_unavailable();

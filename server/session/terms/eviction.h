@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/base/clock.h"
 
@@ -22,12 +23,19 @@ struct Eviction {
     const char* why = "the admin API has thrown it out";
 };
 
+/// One that was disconnected because its address was banned.
+struct BannedClient {
+    std::string user;
+    std::string client;
+};
+
 /// A part of it.
 struct Evicted {
     std::size_t disconnected = 0;
     std::size_t ended = 0;    ///< sessions
     std::size_t leaving = 0;  ///< clients that were told to go before, and are still there
     std::size_t wills = 0;    ///< that were dropped
+    std::vector<BannedClient> banned{};  ///< those who were disconnected, if it is about an address
 
     /// Clients that were thrown out, or were away and have lost their sessions.
     std::size_t clients() const { return std::max(disconnected, ended); }
