@@ -118,20 +118,25 @@ TEST_CASE("a message is stored once for all its receivers of a turn") {
     const auto& put = std::get<PutMessage>(all.host.units[0].operations[0]);
     CHECK(put.stamp == 7);
     CHECK(put.receivers == std::vector<Receiver>{{.owner = 1}, {.owner = 2}});
-    CHECK(all.journal.bytes() == 2 * first->cost());
+    CHECK(all.journal.bytes() == 2 * (sizeof(Operation) + first->cost()) + 3 * sizeof(Receiver));
     all.commit();
     CHECK(all.journal.bytes() == 0);
 }
 
-TEST_CASE("retained messages and wills count among what is not committed yet") {
+TEST_CASE("each operation counts among what is not committed yet") {
     Journals all;
     const auto first = message(7);
     all.journal.add(PutRetained{.stamp = 7, .message = first});
     all.journal.add_lazily(PutRetained{.stamp = 8, .message = first});
     all.journal.add(PutWill{.owner = 1, .message = first});
     all.journal.add_lazily(DropRetained{9, "topic"});
+    all.journal.add(PutOwner{.owner = 7, .user = "alice", .client = "phone"});
+    all.journal.add(PutSubscription{.owner = 7, .filter = "room/#"});
+    for (const Stamp stamp : {3u, 4u, 5u}) all.journal.done(7, stamp);  // one operation
     all.journal.flush();
-    CHECK(all.journal.bytes() == 3 * first->cost() + 5);
+    const std::size_t texts = 5 + 10 + 6;
+    CHECK(all.journal.bytes() ==
+          7 * sizeof(Operation) + 3 * first->cost() + texts + 3 * sizeof(Stamp));
     all.commit();
     CHECK(all.journal.bytes() == 0);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/session/durable/operation_cost.h"
 #include "server/session/terms/sender_shares.h"
 
 namespace pulsegate {
@@ -21,15 +22,6 @@ std::uint32_t flags_of(const Message& message) {
     return static_cast<std::uint32_t>(message.qos) | (message.retain ? retain_flag : 0);
 }
 
-/// Of what is added without a `put` of its own, which counts what it adds.
-std::size_t cost_of(const Operation& operation) {
-    if (const auto* retained = std::get_if<PutRetained>(&operation))
-        return retained->message->cost();
-    if (const auto* will = std::get_if<PutWill>(&operation)) return will->message->cost();
-    if (const auto* dropped = std::get_if<DropRetained>(&operation)) return dropped->topic.size();
-    return 0;
-}
-
 }  // namespace
 
 void Journal::begin_turn() {
@@ -42,8 +34,7 @@ void Journal::add(Operation operation, DebtRef debt) {
     const auto* put = std::get_if<PutOwner>(&operation);
     if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
         new_owners_.push_back({put->owner, unit()});
-    turn_.waiting.bytes += cost_of(operation);
-    turn_.operations.push_back(std::move(operation));
+    append(std::move(operation));
     await(std::move(debt));
 }
 
@@ -67,6 +58,10 @@ bool Journal::is_new(OwnerId owner) {
 
 void Journal::add_lazily(Operation operation) {
     begin_turn();
+    append(std::move(operation));
+}
+
+void Journal::append(Operation operation) {
     turn_.waiting.bytes += cost_of(operation);
     turn_.operations.push_back(std::move(operation));
 }
@@ -82,16 +77,15 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     auto* last =
         turn_.operations.empty() ? nullptr : std::get_if<PutMessage>(&turn_.operations.back());
     if (!last || last->stamp != message->stamp) {
-        turn_.operations.push_back(PutMessage{.stamp = message->stamp,
-                                              .expires = as_wall_time(message->expires, now),
-                                              .flags = flags_of(*message),
-                                              .sender = SenderShares::sender(*message),
-                                              .message = message});
+        append(PutMessage{.stamp = message->stamp,
+                          .expires = as_wall_time(message->expires, now),
+                          .flags = flags_of(*message),
+                          .sender = SenderShares::sender(*message),
+                          .message = message});
         last = std::get_if<PutMessage>(&turn_.operations.back());
-        turn_.waiting.bytes += message->cost();
         ++messages_;
     }
-    if (receiver.share) turn_.waiting.bytes += receiver.share->size();
+    turn_.waiting.bytes += cost_of(receiver);
     last->receivers.push_back(std::move(receiver));
     await(std::move(debt));
 }
@@ -112,19 +106,14 @@ void Journal::put(const MessageRef& message, Collected collected, const DebtRef&
 }
 
 void Journal::put(PutDelayed delayed, DebtRef debt) {
-    turn_.waiting.bytes += delayed.message->cost();
     if (!debt) return add_lazily(std::move(delayed));
     add(std::move(delayed), std::move(debt));
 }
 
-void Journal::put(PutEvent event) {
-    turn_.waiting.bytes += event.body.size();
-    add_lazily(std::move(event));
-}
+void Journal::put(PutEvent event) { add_lazily(std::move(event)); }
 
 void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
-    constexpr std::size_t bookkeeping = 256;
-    turn_.waiting.bytes += bookkeeping + cancel.name.size();
+    turn_.waiting.bytes += sizeof(DelayedCancelled);
     turn_.waiting.cancelled.push_back(answer);
     add(std::move(cancel));
 }
@@ -135,8 +124,9 @@ void Journal::done(OwnerId owner, Stamp stamp) {
     if (receipts_.note_done_if_collected(stamp, owner)) return;
     begin_turn();
     auto* last = turn_.operations.empty() ? nullptr : std::get_if<Done>(&turn_.operations.back());
-    if (last && last->owner == owner) return last->beyond.push_back(stamp);
-    turn_.operations.push_back(Done{.owner = owner, .beyond = {stamp}});
+    if (!last || last->owner != owner) return append(Done{.owner = owner, .beyond = {stamp}});
+    turn_.waiting.bytes += sizeof(stamp);
+    last->beyond.push_back(stamp);
 }
 
 void Journal::stored(const MessageStored& message) {

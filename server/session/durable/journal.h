@@ -91,7 +91,7 @@ public:
 
     /// Messages that were stored, since the start.
     std::uint64_t messages() const { return messages_; }
-    /// Bytes of messages, retained ones and wills that are not committed yet.
+    /// Bytes of operations and their messages that are not committed yet.
     std::size_t bytes() const { return bytes_; }
 
 private:
@@ -126,6 +126,7 @@ private:
         std::size_t given_back = 0;  ///< of the operations, since the last attempt
     };
 
+    void append(Operation operation);
     void put_owner_first(Stamp stamp);
     void answer(Waiting& unit, const UnitDone& done);
     std::size_t keep(UnitDone& done, std::size_t place);
