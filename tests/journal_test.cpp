@@ -226,6 +226,49 @@ TEST_CASE("what is refused is handed in again, in order, until it is committed")
     CHECK(all.host.parts.back() == Host::Part{1, 6, false});
 }
 
+TEST_CASE("of what is refused, only the last state of a row is kept") {
+    Journals all;
+    all.journal.add(EndOwner{1});
+    all.journal.flush();
+    all.refuse();
+    const std::size_t before = all.journal.refused_bytes();
+    CHECK(before == sizeof(Operation));
+    for (Stamp i = 1; i <= 2000; ++i) {
+        all.journal.add_lazily(PutUser{.name = i % 2 == 0 ? "alice" : "bob", .version = i});
+        all.journal.add_lazily(PutRetained{.stamp = 10 * i, .message = message(10 * i)});
+        all.journal.add_lazily(DropRetained{10 * i - 1, "x"});  // late
+        all.journal.add_lazily(i % 2 == 0 ? Operation(PutAbsence{.owner = 7, .ends = WallMillis(i)})
+                                          : Operation(DropAbsence{7}));
+        all.journal.add_lazily(PutAway{.user = "alice", .place = i});
+        all.journal.flush();
+    }
+    all.journal.add(PutOwner{.owner = 7});
+    all.journal.add_lazily(DropAway{"alice"});
+    all.journal.flush();
+    CHECK(all.journal.refused_bytes() > 10'000 * sizeof(Operation));
+
+    all.journal.tick();
+    const std::size_t left = all.journal.refused_bytes();
+    CHECK(left < 8 * (sizeof(Operation) + message(0)->cost()));
+    REQUIRE(all.host.units.size() == 1);
+    const auto& operations = all.host.units[0].operations;
+    REQUIRE(operations.size() == 7);
+    CHECK(std::get<EndOwner>(operations[0]).owner == 1);
+    CHECK(std::get<PutUser>(operations[1]).version == 1999);
+    CHECK(std::get<PutUser>(operations[2]).version == 2000);
+    CHECK(std::get<PutRetained>(operations[3]).stamp == 20'000);
+    CHECK(std::get<PutAbsence>(operations[4]).ends == 2000);
+    CHECK(std::get<PutOwner>(operations[5]).owner == 7);
+    CHECK(std::get<DropAway>(operations[6]).user == "alice");
+
+    all.refuse();
+    CHECK(all.journal.refused_bytes() == left);
+    all.journal.tick();
+    all.commit();
+    CHECK(all.journal.refused_bytes() == 0);
+    CHECK(all.journal.bytes() == 0);
+}
+
 TEST_CASE("what is to be stored because a turn's unit is refused at once is not lost") {
     Journals all;
     all.journal.add(EndOwner{1});

@@ -161,6 +161,7 @@ void Journal::receive(UnitDone& done) {
     ++answered_;
     bytes_ -= unit.bytes;
     if (waiting_.empty()) retrying_ = false;
+    refused_.retried_bytes = 0;
     answer(unit, done);
     // Units are answered in their order, and a retry is alone: what came meanwhile is younger.
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
@@ -198,14 +199,15 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
         return (put && !put->is_promised) || (cancel && !cancel->is_promised) ||
                (event && !event->is_promised);
     });
-    refused_.operations.insert(refused_.operations.begin() + static_cast<std::ptrdiff_t>(place),
-                               std::move_iterator(done.operations.begin()),
-                               std::move_iterator(done.operations.end()));
-    return done.operations.size();
+    const std::size_t count = done.operations.size();
+    refused_.operations.insert(place, std::move(done.operations));
+    return count;
 }
 
 void Journal::tick() {
     thread_.assert_here();
+    // But not while others are still to be inserted among them.
+    if (retrying_ || waiting_.empty()) refused_.operations.leave_out_replaced();
     if (!waiting_.empty()) return;
     if (refused_.operations.empty()) {  // all is committed, or was promised to nobody
         std::exchange(refused_.patient_debts, {}).clear();
@@ -217,10 +219,14 @@ void Journal::tick() {
 
 void Journal::hand_in_again() {
     refused_.given_back = 0;
+    // While it is tried again, the clients go on: others have waited for long.
+    const std::size_t bytes = refused_.operations.bytes();
+    (retrying_ ? refused_.retried_bytes : bytes_) += bytes;
     waiting_.push_back({.patient_debts = std::exchange(refused_.patient_debts, {}),
+                        .bytes = retrying_ ? 0 : bytes,
                         .promises = std::exchange(refused_.promises, {})});
     ++handed_in_;
-    host_.submit(std::exchange(refused_.operations, {}), true, ++generation_);
+    host_.submit(refused_.operations.take(), true, ++generation_);
 }
 
 WallMillis as_wall_time(Millis when, Millis now) {

@@ -9,6 +9,7 @@
 #include "server/base/owner_thread.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/receipts.h"
+#include "server/session/durable/refused_operations.h"
 #include "server/session/terms/shard_place.h"
 #include "server/store/ledger/ledger.h"
 #include "server/store/ledger/unit.h"
@@ -93,6 +94,10 @@ public:
     std::uint64_t messages() const { return messages_; }
     /// Bytes of operations and their messages that are not committed yet.
     std::size_t bytes() const { return bytes_; }
+    /// The same of those that the store has refused, and is to take later.
+    std::size_t refused_bytes() const {
+        return refused_.operations.bytes() + refused_.retried_bytes;
+    }
 
 private:
     /// A message that was collected, and who is to be told that it is stored.
@@ -120,10 +125,11 @@ private:
     };
     /// What the store does not take, and who waits for it nevertheless.
     struct Refused {
-        std::vector<Operation> operations{};
+        RefusedOperations operations{};
         std::vector<Promise> promises{};
         std::vector<DebtRef> patient_debts{};
-        std::size_t given_back = 0;  ///< of the operations, since the last attempt
+        std::size_t retried_bytes = 0;  ///< of the operations that are handed in again now
+        std::size_t given_back = 0;     ///< of the operations, since the last attempt
     };
 
     void append(Operation operation);
