@@ -78,17 +78,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
     if (const auto refusal = objection_of_store(user, known, resumed, client, agreement))
         return turn_away(link, connect, result, *refusal);
-    if (connect.will) {
-        const auto cost = stored_will(settings_, connect, name, nullptr)->message.cost();
-        if (const auto refusal = memory_.objection_to_will(user, known, resumed, cost))
+    if (connect.will)
+        if (const auto refusal = objection_to_will(user, known, resumed, connect, agreement))
             return turn_away(link, connect, result, *refusal);
-        // Logins go on while the store lags: their wills must not hold up everybody else.
-        if (agreement.session_expiry > 0 && cost > small_message &&
-            journal_.bytes() > settings_.most_unstored_bytes / 2)
-            return turn_away(link, connect, result,
-                             {Reason::quota_exceeded,
-                              "much waits for the store, and its will takes more than 1 KiB"});
-    }
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool was_near_end = is_near_end(session, now);
@@ -115,6 +107,20 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
         answers_.greet(session, std::move(connack), 0, {});
     if (resumed) keeper_.resume(session, now);
     if (!waits) accepted(session, resumed, std::move(will), now);
+}
+
+/// Why there is no room for the will of the CONNECT; nothing if there is.
+std::optional<Refusal> Logins::objection_to_will(const User& user, const Session* known,
+                                                 bool resumed, const Connect& connect,
+                                                 const ConnectAgreement& agreement) {
+    const auto cost = stored_will(settings_, connect, user.name, nullptr)->message.cost();
+    if (auto refusal = memory_.objection_to_will(user, known, resumed, cost)) return refusal;
+    // Logins go on while the store lags: their wills must not hold up everybody else.
+    if (agreement.session_expiry > 0 && cost > small_message &&
+        journal_.bytes() > settings_.most_unstored_bytes / 2)
+        return Refusal{Reason::quota_exceeded,
+                       "much waits for the store, and its will takes more than 1 KiB"};
+    return std::nullopt;
 }
 
 /// What the store refuses already is refused before anything happens: what the client has stays.

@@ -69,6 +69,9 @@ private:
     void tell_history(const Session& session, HistoryKind kind, const char* why);
     std::string assign_client_id(const Connect& connect, const AuthResult& result) const;
     bool is_full(const User& user, std::string_view client) const;
+    std::optional<Refusal> objection_to_will(const User& user, const Session* known, bool resumed,
+                                             const Connect& connect,
+                                             const ConnectAgreement& agreement);
     std::optional<Refusal> objection_of_store(const User& user, const Session* known, bool resumed,
                                               std::string_view client,
                                               const ConnectAgreement& agreement);
