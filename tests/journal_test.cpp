@@ -57,7 +57,8 @@ public:
 struct Journals {
     Host host;
     Receipts receipts{{0, 2}, host};
-    Journal journal{{0, 2}, host, receipts};
+    BrokerSettings settings;
+    Journal journal{settings, {0, 2}, host, receipts};
 
     /// A part of a receipt of shard 1.
     DebtRef debt(ReceiptId receipt) { return new Debt(receipts, 1, receipt); }

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <list>
 #include <string>
+#include <string_view>
 
 #include "tests/support/durable_cluster.h"
 
@@ -93,4 +95,62 @@ TEST_CASE("what waits for the store holds its clients up beyond a bound: a will 
     CHECK(other.take() == refused);
     brokers.settle();
     CHECK_FALSE(brokers->broker(0).store_lags());
+}
+
+TEST_CASE("while the store is in trouble, what clients add to it is bounded") {
+    BrokerSettings settings;
+    settings.most_unstored_bytes = 4000;
+    DurableCluster brokers(1, settings);
+    const Journal& journal = brokers->broker(0).journal();
+    PlainClient stored(brokers, "stored");
+    stored.connect(false);
+    PlainClient sender(brokers, "sender", "sender", Version::v5_0);
+    sender.connect(true);
+    brokers.settle();
+    stored.take();
+
+    brokers.disk().fail_at(brokers.disk().steps() + 1, FaultyDisk::Fault::full, 3);
+    sender.send("31 r s'first' [ ] 'x'");
+    brokers.deliver();
+    brokers.commit();
+    brokers.deliver();
+    REQUIRE(journal.is_refused());
+    for (int i = 0; i < 100 && !journal.is_refused_much(); ++i) {
+        sender.send("31 r s'topic/" + std::to_string(i) + "' [ ] 'x'");
+        brokers.deliver();
+    }
+    REQUIRE(journal.is_refused_much());
+    const std::size_t bytes = journal.refused_bytes();
+    sender.send("31 r s'last' [ ] 'x'");
+    stored.send("82 r k1 s'last' 00");
+    CHECK(stored.take() == hex(wire("90 r k1 80")));
+    brokers.deliver();
+    CHECK(journal.refused_bytes() == bytes);
+
+    PlainClient newcomer(brokers, "newcomer");
+    const std::string_view retained = "10 r s'MQTT' 04 26 k60 s'newcomer' s'will' s'gone'";
+    newcomer.connect(retained);
+    CHECK(newcomer.take() == refused);
+    newcomer.connect(true, 0, "will");
+    CHECK(newcomer.take() == hex(wire("20 r2 00 00")));
+    std::list<PlainClient> users;
+    for (int i = 0; i < 100 && !journal.is_refused_too_much(); ++i) {
+        PlainClient& user = users.emplace_back(brokers, "user" + std::to_string(i));
+        user.connect(true);
+        brokers.deliver();
+        user.lose_connection();
+        brokers.deliver();
+    }
+    REQUIRE(journal.is_refused_too_much());
+    PlainClient late(brokers, "late");
+    late.connect(true);
+    CHECK(late.take() == refused);
+
+    brokers->now += 1000;
+    static_cast<void>(brokers->broker(0).tick(brokers->now));
+    brokers.settle();
+    CHECK_FALSE(journal.is_refused());
+    CHECK(journal.refused_bytes() == 0);
+    late.connect(true);
+    CHECK(late.take() == hex(wire("20 r2 00 00")));
 }

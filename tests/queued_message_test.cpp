@@ -69,7 +69,8 @@ struct StoredOutbox {
     static constexpr OwnerId owner = 7;
     IdleHost host;
     Receipts receipts{{0, 1}, host};
-    Journal journal{{0, 1}, host, receipts};
+    BrokerSettings settings;
+    Journal journal{settings, {0, 1}, host, receipts};
     Outbox::Totals totals;
     Outbox outbox{totals};
 };
@@ -302,7 +303,8 @@ private:
 
     IdleHost host_;
     Receipts receipts_{{0, 1}, host_};
-    Journal journal_{{0, 1}, host_, receipts_};
+    BrokerSettings settings_;
+    Journal journal_{settings_, {0, 1}, host_, receipts_};
     Outbox::Totals totals_;
     std::minstd_rand random_;
     std::array<Member, 4> members_;

@@ -10,6 +10,7 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/receipts.h"
 #include "server/session/durable/refused_operations.h"
+#include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
 #include "server/store/ledger/ledger.h"
 #include "server/store/ledger/unit.h"
@@ -22,8 +23,8 @@ namespace pulsegate {
 /// memory. It belongs to the shard's thread.
 class Journal {
 public:
-    Journal(ShardPlace place, BrokerHost& host, Receipts& receipts)
-        : place_(place), host_(host), receipts_(receipts) {}
+    Journal(const BrokerSettings& settings, ShardPlace place, BrokerHost& host, Receipts& receipts)
+        : settings_(settings), place_(place), host_(host), receipts_(receipts) {}
 
     /// Is anything stored?
     bool is_on() const { return host_.stores(); }
@@ -34,6 +35,15 @@ public:
 
     /// Is there room for what was promised before only?
     bool takes_nothing_new() const { return host_.store_takes_nothing_new(); }
+
+    /// Has it refused so much that clients should add nothing to it that they can be refused?
+    bool is_refused_much() const {
+        return is_refused() && refused_bytes() > settings_.most_unstored_bytes;
+    }
+    /// Nor may anybody come who would add something.
+    bool is_refused_too_much() const {
+        return is_refused() && refused_bytes() / 2 > settings_.most_unstored_bytes;
+    }
 
     /// For the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
@@ -138,6 +148,7 @@ private:
     std::size_t keep(UnitDone& done, std::size_t place);
     void hand_in_again();
 
+    const BrokerSettings& settings_;
     const ShardPlace place_;
     BrokerHost& host_;
     Receipts& receipts_;

@@ -30,6 +30,7 @@ bool is_sent_something_old(const Session& session) {
 
 constexpr const char* not_stored =
     "the store is in trouble, and does not take what becomes of the earlier session";
+constexpr const char* much_waits = "much waits for the store, which is in trouble";
 
 }  // namespace
 
@@ -115,6 +116,8 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
                                                  const ConnectAgreement& agreement) {
     const auto cost = stored_will(settings_, connect, user.name, nullptr)->message.cost();
     if (auto refusal = memory_.objection_to_will(user, known, resumed, cost)) return refusal;
+    if (connect.will->retain && journal_.is_refused_much())
+        return Refusal{Reason::server_unavailable, much_waits};
     // Logins go on while the store lags: their wills must not hold up everybody else.
     if (agreement.session_expiry > 0 && cost > small_message &&
         journal_.bytes() > settings_.most_unstored_bytes / 2)
@@ -134,6 +137,7 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
                        "the store is in trouble, and its session could not be stored"};
+    if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
     if ((!resumed && is_stored) || keeper_.is_end_uncommitted(user.name, client))
         return Refusal{Reason::server_unavailable, not_stored};
     return std::nullopt;

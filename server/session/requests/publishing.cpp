@@ -132,7 +132,8 @@ void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
 }
 
 void Publishing::publish(Message message, OnPublished published, Millis now) {
-    if (message.qos != QoS::at_most_once && journal_.is_refused())
+    const bool is_promise = message.qos != QoS::at_most_once && journal_.is_refused();
+    if (is_promise || (message.retain && journal_.is_refused_much()))
         return published({.refused = true});
     PendingReceipt receipt(receipts_);
     const bool is_retained = message.retain;
@@ -290,6 +291,8 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
     }
     if (publish.qos != QoS::at_most_once && journal_.is_refused())
         return Refusal{Reason::quota_exceeded, "the store is in trouble"};
+    if (publish.retain && settings_.retain_available && journal_.is_refused_much())
+        return Refusal{Reason::quota_exceeded, "much waits for the store, which is in trouble"};
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
     if (says_text && !valid_utf8(publish.payload))
         return Refusal{Reason::payload_format_invalid,

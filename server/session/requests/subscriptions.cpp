@@ -122,6 +122,8 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     // Its group must not give it what the store would not keep for it.
     if (shared && session.state.owner != 0 && journal_.would_be_refused())
         return Refusal{Reason::quota_exceeded, "the store is in trouble"};
+    if (session.state.owner != 0 && journal_.is_refused_much())
+        return Refusal{Reason::quota_exceeded, "much waits for the store, which is in trouble"};
     if (session.state.subscribed(router_, filter)) return std::nullopt;
     if (session.state.subscription_count() >=
         std::min<std::size_t>(settings_.max_subscriptions, SessionState::most_subscriptions))
