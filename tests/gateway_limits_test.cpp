@@ -245,3 +245,35 @@ TEST_CASE("memory that queues take on one shard is not counted once more for eac
     for (int i = 0; i < 3; ++i) tick(brokers);
     CHECK(brokers->broker(0).waiting() == 9000);
 }
+
+TEST_CASE("large wills are refused beyond a share of all memory, wherever their users live") {
+    BrokerSettings settings;
+    settings.most_will_bytes = 6000;
+    DurableCluster brokers(2, settings);
+    const std::string large(2000, 'x');
+    const std::string accepted = hex(wire("20 r2 00 00"));
+    const std::string refused = hex(wire("20 r2 00 03"));
+    std::list<PlainClient> clients;
+    const auto answer = [&](unsigned shard, const std::string& will, bool clean = true) {
+        const auto number = static_cast<unsigned>(clients.size());
+        clients.emplace_back(brokers, name_at(shard, 2, "c", number));
+        clients.back().connect(clean, 0, will);
+        brokers.settle();
+        return clients.back().take();
+    };
+    CHECK(answer(0, large, false) == accepted);
+    CHECK(answer(1, large) == accepted);
+    CHECK(answer(0, large) == refused);
+    CHECK(answer(1, large) == refused);
+    CHECK(answer(0, "small") == accepted);
+    CHECK(answer(0, "") == accepted);
+    std::next(clients.begin())->send("e0 r0");  // it takes its will back
+    brokers.settle();
+    CHECK(answer(0, large) == accepted);
+    CHECK(answer(1, large) == refused);
+
+    brokers.crash();
+    clients.clear();
+    CHECK(answer(1, large) == accepted);
+    CHECK(answer(0, large) == refused);  // for the first one has a stored session
+}

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <utility>
 
 namespace pulsegate {
 
@@ -45,6 +46,29 @@ public:
 
 private:
     GatewaySum& all_;
+    std::size_t bytes_ = 0;
+};
+
+/// Bytes that count in a shard's part, which outlives them, as long as this lives.
+class CountedBytes {
+public:
+    CountedBytes() = default;
+    CountedBytes(ShardPart& part, std::size_t bytes) : part_(&part), bytes_(bytes) {
+        part.add(bytes);
+    }
+    ~CountedBytes() {
+        if (part_) part_->subtract(bytes_);
+    }
+    CountedBytes(CountedBytes&& other) noexcept
+        : part_(std::exchange(other.part_, nullptr)), bytes_(other.bytes_) {}
+    CountedBytes& operator=(CountedBytes&& other) noexcept {
+        std::swap(part_, other.part_);
+        std::swap(bytes_, other.bytes_);
+        return *this;
+    }
+
+private:
+    ShardPart* part_ = nullptr;
     std::size_t bytes_ = 0;
 };
 

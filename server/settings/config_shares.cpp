@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t least_unstored_bytes = 1024 * 1024;
 constexpr std::size_t least_user_memory = 64 * 1024;
+constexpr std::size_t least_will_bytes = 1024 * 1024;
 
 void complete(std::size_t& value, std::size_t usual, std::size_t part) {
     if (value == by_share) value = std::min(usual, part);
@@ -44,6 +45,7 @@ void complete_shares(Config& config) {
     // What waits for the store is in memory two or three times, while it is written.
     config.most_unstored_bytes = std::clamp(budget / 32 / std::max(config.shards, 1u),
                                             least_unstored_bytes, usual.most_unstored_bytes);
+    config.most_will_bytes = std::max(budget / 8, least_will_bytes);
     complete(config.max_retained_messages_per_user, usual.max_retained_messages_per_user,
              share_of(config.max_retained_messages, 1));
     complete(config.max_retained_bytes_per_user, usual.max_retained_bytes_per_user,

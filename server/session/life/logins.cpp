@@ -99,6 +99,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool must_be_noted =
         was_near_end || (resumed && !takes_over && is_sent_something_old(session));
     auto will = stored_will(settings_, connect, user.name, session.authorization.get());
+    if (will) sessions_.count(*will);
     Buffer connack = accepting_connack(settings_, connect, agreement, details);
     const bool waits = keeper_.is_end_uncommitted(user.name, session.client) ||
                        (must_be_noted && session.state.owner != 0);

@@ -139,6 +139,7 @@ void Restore::will(Session& session, const PutWill& stored) {
     will->message_expiry = stored.message_expiry;
     will->delay = stored.delay;
     will->is_stored = true;
+    sessions_.count(*will);
     session.set_will(std::move(will));
 }
 

@@ -32,6 +32,12 @@ std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const S
         return Refusal{Reason::quota_exceeded,
                        "memory-budget is nearly used up, and its will takes more than 1 KiB",
                        Limit::memory_budget};
+    if (more > small_message && wills_.get() + more > settings_.most_will_bytes)
+        return Refusal{
+            Reason::quota_exceeded,
+            "the wills of all clients take an eighth of memory-budget, and its own takes "
+            "more than 1 KiB",
+            Limit::memory_budget};
     const std::size_t stays = known && resumes ? known->kept_by_state() : 0;
     if (stays + more > settings_.max_client_memory)
         return Refusal{Reason::quota_exceeded,

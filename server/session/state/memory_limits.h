@@ -12,7 +12,7 @@
 namespace pulsegate {
 
 /// A will or a retained message that takes no more is kept even if memory is scarce, as long as
-/// memory-budget is not exceeded.
+/// memory-budget is not exceeded. There are no more wills than sessions.
 inline constexpr std::size_t small_message = 1024;
 
 /// What clients and users may make the gateway keep besides messages: subscriptions with their
@@ -20,8 +20,8 @@ inline constexpr std::size_t small_message = 1024;
 /// shard's thread.
 class MemoryLimits {
 public:
-    MemoryLimits(const BrokerSettings& settings, const BrokerHost& host)
-        : settings_(settings), host_(host) {}
+    MemoryLimits(const BrokerSettings& settings, BrokerHost& host)
+        : settings_(settings), host_(host), wills_(host.totals().wills) {}
 
     /// Why the client may not make the gateway keep `more` bytes; nothing if it may.
     std::optional<Refusal> objection(const Session& session, std::size_t more) const;
@@ -42,6 +42,7 @@ public:
 private:
     const BrokerSettings& settings_;
     const BrokerHost& host_;
+    const GatewaySum& wills_;
 };
 
 /// About the bytes that a subscription to this filter takes. A level of a filter with wildcards

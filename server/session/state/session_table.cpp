@@ -25,7 +25,11 @@ std::size_t SessionTable::Hash::operator()(const Key& key) const {
 }
 
 SessionTable::SessionTable(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals)
-    : settings_(settings), place_(place), totals_(totals), next_id_(place.count + place.index) {}
+    : settings_(settings),
+      place_(place),
+      totals_(totals),
+      wills_(totals.wills),
+      next_id_(place.count + place.index) {}
 
 SessionTable::~SessionTable() {
     totals_.disconnected -= disconnected_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/base/gateway_sum.h"
 #include "server/base/owner_thread.h"
 #include "server/base/sparse.h"
 #include "server/session/state/session.h"
@@ -35,6 +36,9 @@ public:
     Session* find(const User& user, std::string_view client) const;
     Session& find_or_create(User& user, std::string client, WallMillis wall);
     void destroy(Session& session);
+
+    /// From now on the will counts among those of all shards, as long as it lives.
+    void count(StoredWill& will) { will.counted = CountedBytes(wills_, will.message.cost()); }
 
     /// The client has disconnected: the session is due after its session expiry, or earlier when
     /// its will is due.
@@ -123,6 +127,7 @@ private:
     const BrokerSettings& settings_;
     const ShardPlace place_;
     GatewayTotals& totals_;
+    ShardPart wills_;  ///< bytes
     boost::unordered_flat_set<Pointer, Hash, Equal> sessions_;
     SessionId next_id_;
 

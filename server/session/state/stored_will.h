@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/auth/access.h"
+#include "server/base/gateway_sum.h"
 #include "server/message/message.h"
 #include "server/session/terms/settings.h"
 
@@ -20,6 +21,7 @@ struct StoredWill {
     std::optional<std::int64_t> authorized_until{};    ///< seconds since 1970
     std::optional<std::int64_t> token_issued{};        ///< of the login, if it was by a token
     bool is_stored = false;                            ///< with its session
+    CountedBytes counted{};                            ///< among all wills
 };
 
 struct Authorization;

@@ -79,6 +79,9 @@ struct BrokerSettings {
     /// from memory-budget; not a setting.
     /// Usually half a second of a disk that takes what a shard can receive.
     std::size_t most_unstored_bytes = 32 * 1024 * 1024;
+    /// Bytes of all wills: beyond it only small ones are let in. Derived from memory-budget; not a
+    /// setting.
+    std::size_t most_will_bytes = 128 * 1024 * 1024;
     /// How long a session is away before it is packed, see DormantSessions; not a setting.
     Millis dormant_after = 60'000;
 };

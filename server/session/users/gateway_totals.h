@@ -20,6 +20,7 @@ struct GatewayTotals {
     std::atomic<std::size_t> disconnected_bytes{0};
     GatewaySum queued{};         ///< bytes of queued messages in memory
     GatewaySum queue_entries{};  ///< bytes of the queues without any body
+    GatewaySum wills{};          ///< bytes
 };
 
 }  // namespace pulsegate
