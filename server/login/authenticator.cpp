@@ -150,21 +150,22 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
     if (files->right_passwords.contains(credentials.user, mac))
         return answer(success(*files, credentials.user));
     if (key_server_ && files->is_token(credentials.password))
-        answer = with_key_server(credentials, std::move(answer));
+        answer = with_key_server(credentials, address, std::move(answer));
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));
 }
 
 /// A token of an unknown key is checked once more when the set of keys has been fetched anew: by
 /// the thread of the key server, for that takes little.
 Authenticator::Answer Authenticator::with_key_server(const Credentials& credentials,
-                                                     Answer answer) const {
-    return [this, credentials, answer = std::move(answer)](AuthResult result) {
+                                                     const Address& address, Answer answer) const {
+    return [this, credentials, address, answer = std::move(answer)](AuthResult result) {
         if (!result.awaits_key) return answer(std::move(result));
-        const bool waits =
-            key_server_->await([this, credentials, answer] { answer(check(credentials)); });
-        if (!waits)
+        const auto done = [this, credentials, answer](KeyServer::Waited waited) {
+            if (waited == KeyServer::Waited::is_over) return answer(check(credentials));
             answer({.reason = Reason::server_busy,
                     .why = "too many logins wait for the keys of jwt-jwks-url"});
+        };
+        key_server_->await(address, credentials.user, done);
     };
 }
 

@@ -124,7 +124,8 @@ private:
     CredentialMac mac_of(const Credentials& credentials) const;
     AuthResult check(const Credentials& credentials) const;
     AuthResult check_token(const JwtVerifier& tokens, std::string_view token) const;
-    Answer with_key_server(const Credentials& credentials, Answer answer) const;
+    Answer with_key_server(const Credentials& credentials, const Address& address,
+                           Answer answer) const;
 
     const AuthenticatorSettings settings_;
     const std::unique_ptr<AuthHook> hook_;         ///< null: there is none

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -12,6 +11,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <chrono>
 #include <exception>
 #include <mutex>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "server/base/log.h"
+#include "server/limits/fair_queue.h"
 
 namespace pulsegate {
 
@@ -78,10 +79,7 @@ struct KeyServer::Impl {
             is_fetching = false;
             last_fetch = monotonic_now();
             conclude(trouble);
-            for (const auto& done : std::exchange(waiting, {})) {
-                --places;
-                done();
-            }
+            while (const auto ticket = queue.take_first()) take (*ticket)(Waited::is_over);
             const Millis time = trouble.empty() ? settings.refresh : pause();
             timer.expires_after(std::chrono::milliseconds(time));
             error_code cancelled;
@@ -147,14 +145,20 @@ struct KeyServer::Impl {
         if (!all->keys.empty()) keys = std::move(all);
     }
 
-    void await(std::function<void()> done) {
+    void await(const Address& address, std::string_view user, Done done) {
         const bool is_fresh = last_fetch && monotonic_now() < *last_fetch + pause();
-        if (!is_fetching && is_fresh) {
-            --places;
-            return done();
-        }
-        waiting.push_back(std::move(done));
+        if (!is_fetching && is_fresh) return done(Waited::is_over);
+        waiting.emplace(++last_ticket, std::move(done));
+        queue.add(address, user, last_ticket);
+        if (queue.size() > most_waiting_for_keys) take(queue.take_last().value())(Waited::too_many);
         if (!is_fetching) timer.cancel();
+    }
+
+    Done take(FairQueue::Ticket ticket) {
+        const auto found = waiting.find(ticket);
+        Done done = std::move(found->second);
+        waiting.erase(found);
+        return done;
     }
 
     void use(std::shared_ptr<const HttpCredentials> credentials) {
@@ -175,10 +179,11 @@ struct KeyServer::Impl {
     asio::steady_timer timer{io};
     JwkSet fetched;             ///< the last good one
     std::vector<KeptKey> kept;  ///< the one that ends first in front
-    std::vector<std::function<void()>> waiting;
+    FairQueue queue;            ///< in which order those who wait are told
+    boost::unordered_flat_map<FairQueue::Ticket, Done> waiting;
+    FairQueue::Ticket last_ticket = 0;
     std::optional<Millis> last_fetch;
     bool is_fetching = false;
-    std::atomic<std::size_t> places = 0;  ///< taken by those who wait
 
     mutable std::mutex mutex;  ///< of what follows
     std::shared_ptr<const JwkSet> keys;
@@ -211,14 +216,11 @@ bool KeyServer::is_in_trouble() const {
     return impl_->is_in_trouble;
 }
 
-bool KeyServer::await(std::function<void()> done) {
-    if (impl_->places.fetch_add(1) >= most_waiting_for_keys) {
-        --impl_->places;
-        return false;
-    }
+void KeyServer::await(const Address& address, std::string_view user, Done done) {
     asio::post(impl_->io,
-               [this, done = std::move(done)]() mutable { impl_->await(std::move(done)); });
-    return true;
+               [this, address, user = std::string(user), done = std::move(done)]() mutable {
+                   impl_->await(address, user, std::move(done));
+               });
 }
 
 std::shared_ptr<const HttpCredentials> KeyServer::read_credentials() const {

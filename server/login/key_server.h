@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "server/auth/jwk_set.h"
 #include "server/backend/http_client.h"
 #include "server/base/clock.h"
 #include "server/base/text/url.h"
+#include "server/limits/address.h"
 
 namespace pulsegate {
 
@@ -43,10 +45,15 @@ public:
     /// Did the last fetch fail, or has none ended yet? Any thread.
     bool is_in_trouble() const;
 
+    enum class Waited : std::uint8_t {
+        is_over,   ///< the set was fetched, or could not be
+        too_many,  ///< others wait, and their addresses or users have fewer waiting
+    };
+    using Done = std::function<void(Waited)>;
+
     /// A token names a key that is unknown: fetches the set, unless that was done a moment ago, and
-    /// calls `done` on its own thread when there is an answer or none. Any thread. False: too many
-    /// wait for that, and `done` is not called.
-    [[nodiscard]] bool await(std::function<void()> done);
+    /// calls `done` on its own thread. Any thread.
+    void await(const Address& address, std::string_view user, Done done);
 
     /// Reads them from files. Throws as the constructor does.
     std::shared_ptr<const HttpCredentials> read_credentials() const;
