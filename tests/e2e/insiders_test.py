@@ -1,5 +1,6 @@
 """Clients that are in, and take all they can: nobody else loses anything by it, and the memory keeps within bounds."""
 
+import contextlib
 import json
 import struct
 import unittest
@@ -89,6 +90,19 @@ class InsidersTest(unittest.TestCase):
         gateway.wait_for_log("unfinished packets take too much of memory-budget")
         if not SANITIZED:
             self.assertLess(gateway.rss() - before, 80 * MEBIBYTE)  # of which the allocator keeps some
+        self.client(gateway, "honest").ping()
+
+    def test_unfinished_packets_of_all_shards_share_one_budget(self):
+        gateway = self.gateway("--memory-budget", "200MiB", shards=2)
+        clients, size, budget = 100, 250_000, 16 * MEBIBYTE
+        beginning = packet(0x30, text("x") + b"y" * size)[:-1]
+        for number in range(clients):  # of both shards, each of which has less than the budget
+            one = self.client(gateway, f"slow{number}")
+            with contextlib.suppress(ConnectionError):
+                one.send(beginning)
+        cut = clients - budget // size
+        wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="memory-budget") >= cut,
+                   what=f"the end of {cut} clients")
         self.client(gateway, "honest").ping()
 
     def test_no_session_ends_for_what_another_user_has_queued(self):
