@@ -204,3 +204,20 @@ TEST_CASE("whatever owners and messages come and go, the index agrees with a pla
     CHECK(dead.size() > 1'000);
     CHECK(dead == model.dead);
 }
+
+TEST_CASE("what a crowd of messages took is given back when they are deleted") {
+    WaitingIndex index;
+    constexpr OwnerId owners = 5000;
+    for (OwnerId owner = 1; owner <= owners; ++owner) index.add_owner(owner);
+    constexpr Stamp last = 200'000;
+    for (Stamp stamp = 1; stamp <= last; ++stamp) {
+        const auto owner = static_cast<OwnerId>(stamp % (owners - 1)) + 1;
+        index.add_message(stamp, {{.owner = owner}, {.owner = owner + 1}});
+    }
+    CHECK(index.room() > 2 * last);
+    for (OwnerId owner = 1; owner <= owners; ++owner) index.end_owner(owner);
+    CHECK(index.dead().size() == last);
+    index.forget_dead(last);
+    CHECK(index.room() < last / 10);
+    CHECK_FALSE(index.is_waited_for(1));
+}

@@ -65,6 +65,7 @@ public:
     void shrink() {
         shrink_if_sparse(filters_);
         shrink_if_sparse(levels_);
+        shrink_if_sparse(many_);
     }
     /// Subscribes, or replaces the options of a subscription to the same filter. The filter must be
     /// valid. True if the subscription is new.

@@ -192,6 +192,8 @@ bool Broker::tick(Millis now) {
         presence_.shrink();
         sessions_.shrink();
         router_.shrink();
+        rooms_.shrink();
+        dormant_.shrink();
         journal_.tick();
         sender_.tick();
         delayed_.tick(now);

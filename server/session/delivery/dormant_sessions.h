@@ -7,6 +7,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 #include "server/routing/router.h"
 #include "server/session/durable/journal.h"
@@ -49,6 +50,8 @@ public:
     void pack_all(Tick now);
 
     void reserve(std::size_t filters) { by_filter_.reserve(filters); }
+    /// Once a second.
+    void shrink() { shrink_if_sparse(by_filter_); }
     /// May a session of before the restart be restored as a record, with these texts?
     bool may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const;
     /// All is known of it but the user's presence.

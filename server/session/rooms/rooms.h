@@ -13,6 +13,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
+#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 #include "server/session/durable/journal.h"
 #include "server/session/terms/settings.h"
@@ -119,6 +120,8 @@ public:
     Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
 
     std::size_t memberships() const { return memberships_; }
+    /// Once a second.
+    void shrink() { shrink_if_sparse(by_user_); }
 
     // A member's place: what is later than that in a room, the member has not got. Places are
     // stamps, so that messages that are under way from other shards are on the right side of them.

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "server/base/sparse.h"
+
 namespace pulsegate {
 
 namespace {
@@ -157,6 +159,24 @@ void WaitingIndex::forget_dead(std::size_t count) {
     const auto end = dead_.begin() + static_cast<std::ptrdiff_t>(count);
     std::for_each(dead_.begin(), end, [this](Stamp stamp) { undeleted_.erase(stamp); });
     dead_.erase(dead_.begin(), end);
+    give_room_back();
+}
+
+/// After a crowd of messages. Nobody waits for this thread as for a shard's turn, so more may move.
+void WaitingIndex::give_room_back() {
+    constexpr std::size_t most_moved = 1'000'000;
+    shrink_if_sparse(owners_, most_moved);
+    shrink_if_sparse(beyond_, most_moved);
+    shrink_if_sparse(awaited_, most_moved);
+    shrink_if_sparse(further_, most_moved);
+    shrink_if_sparse(undeleted_, most_moved);
+    constexpr std::size_t small = 1024;
+    if (dead_.capacity() > small && dead_.size() < dead_.capacity() / 8) dead_.shrink_to_fit();
+}
+
+std::size_t WaitingIndex::room() const {
+    return owners_.bucket_count() + beyond_.bucket_count() + awaited_.bucket_count() +
+           further_.bucket_count() + undeleted_.bucket_count() + dead_.capacity();
 }
 
 }  // namespace pulsegate

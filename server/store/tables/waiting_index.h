@@ -62,6 +62,9 @@ public:
     /// The first ones are deleted.
     void forget_dead(std::size_t count);
 
+    /// How many owners and messages its tables have room for.
+    std::size_t room() const;
+
 private:
     struct Owner {
         Stamp upto = 0;  ///< of its cursor
@@ -80,6 +83,7 @@ private:
     void note_done(const Cursor& cursor);
     void await(Stamp stamp, std::uint32_t owners);
     void release(Stamp stamp);
+    void give_room_back();
 
     boost::unordered_flat_map<OwnerId, Owner> owners_;
     boost::unordered_flat_map<OwnerId, Beyond> beyond_;  ///< of cursors; few have any
