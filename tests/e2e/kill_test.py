@@ -76,7 +76,8 @@ class ClusterTest(Case):
             done = subprocess.run(
                 [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", redis.url, "--kills", str(kills),
                  "--stops", str(stops), "--seconds", str(seconds), "--port", str(free_port()), "--http", str(http),
-                 "--rate", "600" if SANITIZED else "1500", "--slowness", "3" if SANITIZED else "1", "--json", str(results), "--log", str(self.folder / "log")],
+                 "--rate", "600" if SANITIZED else "1500", "--slowness", "3" if SANITIZED else "1",
+                 "--json", str(results), "--log", str(self.folder / "log")],
                 capture_output=True, text=True, timeout=180 + 4 * seconds)
         said = done.stdout + done.stderr
         self.assertEqual(done.returncode, 0, said)
