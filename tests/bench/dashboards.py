@@ -47,7 +47,9 @@ class Dashboard(threading.Thread):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         since = ""
         while True:
-            self.is_shown.wait()
+            if not self.is_shown.is_set():
+                connection.close()  # or the gateway does: it is asked nothing for a while
+                self.is_shown.wait()
             for name in self.names:
                 connection.request("GET", f"/api/v1/{name}{since}")
                 answer = connection.getresponse()
@@ -138,6 +140,8 @@ def main():
         finally:
             gateway.terminate()
             gateway.wait(60)
+    least = 1.5 * options.rounds * options.window * options.dashboards
+    assert sum(dashboard.asked for dashboard in dashboards) > least, "the dashboards have asked too little"
     found = {False: [], True: []}
     for begin, end, is_open in windows:
         seconds = [each["timings"]["message"] for each in record["series"] if "message" in each["timings"] and
