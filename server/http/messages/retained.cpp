@@ -28,7 +28,7 @@ constexpr const char* no_filter =
     "filter is no topic filter; percent-encode '#' as %23, '+' as %2B";
 
 /// An answer is not much longer than this, whatever `limit` says.
-constexpr std::size_t most_page_bytes = 4 * 1024 * 1024;
+constexpr std::size_t most_retained_answer = 4 * 1024 * 1024;
 
 /// A part of an answer, from one turn of a shard.
 struct RetainedPage {
@@ -109,7 +109,7 @@ awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& reque
     std::string after = query.text("after").value_or("");
     do {
         const auto question = [filter, after, most = most - shown.size(),
-                               room = most_page_bytes - bytes](Shard& shard) {
+                               room = most_retained_answer - bytes](Shard& shard) {
             return some_retained(shard.broker().retained(), filter, after, most, room);
         };
         auto page = co_await api.shards.ask_one(0, question);
@@ -118,7 +118,7 @@ awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& reque
             shown.push_back(retained_json(*message, monotonic_now()));
         bytes += page->bytes;
         after = std::move(page->after);
-    } while (!after.empty() && shown.size() < most && bytes < most_page_bytes);
+    } while (!after.empty() && shown.size() < most && bytes < most_retained_answer);
     json::object body{{"retained", std::move(shown)}};
     const auto more = co_await has_retained(api, filter, after);
     if (!more) co_return shard_unavailable();
