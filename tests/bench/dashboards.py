@@ -112,6 +112,8 @@ def run_load(options, folder, port, dashboards):
         begin = time.time()
         time.sleep(options.window)
         windows.append((begin, time.time(), is_open))
+    for dashboard in dashboards:
+        dashboard.is_shown.clear()
     load.wait(120)
     return json.loads(result.read_text()), windows
 
