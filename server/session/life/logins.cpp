@@ -117,7 +117,8 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
                                                  const ConnectAgreement& agreement) {
     const auto cost = stored_will(settings_, connect, user.name, nullptr)->message.cost();
     if (auto refusal = memory_.objection_to_will(user, known, resumed, cost)) return refusal;
-    if (connect.will->retain && journal_.is_refused_much())
+    const bool is_stored = connect.will->retain || agreement.session_expiry > 0;
+    if (is_stored && journal_.is_refused_much())
         return Refusal{Reason::server_unavailable, much_waits};
     // Logins go on while the store lags: their wills must not hold up everybody else.
     if (agreement.session_expiry > 0 && cost > small_message &&
@@ -133,17 +134,15 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
                                                   const ConnectAgreement& agreement, Millis now) {
     if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
-    if (resumed && is_stored) {
-        // A client that reads what waits for it makes room.
-        if (journal_.takes_nothing_new()) return std::nullopt;
-        // What the store has of the session is still right, and will be after a crash.
-        if (agreement.session_expiry == known->state.expiry() && !is_near_end(*known, now))
-            return std::nullopt;
-    }
+    // A client that reads what waits for it makes room.
+    if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
+    if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
+    // What the store has of such a session is still right, and will be after a crash.
+    const bool is_as_stored = agreement.session_expiry == (known ? known->state.expiry() : 0);
+    if (resumed && is_stored && is_as_stored && !is_near_end(*known, now)) return std::nullopt;
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
                        "the store is in trouble, and its session could not be stored"};
-    if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
     if ((!resumed && is_stored) || keeper_.is_end_uncommitted(user.name, client))
         return Refusal{Reason::server_unavailable, not_stored};
     return std::nullopt;
