@@ -83,21 +83,27 @@ struct StandbyAdmin::Impl {
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
-        if (const WebFile* const file = file_of_page(request)) co_return web_file_reply(*file);
-        if (request.path == "/healthz") co_return api_reply({{"status", "ok"}});
-        if (is_reload(request)) {
-            const std::string token(guard.name_shown(request));  // tokens may be others by the end
-            ApiRequest audited = request;
-            audited.token = token;
-            ApiReply reply = co_await reload_by(server.io(), ask_reload);
-            audit(audited, reply.status);
-            co_return reply;
-        }
+        if (is_reload(request)) co_return co_await reload(request);
+        co_return shown(request);
+    }
+
+    boost::asio::awaitable<ApiReply> reload(const ApiRequest& request) {
+        const std::string token(guard.name_shown(request));  // tokens may be others by the end
+        ApiRequest audited = request;
+        audited.token = token;
+        ApiReply reply = co_await reload_by(server.io(), ask_reload);
+        audit(audited, reply.status);
+        co_return reply;
+    }
+
+    ApiReply shown(const ApiRequest& request) const {
+        if (const WebFile* const file = file_of_page(request)) return web_file_reply(*file);
+        if (request.path == "/healthz") return api_reply({{"status", "ok"}});
         const ClusterView view = cluster.view();
         if (request.path == "/api/v1/cluster" && request.method == verb::get)
-            co_return api_reply(cluster_json(view));
-        if (request.path == "/metrics") co_return metrics_reply(view);
-        co_return not_ready(view, is_probe(request));
+            return api_reply(cluster_json(view));
+        if (request.path == "/metrics") return metrics_reply(view);
+        return not_ready(view, is_probe(request));
     }
 
     static constexpr std::size_t most_body_bytes = 16 * 1024;
