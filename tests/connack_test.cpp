@@ -348,21 +348,6 @@ TEST_CASE("what waits in the inbox is lent to a device when its login is accepte
     CHECK(messages[0].text == "waits");
 }
 
-TEST_CASE("while the store refuses, a client may come back to a session for which nothing waits") {
-    RefusedLogin of;
-    of.go();
-    of.fail();
-    PlainClient other(of.brokers, "other");
-    other.connect(false);
-    of.brokers.settle();
-    REQUIRE(of.brokers->broker(0).journal().is_refused());
-    of.phone.connect(false);
-    of.brokers.deliver();
-    CHECK(of.phone.take() == session_present);
-    CHECK_FALSE(of.phone.link().ending);
-    CHECK(of.watcher.take_messages().size() == 1);  // it is online
-}
-
 TEST_CASE("while the store refuses, a clean start leaves the session and connection it is after") {
     RefusedLogin of;
     of.fail();

@@ -77,7 +77,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 
     const Session* const known = sessions_.find(user, client);
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
-    if (const auto refusal = objection_of_store(user, known, resumed, client, agreement, now))
+    if (const auto refusal = objection_of_store(user, known, resumed, client, agreement))
         return turn_away(link, connect, result, *refusal);
     if (connect.will)
         if (const auto refusal = objection_to_will(user, known, resumed, connect, agreement))
@@ -131,15 +131,12 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
 /// What the store refuses already is refused before anything happens: what the client has stays.
 std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
                                                   bool resumed, std::string_view client,
-                                                  const ConnectAgreement& agreement, Millis now) {
+                                                  const ConnectAgreement& agreement) {
     if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
     // A client that reads what waits for it makes room.
     if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
-    // What the store has of such a session is still right, and will be after a crash.
-    const bool is_as_stored = agreement.session_expiry == (known ? known->state.expiry() : 0);
-    if (resumed && is_stored && is_as_stored && !is_near_end(*known, now)) return std::nullopt;
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
                        "the store is in trouble, and its session could not be stored"};

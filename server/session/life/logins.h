@@ -74,7 +74,7 @@ private:
                                              const ConnectAgreement& agreement);
     std::optional<Refusal> objection_of_store(const User& user, const Session* known, bool resumed,
                                               std::string_view client,
-                                              const ConnectAgreement& agreement, Millis now);
+                                              const ConnectAgreement& agreement);
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
