@@ -106,42 +106,6 @@ TEST_CASE("what a client publishes at QoS 2 is stored in its order, though the f
     CHECK(got.find(hex("first")) < got.find(hex("second")));
 }
 
-TEST_CASE("a message of QoS 2 that the disk refuses is answered with 0x97, and ends its exchange") {
-    DurableCluster brokers;
-    PlainClient desk(brokers, "desk", "desk", Version::v5_0);
-    PlainClient phone(brokers, "phone");
-    phone.connect(false);
-    phone.send("82 r k1 s'x' 02");
-    desk.connect(false);
-    brokers.settle();
-    phone.lose_connection();
-    brokers.settle();
-    desk.take();
-    brokers.disk().fail_at(brokers.disk().steps() + 1, FaultyDisk::Fault::full, 3);
-    desk.send("34 r s'x' k5 [ ] 'first'");
-    brokers.deliver();
-    brokers.commit();
-    brokers.deliver();
-    CHECK(desk.take() == hex(wire("50 r k5 97")));
-    CHECK_FALSE(desk.link().ending);
-
-    // There is room again, and the store takes what it has refused.
-    CHECK_FALSE(brokers->broker(0).tick(brokers->now + 1000));
-    brokers.settle();
-    brokers.crash();
-    desk.connect(false);
-    brokers.settle();
-    desk.take();
-    desk.send("34 r s'x' k5 [ ] 'second'");
-    brokers.settle();
-    CHECK(desk.take() == hex(wire("50 r k5")));
-    phone.connect(false);
-    brokers.settle();
-    const auto messages = phone.take_messages();
-    REQUIRE_FALSE(messages.empty());
-    CHECK(messages.back().text == "second");
-}
-
 TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");

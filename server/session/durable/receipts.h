@@ -132,7 +132,6 @@ public:
     void watch(ReceiptId receipt, OnPublished report) {
         receipts_.at(receipt)->report = std::move(report);
     }
-    bool is_watched(ReceiptId receipt) const { return bool(receipts_.at(receipt)->report); }
     /// Instead of `answer`: closes the receipt, and calls `report` when all parts are settled.
     /// `here`: what had become of it on this shard when the receipt was closed.
     void report(ReceiptId receipt, const Published& here, OnPublished report);

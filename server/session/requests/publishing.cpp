@@ -102,10 +102,7 @@ Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& rece
     if (id == 0 && receipt.is_open()) return is_kept ? Reason::success : Reason::quota_exceeded;
     if (id == 0) return verdict(asked, here);
     receipts_.watch(id, [this, id, asked, here](const Published& published) {
-        if (published.refused) {
-            if (asked.qos == QoS::exactly_once) end_refused(id, asked.packet_id);
-            return;
-        }
+        if (published.refused) return;
         Reach reach = here;
         reach += published.reach;
         answer_late(id, asked, verdict(asked, reach));
@@ -331,23 +328,11 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!is_error(reason) || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
-    const Pubrec refused{publish.packet_id, Reason::quota_exceeded, {}};
-    if (can_refuse && receipt != 0 && !receipts_.is_watched(receipt))
-        receipts_.watch(receipt, [this, receipt, id = publish.packet_id](const Published& what) {
-            if (what.refused) end_refused(receipt, id);
-        });
-    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt,
-                    can_refuse ? &refused : nullptr, bytes_of(publish));
-}
-
-/// The store has refused it, and a PUBREC of 5.0 says so: that ends the exchange of QoS 2 (4.3.3).
-/// The store may take the identifier later, with all that it has refused, so it must go again, or
-/// the client's next message with it would be taken for this one.
-void Publishing::end_refused(ReceiptId receipt, std::uint16_t packet_id) {
-    Session* const session = receipts_.session_of(receipt);
-    if (!session || session->terms.version != Version::v5_0) return;
-    if (!session->state.exchanges().release(packet_id)) return;
-    if (session->state.owner != 0) journal_.add(DropIncoming{session->state.owner, packet_id});
+    // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
+    // message again, and is answered when it is stored.
+    const Pubrec* const disconnects = nullptr;
+    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
+                    bytes_of(publish));
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {

@@ -73,7 +73,6 @@ private:
     Reason verdict(const Asked& asked, const Reach& reach);
     bool must_be_disconnected(const Session& session, Reason reason) const;
     void answer_late(ReceiptId id, const Asked& asked, Reason reason);
-    void end_refused(ReceiptId receipt, std::uint16_t packet_id);
     void acknowledge(Session& session, const Publish& publish, Reason reason, ReceiptId receipt,
                      const PropertyList& words = {});
 
