@@ -107,11 +107,22 @@ class LiesTest(unittest.TestCase):
         for lie, (status, record) in found.items():
             with self.subTest(lie=lie or "none"):
                 expected = self.lies[lie][1]
-                seen = broken(record) | {check["name"] for check in record["checks"]
-                                         if check["outcome"] == "refused" and check["name"] == "delay" and check["value"] >= 0.02}
-                self.assertEqual(seen - self.besides.get(lie, set()), expected, (record["verdict"], record["examples"]))
-                refused = any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
-                self.assertIn(status, ([1, 2] if expected else [0, 2]) if refused else [1 if expected else 0])
+                for _ in range(3):  # a generator that was too slow may have missed it: once more, alone
+                    if expected <= self.seen(record) or not self.is_refused(record):
+                        break
+                    status, record = told(lie)
+                self.assertEqual(self.seen(record) - self.besides.get(lie, set()), expected,
+                                 (record["verdict"], record["examples"]))
+                self.assertIn(status, ([1, 2] if expected else [0, 2]) if self.is_refused(record) else [1 if expected else 0])
+
+    @staticmethod
+    def seen(record):
+        return broken(record) | {check["name"] for check in record["checks"]
+                                 if check["outcome"] == "refused" and check["name"] == "delay" and check["value"] >= 0.02}
+
+    @staticmethod
+    def is_refused(record):
+        return any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
 
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
