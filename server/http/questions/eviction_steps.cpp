@@ -41,7 +41,7 @@ awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t sh
 
 awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction) {
     const auto step = [eviction](Shard& shard) {
-        const auto some = shard.broker().evict(eviction, monotonic_now());
+        auto some = shard.broker().evict(eviction, monotonic_now());
         shard.end_turn();  // or the next step would find them connected
         return some;
     };

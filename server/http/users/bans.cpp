@@ -182,6 +182,7 @@ std::vector<DelayedByClients> delayed_of(const BanTarget& target,
         which.clients.push_back(delayed_client(user, client));
     }
     std::vector<DelayedByClients> all;
+    all.reserve(by_user.size() + 1);
     for (auto& [user, which] : by_user) all.push_back(std::move(which));
     if (target.address) return all;
     all.push_back({.user = target.user});

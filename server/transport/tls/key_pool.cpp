@@ -124,7 +124,7 @@ std::uint8_t* KeyPool::take(std::size_t size) {
 void KeyPool::give_back(std::uint8_t* slot) noexcept {
     const std::lock_guard lock(mutex_);
     const auto address = reinterpret_cast<std::uintptr_t>(slot);
-    auto* const chunk = reinterpret_cast<Chunk*>(address - address % chunk_size);
+    auto* const chunk = reinterpret_cast<Chunk*>(slot - address % chunk_size);
     if (!chunk->has_room()) link(chunk);
     chunk->give_back(slot);
     const bool is_last = !chunk->before && !chunk->after;  // the next client would map another
