@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <initializer_list>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +28,7 @@ namespace {
 using Answer = RowStore::Answer;
 using Fields = std::map<std::string, std::string>;
 
-/// Nothing but what is saved survives a restart: a failover whose tail is as long as one likes.
+/// Only what is saved survives a restart: a failover loses a tail of any length.
 const std::vector<std::string> in_memory{"--appendonly", "no", "--save", ""};
 
 Membership::Options forgetful_node(const std::string& name, const RedisServer& redis) {
@@ -76,16 +78,25 @@ public:
         : thread_([this, &node] {
               while (!ends_) {
                   answer_ = node.look().answer;
-                  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                  std::unique_lock lock(mutex_);
+                  end_.wait_for(lock, beat, [this] { return ends_.load(); });
               }
           }) {}
     ~Looking() {
-        ends_ = true;
+        {
+            const std::lock_guard lock(mutex_);
+            ends_ = true;
+        }
+        end_.notify_one();
         thread_.join();
     }
     Answer answer() const { return answer_; }
 
 private:
+    static constexpr std::chrono::milliseconds beat{20};
+
+    std::mutex mutex_;
+    std::condition_variable end_;
     std::atomic<bool> ends_{false};
     std::atomic<Answer> answer_{Answer::done};
     std::thread thread_;

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -95,7 +96,12 @@ def percentile(histograms, fraction):
     return 0
 
 
-def run_load(options, folder, port, dashboards):
+def connected(http_port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/api/v1/status", timeout=60) as answer:
+        return json.loads(answer.read())["clients"]["connected"]
+
+
+def run_load(options, folder, port, http_port, dashboards):
     """The record of the generator, and the windows: (begin, end, are dashboards open) in Unix time."""
     windows = []
     scenario = folder / "dashboards.scenario"
@@ -104,7 +110,9 @@ def run_load(options, folder, port, dashboards):
     result = folder / "load.json"
     load = subprocess.Popen([str(options.build / "pulsegate-loadgen"), str(scenario), "--connect", f"mqtt://127.0.0.1:{port}",
                              "--json", str(result)], stdout=subprocess.DEVNULL)
-    time.sleep(options.clients / 2000 + 3)  # the ramp
+    while connected(http_port) < options.clients:  # the ramp
+        assert load.poll() is None, "the generator ended before all clients had come"
+        time.sleep(0.2)  # before it looks again
     for turn in range(2 * options.rounds):
         is_open = (turn + turn // 2) % 2 == 1  # off, on; on, off; ...: a trend hits both alike
         for dashboard in dashboards:
@@ -138,7 +146,7 @@ def main():
             dashboards = [Dashboard(http_port, every, names) for _ in range(options.dashboards) for every, names in QUESTIONS]
             for dashboard in dashboards:
                 dashboard.start()
-            record, windows = run_load(options, folder, mqtt, dashboards)
+            record, windows = run_load(options, folder, mqtt, http_port, dashboards)
         finally:
             gateway.terminate()
             gateway.wait(60)

@@ -20,7 +20,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from gateway import Client, SANITIZED, binary, connect_packet, free_port, let_pass, seconds_since_1970, wait_until
+from gateway import Client, SANITIZED, binary, connect_packet, free_port, seconds_since_1970, wait_until
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
 CLIENTS, PACKETS, RAMP, NOTICE, OVER, DURATION = (15_000, 3_000, 2_000, 5, 30, 90) if LONG else (200, 200, 1_000, 1, 3, 30)
@@ -79,6 +79,9 @@ class Service:
 
     def connected(self):
         return self.get("api/v1/status")[1].get("clients", {}).get("connected", 0)
+
+    def messages(self):
+        return self.get("api/v1/status")[1].get("messages", {}).get("received", 0)
 
     def offline_between(self, begin, end):
         told = map(json.loads, self.events.read_text().splitlines())
@@ -166,7 +169,7 @@ class DrainUnderLoadTest(unittest.TestCase):
         wait_until(lambda: service.connected() == CLIENTS + len(witnesses), timeout=300, what="all clients")
         witnesses += self.witnesses("late")
         wait_until(lambda: service.connected() == CLIENTS + WITNESSES, what="all witnesses")
-        let_pass(OVER / 3)  # messages are under way
+        wait_until(lambda: service.messages() > PACKETS / 4, what="messages are under way")
         watched = Watched(service)
         began, began_at = time.monotonic(), datetime.datetime.now().timestamp()
         service.process.terminate()
