@@ -37,7 +37,7 @@ TEST_CASE("a node is dead when its counter stands still for a lease") {
     CHECK_FALSE(judge.is_dead(beat(2), true));
 }
 
-TEST_CASE("a node whose process is gone is dead after three beats") {
+TEST_CASE("a node is dead after three beats if its process is gone") {
     Judge judge("self", {}, 0);
     for (const Millis now : {0, 1000, 2000}) judge.hear(now, {beat(1)});
     CHECK_FALSE(judge.is_dead(beat(1), true));

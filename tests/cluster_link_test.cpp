@@ -128,7 +128,7 @@ TEST_CASE("the line of a hello") {
         CHECK_FALSE(parse_link_hello(line));
 }
 
-TEST_CASE("an owner whose lease is over serves on only if Redis is away for all") {
+TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
     Node self("self#1"), other("other#1");
     const Pace pace{.lease = 200'000, .beat = 50'000};
     ServingLease lease(self.link, pace);

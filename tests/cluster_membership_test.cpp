@@ -141,7 +141,7 @@ TEST_CASE("when an owner leaves in order, one of those who stand by claims all")
     }
 }
 
-TEST_CASE("a claim whose answer was lost holds") {
+TEST_CASE("a claim holds though its answer was lost") {
     const QuietLog quiet;
     RedisServer redis;
     Membership node(hurried_node("a", redis.target()));

@@ -50,7 +50,7 @@ public:
     }
 
     /// As an older version or another program has it.
-    /// As a program has made it whose pages have checksums, or one that knew none.
+    /// As a program makes it that writes checksums, or one that knows none.
     void make_with_checksums(const std::string& sql) const {
         std::filesystem::create_directory(folder());
         Database made(database());

@@ -15,9 +15,9 @@
 
 namespace pulsegate {
 
-/// This node's part in a cluster whose data lies in one Redis: it beats, judges the others, claims
-/// all partitions or stands by, and writes the rows of what it owns, each time with its token,
-/// which Redis compares. README.md says why no other node's rows can be harmed. One thread uses it,
+/// This node's part in a cluster that has its data in one Redis: it beats, judges the others,
+/// claims all partitions or stands by, and writes the rows of what it owns. Redis compares the
+/// token of each write. README.md says why no other node's rows can be harmed. One thread uses it,
 /// unless a comment says otherwise.
 class Membership : public RowStore {
 public:

@@ -18,7 +18,7 @@ struct RedisReply {
     std::vector<RedisReply> items{};
 
     bool is_error() const { return kind == Kind::error; }
-    /// Is it an error whose first word is `code`, as "NOAUTH"?
+    /// Is it an error that begins with the word `code`, as "NOAUTH"?
     bool is_error(std::string_view code) const {
         return is_error() && text.starts_with(code) &&
                (text.size() == code.size() || text[code.size()] == ' ');

@@ -55,7 +55,7 @@ def publish(client, topic, payload, packet_id=1):
 
 
 def leave_a_session(gateway, name, *filters):
-    """A session that is kept, whose client is away."""
+    """A kept session. Its client is away."""
     client = Client(gateway.port)
     client.send(connect_packet(name, clean=False))
     assert client.receive()[0] == 0x20

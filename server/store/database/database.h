@@ -128,7 +128,7 @@ public:
         return finish();
     }
 
-    /// Like `run`, for values whose types are known at run time: `choose(i, bind)` calls `bind`
+    /// Like `run`, for values with types that are known at run time: `choose(i, bind)` calls `bind`
     /// with the value of the parameter i, from 0 on.
     template <class Choose>
     int run_chosen(int parameters, Choose choose) {
