@@ -392,7 +392,6 @@ struct Verdict {
     int end = -1;
     std::string sent;
     std::optional<std::uint8_t> alert;
-    friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
 /// A random stream of records, mostly good ones.
