@@ -167,11 +167,11 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
 
-/// Is it of QoS 1, behind one of QoS 2 that is not in the store yet? After a crash both are sent
-/// again, and the second one must not be there already.
+/// Is it of QoS 1, behind one of QoS 2 that this shard has not handed in to the store yet? After a
+/// crash both are sent again, and another shard must not have stored the second one already.
 bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
     return qos == QoS::at_least_once && session.state.owner != 0 &&
-           received_.contains(session.state.owner);
+           (received_.contains(session.state.owner) || unit_of_received_ == journal_.unit());
 }
 
 /// What has its identifier in the store is taken for delivered when it is sent again: so the
@@ -206,6 +206,7 @@ void Publishing::store_received(OwnerId owner, Millis now) {
         const bool is_noted = first.packet_id != 0 && !first.is_refused;
         if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
         for (const DebtRef& each : first.sent_again) journal_.await(each);
+        unit_of_received_ = journal_.unit();
     }
     if (received.empty()) received_.erase(found);
 }

@@ -98,6 +98,7 @@ private:
         std::vector<DebtRef> sent_again{};  ///< answers to the same one
     };
     std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
+    std::uint64_t unit_of_received_ = 0;  ///< of the journal: the latest that has one of them
 };
 
 }  // namespace pulsegate
