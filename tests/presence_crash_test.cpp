@@ -176,6 +176,23 @@ TEST_CASE("a user that a crash made unknown comes back with a higher version") {
     CHECK(known(brokers, "ann")->version > told);
 }
 
+TEST_CASE("a user that was forgotten before a polite stop comes back with a higher version") {
+    DurableCluster brokers;
+    PlainClient ann(brokers, "ann");
+    brokers.crash();  // versions are ahead of the clock from now on
+    ann.connect(true);
+    brokers.settle();
+    ann.lose_connection();
+    brokers.settle();
+    const std::uint64_t told = known(brokers, "ann")->version;
+    REQUIRE(brokers->broker(0).forget_user("ann"));
+    brokers.settle();
+    brokers.stop();
+    brokers.start();
+    ann.connect(true);
+    CHECK(known(brokers, "ann")->version > told);
+}
+
 TEST_CASE("those who watch hear of a new user when the disk knows it") {
     DurableCluster brokers(2);
     Watcher watcher(brokers, "watcher", "presence/+");

@@ -73,6 +73,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
+      raise_version_floor_(database,
+                           "UPDATE meta SET value = max(value, coalesce("
+                           "(SELECT version FROM user WHERE name = ?), 0))"
+                           " WHERE key = 'version_floor'"),
       put_ban_(database, "INSERT OR REPLACE INTO ban VALUES(?,?,?,?,?)"),
       drop_ban_(database, "DELETE FROM ban WHERE user = ? AND client = ? AND address = ?"),
       drop_ended_bans_(database, "DELETE FROM ban WHERE ends > 0 AND ends <= ?"),
@@ -322,7 +326,12 @@ void UnitWriter::apply(const PutUser& put) {
     put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause, put.limit);
 }
 
-void UnitWriter::apply(const DropUser& drop) { drop_user_.run(drop.name); }
+/// Versions may be ahead of the clock: should the user come back after the next start, its new one
+/// must be greater.
+void UnitWriter::apply(const DropUser& drop) {
+    raise_version_floor_.run(drop.name);
+    drop_user_.run(drop.name);
+}
 
 void UnitWriter::apply(const PutBan& put) {
     put_ban_.run(put.user, put.client, put.address, put.ends, put.reason);

@@ -137,6 +137,7 @@ private:
     Statement forget_dropped_;
     Statement put_user_;
     Statement drop_user_;
+    Statement raise_version_floor_;
     Statement put_ban_;
     Statement drop_ban_;
     Statement drop_ended_bans_;
