@@ -71,6 +71,20 @@ TEST_CASE("what a start has given to another member comes once") {
     check_completed(brokers, worker);
 }
 
+TEST_CASE("a full store keeps what a member leaves to its group") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient worker(brokers, client_at(home, shards, "worker"));
+    leave_to(brokers, helper, worker, "32 r s'x' k1 'hello'");
+    brokers->store_takes_nothing_new = true;
+    helper.connect(true);
+    brokers.settle();
+    brokers->store_takes_nothing_new = false;
+    worker.connect(false);
+    brokers.settle();
+    CHECK(worker.take().ends_with(hex("hello")));
+}
+
 TEST_CASE("after a restart a group's message still goes to another member when its own has ended") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));

@@ -337,6 +337,48 @@ TEST_CASE("the rooms pay when they take most together, though one user's queue i
     CHECK(lobby.return_of(dora) == Texts{"1", "2", "3"});
 }
 
+TEST_CASE("a message that a full store takes for some members only is refused") {
+    Lobby lobby;
+    lobby.part();
+    PlainClient speaker(lobby.brokers, "speaker", "speaker", Version::v5_0);
+    speaker.connect(true);
+    lobby.brokers.settle();
+    speaker.take();
+    const auto answer = [&] {
+        lobby.brokers.settle();
+        lobby.sender.send("40 02 k1");  // it is here, and gets the message
+        lobby.brokers.settle();
+        return speaker.take();
+    };
+    SUBCASE("it is full before") {
+        lobby.brokers->store_takes_nothing_new = true;
+        speaker.send("32 r s'room/r' k7 [ ] 'x'");
+        CHECK(answer() == hex(wire("40 r k7 97")));
+    }
+    SUBCASE("it is full when the other shard gets the message") {
+        speaker.send("32 r s'room/r' k7 [ ] 'x'");
+        lobby.brokers->store_takes_nothing_new = true;
+        CHECK(answer() == hex(wire("40 r k7 97")));
+    }
+    CHECK_FALSE(speaker.link().ending);
+}
+
+TEST_CASE("a full store takes what was promised before it is published") {
+    Lobby lobby;
+    PlainClient speaker(lobby.brokers, "speaker", "speaker", Version::v5_0);
+    speaker.connect(true);
+    lobby.part();
+    speaker.take();
+    speaker.send("32 r s'$delayed/1/room/r' k7 [ ] 'x'");
+    lobby.brokers.settle();
+    CHECK(speaker.take().starts_with(hex(wire("40"))));
+    lobby.brokers->store_takes_nothing_new = true;
+    for (int second = 0; second < 3; ++second) lobby.tick();
+    lobby.brokers->store_takes_nothing_new = false;
+    CHECK(lobby.return_of(lobby.away) == Texts{"x"});
+    CHECK(lobby.return_of(lobby.other) == Texts{"x"});
+}
+
 // -- what backends are told --
 
 TEST_CASE("backends are told how much waits for a member who is away") {

@@ -37,6 +37,7 @@ struct Message {
     std::uint64_t sender = 0;
     std::uint64_t presence_version = 0;  ///< of the user's presence; 0: not a presence message
     Millis received = 0;     ///< when its PUBLISH was read; 0: it is no client's, or it had to wait
+    bool promised = false;   ///< before it was published: a full store takes it nevertheless
     bool not_kept = false;   ///< it finds no room: its topic has no retained message from now on
     RetainedSeatRef seat{};  ///< of a retained message: its place among all of the gateway
 

@@ -117,6 +117,7 @@ public:
     Millis now;
     MemoryState memory = MemoryState::plenty;
     bool is_store_full = false;
+    bool store_takes_nothing_new = false;
     std::size_t reads = 0;   ///< of messages in the store
     bool in_slices = false;  ///< the test calls `Broker::go_on`
     Ledger* const store;     ///< null: nothing is stored
@@ -147,6 +148,7 @@ private:
         bool stores() const override { return cluster.store != nullptr; }
         OwnerId next_owner() override { return ++cluster.last_owner_; }
         bool is_store_full() const override { return cluster.is_store_full; }
+        bool store_takes_nothing_new() const override { return cluster.store_takes_nothing_new; }
         bool store_refuses() const override { return cluster.store && cluster.store->refusing(); }
         void submit(std::vector<Operation> operations, bool urgent,
                     std::uint32_t generation) override {

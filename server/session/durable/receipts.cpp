@@ -106,6 +106,12 @@ void PendingReceipt::then(LastStep last_step) {
     receipts_.then(id_, std::move(last_step));
 }
 
+void PendingReceipt::count(Fate fate) {
+    reach_.count(fate);
+    if (fate != Fate::refused) return;
+    if (const DebtRef part = debt()) part->refuse();
+}
+
 ReceiptId PendingReceipt::add_part() {
     is_open_ = true;
     if (!only_counts_) id_ = receipts_.add_part(id_);

@@ -204,7 +204,10 @@ public:
 
     /// The store does not take it.
     void refuse() { refused_ = true; }
-    void count(Fate fate) { reach_.count(fate); }
+    void count(Fate fate) {
+        refused_ |= fate == Fate::refused;
+        reach_.count(fate);
+    }
 
     bool collects() const { return collected_ != 0; }
     /// Does another shard store what is collected?
@@ -241,7 +244,7 @@ public:
     /// Null: each shard stores it.
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
-    void count(Fate fate) { reach_.count(fate); }
+    void count(Fate fate);
     /// Of the message on this shard, but for receivers that are left to later turns.
     const Reach& reach() const { return reach_; }
     /// May others, or later turns, find receivers that are not counted here?

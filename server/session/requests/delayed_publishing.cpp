@@ -192,6 +192,7 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
                                 Millis now) {
     ++open_;
     PendingReceipt receipt(receipts_);
+    message.promised = true;
     if (message.qos != QoS::at_most_once && journal_.is_on()) receipt.collect_all();
     fan_out_.publish(std::move(message), publisher, now, &receipt);
     receipt.then(

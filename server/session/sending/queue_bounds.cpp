@@ -43,23 +43,25 @@ bool QueueBounds::has_expired(const Delivery& delivery, Millis now) {
     return has_expired;
 }
 
-/// What waits was acknowledged, and must not go for what is new.
-bool QueueBounds::is_refused(OwnerId owner) {
-    const bool is_refused = owner != 0 && host_.store_takes_nothing_new();
+/// Waiting messages were acknowledged, and must not go for a new one. A message that the store has
+/// is not new: a shared subscription gives it from one member to another.
+bool QueueBounds::is_refused(OwnerId owner, const Delivery& delivery) {
+    const bool is_new = delivery.owner == 0 && !delivery.message->promised;
+    const bool is_refused = owner != 0 && is_new && host_.store_takes_nothing_new();
     if (is_refused) ++counters_.dropped_queue_full;
     return is_refused;
 }
 
 Fate QueueBounds::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now) {
     if (has_expired(delivery, now)) return Fate::dropped;
-    if (is_refused(owner)) return Fate::no_room;
+    if (is_refused(owner, delivery)) return Fate::refused;
     const auto room = [&] { return make_room(queue, owner, delivery); };
     return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
 }
 
 Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis now) {
     if (has_expired(delivery, now)) return Fate::dropped;
-    if (is_refused(session.state.owner)) return Fate::no_room;
+    if (is_refused(session.state.owner, delivery)) return Fate::refused;
     Exchanges& queue = session.state.exchanges();
     const OwnerId owner = session.state.owner;
     const auto room = [&] {

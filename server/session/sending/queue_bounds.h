@@ -85,7 +85,7 @@ public:
 
 private:
     bool has_expired(const Delivery& delivery, Millis now);
-    bool is_refused(OwnerId owner);
+    bool is_refused(OwnerId owner, const Delivery& delivery);
     bool is_full(const Exchanges& queue, std::size_t bytes) const;
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     template <class MakeRoom>

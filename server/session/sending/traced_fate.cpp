@@ -16,8 +16,8 @@ const char* why_it_waits(const Session& session) {
 }
 
 const char* why_it_is_dropped(Fate fate) {
-    return fate == Fate::no_room ? "there is no room in the queue"
-                                 : "it has expired, or the client has no room for it";
+    return fate == Fate::dropped ? "it has expired, or the client has no room for it"
+                                 : "there is no room in the queue";
 }
 
 }  // namespace

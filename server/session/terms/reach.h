@@ -9,7 +9,8 @@ enum class Fate : std::uint8_t {
     sent,     ///< to a connected client
     queued,   ///< until its client has room for it, or comes back
     dropped,  ///< it has expired, or is too large for the client
-    no_room   ///< a limit is reached
+    no_room,  ///< a limit is reached
+    refused   ///< the store does not take it: so is the whole message
 };
 
 /// How many receivers a message had.
@@ -24,7 +25,7 @@ struct Reach {
     bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
     void count(Fate fate) {
         ++(fate == Fate::sent ? sent : fate == Fate::queued ? queued : dropped);
-        no_room += fate == Fate::no_room;
+        no_room += fate == Fate::no_room || fate == Fate::refused;
     }
     Reach& operator+=(const Reach& other) {
         sent += other.sent;
