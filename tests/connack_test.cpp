@@ -250,6 +250,25 @@ TEST_CASE("nobody is told of a login whose connection ends before its CONNACK, h
         }
 }
 
+TEST_CASE("a login that waits for the store when the gateway stops brings nobody online") {
+    for (const bool was_here : {false, true}) {
+        CAPTURE(was_here);
+        RefusedLogin of;
+        if (!was_here) of.go();
+        of.watcher.take();
+        of.brokers->recorded.clear();
+        of.phone.connect(true, 0, "wills/phone");
+        of.brokers.deliver();
+        of.brokers->broker(0).begin_stop(Broker::UsersAtStop::go_offline, of.brokers->now);
+        of.brokers->end_turn();
+        of.brokers.settle();
+        for (const auto& each : of.brokers->recorded) CHECK_FALSE(each.online);
+        CHECK(of.watcher.take_messages().size() == (was_here ? 1 : 0));
+        CHECK(of.phone.take().empty());
+        CHECK_FALSE(of.brokers->broker(0).presence().find("phone")->online());
+    }
+}
+
 TEST_CASE("who comes back to a session that ends soon, and is refused, keeps session and will") {
     RefusedLogin of;
     PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
@@ -346,6 +365,26 @@ TEST_CASE("what waits in the inbox is lent to a device when its login is accepte
     const auto messages = of.phone.take_messages();
     REQUIRE(messages.size() == 1);
     CHECK(messages[0].text == "waits");
+}
+
+TEST_CASE("while the store refuses, a client may come back to a session for which nothing waits") {
+    RefusedLogin of;
+    of.go();
+    of.fail();
+    PlainClient other(of.brokers, "other");
+    other.connect(false);
+    of.brokers.settle();
+    REQUIRE(of.brokers->broker(0).journal().is_refused());
+    of.phone.connect(false);
+    of.brokers.deliver();
+    CHECK(of.phone.take() == session_present);
+    CHECK_FALSE(of.phone.link().ending);
+    CHECK(of.watcher.take_messages().size() == 1);  // it is online
+    // The store has not taken this one.
+    other.lose_connection();
+    other.connect(false);
+    of.brokers.deliver();
+    CHECK(other.take() == hex(wire("20 r2 00 03")));
 }
 
 TEST_CASE("while the store refuses, a clean start leaves the session and connection it is after") {

@@ -51,8 +51,7 @@ void Journal::await_patiently(DebtRef debt) {
     turn_.is_urgent = true;
 }
 
-bool Journal::is_new(OwnerId owner) {
-    while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
+bool Journal::is_new(OwnerId owner) const {
     return !new_owners_.empty() && owner >= new_owners_.front().owner;
 }
 
@@ -168,6 +167,8 @@ void Journal::receive(UnitDone& done) {
     if (!done.refused && waiting_.empty() && !refused_.operations.empty())
         hand_in_again();  // what came meanwhile
     if (is_committed(last_return_)) last_return_ = 0;
+    // At once: nothing is known to be committed while something later is refused.
+    while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {

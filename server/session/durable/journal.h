@@ -87,7 +87,12 @@ public:
 
     /// May a crash leave messages of this owner behind without it, because the one of this shard is
     /// not committed yet?
-    [[nodiscard]] bool is_new(OwnerId owner);
+    [[nodiscard]] bool is_new(OwnerId owner) const;
+
+    /// Is all that was added committed?
+    bool is_idle() const {
+        return waiting_.empty() && !in_turn_ && turn_.operations.empty() && !is_refused();
+    }
 
     /// Did clients of this shard come back, of which the store does not know yet?
     bool has_returns() const { return last_return_ != 0; }

@@ -90,13 +90,19 @@ void Disconnects::leave_to_next_start(const Session& session) {
         PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
 }
 
+/// A login that still waits for the store ends here: if it was accepted now, its user would be
+/// online after all users were told that it is offline.
 void Disconnects::announce_shutdown(Millis now) {
+    const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
+                         "the server is shutting down"};
     std::vector<Session*> connected;  // those who watch them may wake
     sessions_.for_each([&](Session& session) {
         if (session.link) connected.push_back(&session);
     });
-    for (Session* const each : connected)
+    for (Session* const each : connected) {
         announcer_.departed(*each, {Cause::shutdown, each->last_packet(), each->limit()}, now);
+        if (each->awaits_connack) each->link->end(stopped);
+    }
     announcer_.end_awaited(now);
 }
 

@@ -77,7 +77,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 
     const Session* const known = sessions_.find(user, client);
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
-    if (const auto refusal = objection_of_store(user, known, resumed, client, agreement))
+    if (const auto refusal = objection_of_store(user, known, resumed, client, agreement, now))
         return turn_away(link, connect, result, *refusal);
     if (connect.will)
         if (const auto refusal = objection_to_will(user, known, resumed, connect, agreement))
@@ -131,18 +131,29 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
 /// What the store refuses already is refused before anything happens: what the client has stays.
 std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
                                                   bool resumed, std::string_view client,
-                                                  const ConnectAgreement& agreement) {
+                                                  const ConnectAgreement& agreement, Millis now) {
     if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
     // A client that reads what waits for it makes room.
     if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
+    if (resumed && is_as_stored(*known, agreement, now)) return std::nullopt;
     if (agreement.session_expiry > 0)
         return Refusal{Reason::server_unavailable,
                        "the store is in trouble, and its session could not be stored"};
     if ((!resumed && is_stored) || keeper_.is_end_uncommitted(user.name, client))
         return Refusal{Reason::server_unavailable, not_stored};
     return std::nullopt;
+}
+
+/// Is what the store has of the session right when its client is back, also after a crash? Then the
+/// login need not wait for the store.
+bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now) {
+    const OwnerId owner = session.state.owner;
+    const bool is_stored = owner != 0 && !journal_.is_new(owner);
+    const bool lasts =
+        agreement.session_expiry == session.state.expiry() && !is_near_end(session, now);
+    return is_stored && lasts && (session.link || !is_sent_something_old(session));
 }
 
 /// From now on its user is online, and everybody is told so. Its will, or that it has none, takes

@@ -74,7 +74,8 @@ private:
                                              const ConnectAgreement& agreement);
     std::optional<Refusal> objection_of_store(const User& user, const Session* known, bool resumed,
                                               std::string_view client,
-                                              const ConnectAgreement& agreement);
+                                              const ConnectAgreement& agreement, Millis now);
+    bool is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now);
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
