@@ -21,18 +21,29 @@ ApiReply method_refused(const Route& route) {
     return refusal;
 }
 
+/// If a body were ignored, a request could choose more than its sender meant, as with parameters.
+/// Many HTTP clients send {} with each POST, which says nothing.
+void check_body(const Route::Method& method, const ApiRequest& request) {
+    if (!method.takes_body && !request.body.empty() && request.body != "{}")
+        throw BadRequest(ApiError::unexpected_body,
+                         "this request takes no body: what it is about is in its path and "
+                         "parameters");
+}
+
 boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiContext& context,
                                       const ApiRequest& request) {
     std::optional<BadRequest> mistake;
     try {
         ApiRequest parsed = request;
-        if (method.parameters != any_parameters)
+        if (method.parameters != any_parameters) {
             parsed.query = Query(request.encoded_query, method.parameters);
+            check_body(method, request);
+        }
         co_return co_await method.answer(context, parsed);
     } catch (const BadRequest& wrong) {
         mistake.emplace(wrong);
     }
-    co_return api_refusal(mistake->error, mistake->what());
+    co_return api_refusal(mistake->error, mistake->sentence);
 }
 
 /// Changes, and what shows as much as one who may change all may see.

@@ -43,6 +43,11 @@ constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 
 boost::asio::awaitable<ApiReply> show_index(const ApiContext& api, const ApiRequest& request);
 
+constexpr Route::Method with_body(Route::Method method) {
+    method.takes_body = true;
+    return method;
+}
+
 constexpr Route routes[] = {
     {.path = "/healthz",
      .methods = {{verb::get, show_health, any_parameters}},
@@ -80,11 +85,11 @@ constexpr Route routes[] = {
     {.path = "/api/v1/users/{user}/inbox",
      .methods = {{verb::get, show_inbox, "after limit"}, {verb::delete_, empty_inbox}}},
     {.path = "/api/v1/users/{user}/history", .methods = {{verb::get, show_history, "since limit"}}},
-    {.path = "/api/v1/users/{user}/revoke", .methods = {{verb::post, revoke_logins}}},
+    {.path = "/api/v1/users/{user}/revoke", .methods = {with_body({verb::post, revoke_logins})}},
     {.path = "/api/v1/users/{user}/rooms", .methods = {{verb::get, list_rooms_of_user}}},
     {.path = "/api/v1/users/{user}/watchers",
      .methods = {{verb::get, list_members, "after limit"},
-                 {verb::post, change_members},
+                 with_body({verb::post, change_members}),
                  {verb::delete_, remove_all_members}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/users/{user}/watchers/{watcher}",
@@ -92,14 +97,14 @@ constexpr Route routes[] = {
     {.path = "/api/v1/rooms", .methods = {{verb::get, list_rooms, "after limit"}}},
     {.path = "/api/v1/rooms/{room}/members",
      .methods = {{verb::get, list_members, "after limit"},
-                 {verb::post, change_members},
+                 with_body({verb::post, change_members}),
                  {verb::delete_, remove_all_members}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/rooms/{room}/members/{user}",
      .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
     {.path = "/api/v1/bans",
      .methods = {{verb::get, show_bans},
-                 {verb::put, set_ban, "user client address seconds reason"},
+                 with_body({verb::put, set_ban, "user client address seconds reason"}),
                  {verb::delete_, lift_ban, "user client address"}}},
     {.path = "/api/v1/presence/changes",
      .methods = {{verb::get, show_presence_changes, "after limit wait"}}},
@@ -115,15 +120,18 @@ constexpr Route routes[] = {
     {.path = "/api/v1/retained",
      .methods = {{verb::get, show_retained, "filter after limit"},
                  {verb::delete_, erase_retained, "filter user"}}},
-    {.path = "/api/v1/drain", .methods = {{verb::get, show_drain}, {verb::post, begin_drain}}},
+    {.path = "/api/v1/drain",
+     .methods = {{verb::get, show_drain}, with_body({verb::post, begin_drain})}},
+    {.path = "/api/v1/upgrade",
+     .methods = {{verb::get, show_upgrade}, with_body({verb::post, begin_upgrade})}},
     {.path = "/api/v1/reload", .methods = {{verb::post, reload}}},
-    {.path = "/api/v1/backup", .methods = {{verb::post, back_up}}},
+    {.path = "/api/v1/backup", .methods = {with_body({verb::post, back_up})}},
     {.path = "/api/v1/publish",
-     .methods = {{verb::post, publish, "", AdminRole::publish}},
+     .methods = {with_body({verb::post, publish, "", AdminRole::publish})},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed",
      .methods = {{verb::get, list_delayed, "user after limit"},
-                 {verb::post, add_delayed, "", AdminRole::publish},
+                 with_body({verb::post, add_delayed, "", AdminRole::publish}),
                  {verb::delete_, cancel_delayed, "user name", AdminRole::publish}},
      .most_body_bytes = most_list_bytes},
     {.path = "/api/v1/delayed/{id}",

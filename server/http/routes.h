@@ -25,6 +25,7 @@ struct Route {
         Handler answer;
         std::string_view parameters{};    ///< that it takes, separated by spaces
         std::optional<AdminRole> role{};  ///< nothing: read for GET, operate for all others
+        bool takes_body = false;
 
         AdminRole role_needed() const {
             const bool is_read = verb == boost::beast::http::verb::get;

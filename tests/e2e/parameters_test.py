@@ -87,6 +87,23 @@ class ParametersTest(unittest.TestCase):
         self.assertGreater(count, 300)
         self.assertEqual(without_spans(self.state()), without_spans(before))
 
+    def test_a_body_that_a_request_does_not_take_is_a_mistake(self):
+        before = self.state()
+        for path, methods in self.document["paths"].items():
+            if not path.startswith("/api/v1"):
+                continue
+            target = re.sub(r"{(\w+)}", lambda segment: SEGMENTS[segment[1]], re.sub("{id}", self.number, path))
+            for method, operation in methods.items():
+                if "requestBody" in operation:
+                    continue
+                names = {one["name"] for one in map(self.resolved, operation.get("parameters", [])) if one["in"] == "query"}
+                query = "?user=alice" if "user" in names else ""
+                with self.subTest(f"{method} {target}"):
+                    status, said = self.gateway.ask(method.upper(), target + query, {"name": "n1", "filter": "x"})
+                    self.assertEqual((status, said["code"]), (400, "unexpected_body"))
+        self.assertEqual(without_spans(self.state()), without_spans(before))
+        self.assertEqual(self.gateway.ask("POST", "/api/v1/reload", {})[0], 200)  # an empty object says nothing
+
     def test_a_health_check_may_have_parameters(self):
         for target in ("/healthz?now=1", "/readyz?x", "/metrics?a=%E9"):
             self.assertEqual(self.gateway.ask("GET", target)[0], 200)
@@ -99,6 +116,10 @@ class ParametersTest(unittest.TestCase):
                              ("/api/v1/backup", b'{"file":"/tmp/x","file":"/tmp/y"}')):
             with self.subTest(target):
                 self.assertEqual(self.gateway.ask("POST", target, body)[0], 400)
+
+    def test_a_mistake_with_a_null_character_is_told_whole(self):
+        status, said = self.gateway.ask("POST", "/api/v1/publish", {"topic": "a\0b"})
+        self.assertEqual((status, said["error"]), (400, "'a\0b' is not a topic that can be published to"))
 
     def test_a_user_cannot_be_added_and_removed_by_one_request(self):
         body = {"add": ["ann", "eve"], "remove": ["bob", "eve"]}

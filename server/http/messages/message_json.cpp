@@ -216,7 +216,7 @@ void for_each_message(std::string_view body, const std::function<void(const json
         }
     } catch (const BadRequest& wrong) {
         throw BadRequest(wrong.error,
-                         fmt::format("message {} of the list: {}", index, wrong.what()));
+                         fmt::format("message {} of the list: {}", index, wrong.sentence));
     }
 }
 

@@ -24,6 +24,8 @@ constexpr ApiErrorRow table[] = {
      "The value of a parameter can't be one."},
     {ApiError::conflicting_parameters, "conflicting_parameters", status::bad_request,
      "Two parameters do not go together."},
+    {ApiError::unexpected_body, "unexpected_body", status::bad_request,
+     "The request has a body, and this method takes none."},
     {ApiError::bad_json, "bad_json", status::bad_request,
      "The body is no JSON, or not of the form that the method takes."},
     {ApiError::unknown_member, "unknown_member", status::bad_request,

@@ -19,6 +19,7 @@ enum class ApiError : std::uint8_t {
     missing_parameter,
     bad_parameter,
     conflicting_parameters,
+    unexpected_body,
     bad_json,
     unknown_member,
     missing_member,

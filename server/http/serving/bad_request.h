@@ -11,10 +11,11 @@ namespace pulsegate {
 /// code.
 class BadRequest : public std::runtime_error {
 public:
-    BadRequest(ApiError about, const std::string& sentence)
-        : std::runtime_error(sentence), error(about) {}
+    BadRequest(ApiError about, const std::string& what)
+        : std::runtime_error(what), error(about), sentence(what) {}
 
     const ApiError error;
+    const std::string sentence;  ///< unlike `what`, it does not end at a null character
 };
 
 }  // namespace pulsegate
