@@ -306,10 +306,13 @@ TEST_CASE(
         CAPTURE(name);
         std::vector<std::string> said{complaint({"--" + name + "="}),
                                       complaint({"--" + name + "=", "--demo"})};
-        if (value_of.contains(name) && value_of.at(name) == "true")
-            CHECK_FALSE(complaint({"--" + name, ""}).empty());  // it takes no value
-        else
+        const bool takes_value = !value_of.contains(name) || value_of.at(name) != "true";
+        if (takes_value)
             said.push_back(complaint({"--" + name, ""}));
+        else
+            CHECK_FALSE(complaint({"--" + name, ""}).empty());
+        if (takes_value && name != "config" && name != "sender-property")
+            for (const char* blanks : {" ", "\t"}) said.push_back(complaint({"--" + name, blanks}));
         if (name != "config")
             for (const char* line : {" = \"\"\n", " = ''\n", " =\n", " = []\n", " = [\"\"]\n"})
                 said.push_back(complaint(SettingsFile(name + line).arguments()));

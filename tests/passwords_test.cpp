@@ -102,6 +102,11 @@ TEST_CASE("a null character in a password file is refused with its line") {
           ":2: has a null character; save the file as UTF-8");
 }
 
+TEST_CASE("a byte order mark between two files that were joined is refused with its line") {
+    CHECK(refusal(bob + std::string("\xEF\xBB\xBF") + carol) ==
+          ":2: begins with a byte order mark; remove it, or write the line anew");
+}
+
 TEST_CASE("a password file may be a pipe that somebody writes to, and is not read in vain") {
     const TemporaryFolder folder;
     const auto path = folder.path("users");

@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -228,6 +229,9 @@ TEST_CASE("TLS needs a certificate that the CA has signed for this host") {
     CHECK(has(refusal(target), "name in cluster-ca a PEM file"));
     target.ca_file = server.folder() + "/nothing.pem";
     CHECK(has(refusal(target), "cluster-ca"));
+    std::ofstream(server.folder() + "/empty.pem").close();
+    target.ca_file = server.folder() + "/empty.pem";
+    CHECK(has(refusal(target), "name a PEM file"));
     target.ca_file = server.folder() + "/redis.key";
     CHECK(has(refusal(target), "name a PEM file"));
 }

@@ -180,6 +180,7 @@ std::shared_ptr<asio::ssl::context> read_authorities(std::string_view setting,
         const auto file = read_whole_file(setting, ca_file);
         const auto pem = without_byte_order_mark(file.text);
         context->add_certificate_authority(asio::buffer(pem), error);
+        if (pem.empty()) error = asio::error::eof;  // Asio takes it for no mistake
     }
     if (error)
         throw std::runtime_error(

@@ -111,6 +111,7 @@ RedisTls::RedisTls(const std::string& ca_file) : context_(std::make_unique<Conte
             const auto file = read_whole_file("cluster-ca", ca_file);
             const auto pem = without_byte_order_mark(file.text);
             context.add_certificate_authority(asio::buffer(pem), error);
+            if (pem.empty()) error = asio::error::eof;  // Asio takes it for no mistake
         } catch (const std::runtime_error& unreadable) {
             throw RedisError(unreadable.what());
         }

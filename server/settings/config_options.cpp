@@ -115,7 +115,7 @@ Setting& Settings::add(std::string name, Setting::Form form, const char* type, c
 /// A variable that is not set must not switch a protection off: there, as `--data "$DATA"`, the
 /// value is empty, and as `--data $DATA` it is what comes next.
 void Settings::require_value(const std::string& name, const char* type, const std::string& text) {
-    if (text.empty())
+    if (text.find_first_not_of(" \t\r\n") == text.npos)
         throw ConfigError(
             fmt::format("{}: the value is empty; write {}, or leave the setting out", name, type));
     if (text.starts_with("--"))

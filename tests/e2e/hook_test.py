@@ -384,7 +384,8 @@ class HookTest(HookCase):
         for arguments in (["--auth-hook-token-file", self.file("empty", "\n")],
                           ["--auth-hook-token-file", self.file("blank", "to ken\n")],
                           ["--auth-hook-token-file", str(self.path / "none")],
-                          ["--auth-hook-ca", self.file("ca", "no certificate\n")]):
+                          ["--auth-hook-ca", self.file("ca", "no certificate\n")],
+                          ["--auth-hook-ca", self.file("nothing", "")]):
             with self.subTest(arguments=arguments):
                 gateway = Gateway("--auth-hook", "https://127.0.0.1:9/", *arguments)
                 with self.assertRaises(AssertionError):

@@ -186,6 +186,8 @@ PasswordFile PasswordFile::load(const std::string& path) {
             return std::runtime_error(fmt::format("{}:{}: {}", path, lines.number(), what));
         };
         if (line_with_null(line) > 0) throw fail("has a null character; save the file as UTF-8");
+        if (without_byte_order_mark(line) != line)  // two files were joined: nobody sees it
+            throw fail("begins with a byte order mark; remove it, or write the line anew");
 
         const auto colon = line.find(':');
         if (colon == std::string_view::npos || colon == 0)
