@@ -48,6 +48,9 @@ struct Scene {
     }
     std::uint64_t refused() { return brokers->sum(&Counters::dropped_no_inbox); }
 
+    /// Messages of inboxes that have ended.
+    std::uint64_t ended() { return brokers->sum(&Counters::dropped_session_ended); }
+
     DurableCluster brokers;
     std::list<PlainClient> clients;
 };
@@ -149,6 +152,30 @@ TEST_CASE("when there are too many inboxes, those who have many give way to thos
             CHECK(scene.inbox_of("dave") == "important ");
             CHECK(scene.inbox_of("mal1-0").find("hello") != std::string::npos);
         }
+}
+
+TEST_CASE("while memory is scarce, inboxes don't become more, and many give way to few") {
+    for (const bool has_store : {false, true}) {
+        CAPTURE(has_store);
+        Scene scene(1, {}, has_store);
+        for (int i = 0; i < 20; ++i)
+            scene.answer(scene.publisher("mal"), "mal-" + std::to_string(i));
+        CHECK(scene.answer(scene.publisher("bob"), "dave", "important") == taken);
+        scene.brokers->memory = MemoryState::scarce;
+        CHECK(scene.answer(scene.publisher("mal"), "mal-20") == refused);
+        CHECK(scene.answer(scene.publisher("mal"), "mal-19", "again") == taken);
+        CHECK(scene.answer(scene.publisher("alice"), "carol", "the first one") == taken);
+        CHECK(scene.ended() == 0);
+        CHECK(scene.answer(scene.publisher("alice"), "eve", "for you") == taken);
+        CHECK(scene.ended() == 1);
+        scene.brokers->memory = MemoryState::exceeded;
+        CHECK(scene.answer(scene.publisher("ann"), "erin", "for you, too") == taken);
+        CHECK(scene.ended() == 2);
+        for (const char* name : {"carol", "eve", "erin", "dave"})
+            CHECK_FALSE(scene.inbox_of(name).empty());
+        scene.brokers->memory = MemoryState::plenty;
+        CHECK(scene.answer(scene.publisher("mal"), "mal-21") == taken);
+    }
 }
 
 TEST_CASE(

@@ -21,6 +21,7 @@ Session& session_of(Device& device) { return static_cast<Session&>(device); }
 Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender)
     : settings_(context.settings),
       place_(context.place),
+      host_(context.host),
       accounts_(context.host.totals().inboxes),
       sessions_(tables.sessions),
       presence_(tables.presence),
@@ -51,8 +52,7 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const 
         end_expired_of(SenderShares::sender(message), now);
         limit = limit_reached(place, user, message);
     }
-    if (!limit && !place.inbox && !may_open(name, SenderShares::sender(message), now))
-        limit = Limit::max_inboxes;
+    if (!limit && !place.inbox) limit = open_one(name, SenderShares::sender(message), now);
     if (limit) {
         refuse(name, *limit);
         return {.has_room = false};
@@ -88,22 +88,39 @@ void Inboxes::refuse(std::string_view name, Limit limit) {
                 LoggedUser{name}, limit_names[static_cast<std::size_t>(limit)]);
 }
 
-bool Inboxes::may_open(std::string_view name, InboxSenders::Sender sender, Millis now) {
-    if (name.size() > longest_name) return false;  // of a will or a delayed message of before
-    if (accounts_.open(settings_.max_inboxes)) return true;
+/// Counts one more inbox, or says which limit forbids it.
+std::optional<Limit> Inboxes::open_one(std::string_view name, InboxSenders::Sender sender,
+                                       Millis now) {
+    if (name.size() > longest_name) return Limit::max_inboxes;  // of a message of before
+    const bool grows = may_grow(sender);
+    if (grows && accounts_.open(settings_.max_inboxes)) return std::nullopt;
+    const Limit limit = grows ? Limit::max_inboxes : Limit::memory_budget;
     end_expired(now);
-    if (accounts_.open(settings_.max_inboxes)) return true;
-    return make_place(sender, now) && accounts_.open(settings_.max_inboxes);
+    if (grows && accounts_.open(settings_.max_inboxes)) return std::nullopt;
+    if (make_place(sender, limit, now) && accounts_.open(settings_.max_inboxes))
+        return std::nullopt;
+    return limit;
+}
+
+/// While memory is scarce, inboxes don't become more, but for those who have none.
+bool Inboxes::may_grow(InboxSenders::Sender sender) const {
+    const auto memory = host_.memory();
+    return memory == MemoryState::plenty ||
+           (memory == MemoryState::scarce && !senders_.has_any(sender));
 }
 
 /// Those who have many inboxes give way to those who have few, and none that is lent ends.
-bool Inboxes::make_place(InboxSenders::Sender sender, Millis now) {
+bool Inboxes::make_place(InboxSenders::Sender sender, Limit limit, Millis now) {
     const auto may_end = [&](const Outbox& outbox) {
         return !inboxes_.find(&outbox)->second->user.has_device();
     };
     const Outbox* const surplus = senders_.surplus(sender, may_end);
     if (!surplus) return false;
-    end_(*inboxes_.find(surplus)->second, "max-inboxes is reached, and its senders have most", now);
+    end_(*inboxes_.find(surplus)->second,
+         limit == Limit::max_inboxes
+             ? "max-inboxes is reached, and its senders have most"
+             : "memory-budget is nearly used up, and its senders have most inboxes",
+         now);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/base/counters.h"
+#include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/shard_context.h"
 #include "server/session/sending/packet_sender.h"
@@ -88,8 +89,9 @@ private:
     Session* find(const User& user) const;
     std::optional<Limit> limit_reached(Place& place, const User* user, const Message& message);
     void refuse(std::string_view name, Limit limit);
-    bool may_open(std::string_view name, InboxSenders::Sender sender, Millis now);
-    bool make_place(InboxSenders::Sender sender, Millis now);
+    std::optional<Limit> open_one(std::string_view name, InboxSenders::Sender sender, Millis now);
+    bool may_grow(InboxSenders::Sender sender) const;
+    bool make_place(InboxSenders::Sender sender, Limit limit, Millis now);
     Session& create(User& user);
     void enter(Session& inbox);
     void end_expired(Millis now);
@@ -97,6 +99,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    const BrokerHost& host_;
     InboxAccounts& accounts_;
     SessionTable& sessions_;
     Presence& presence_;

@@ -33,6 +33,8 @@ public:
     void remove(const Outbox& inbox, Sender sender, std::size_t bytes);
 
     bool takes_part(const Outbox& inbox, Sender sender) const;
+    /// Has it a message in any inbox here?
+    bool has_any(Sender sender) const { return senders_.contains(sender); }
 
     /// The inbox that gives its place to one that `newcomer` needs: one of the user with the most
     /// inboxes here, and of nobody else who has as few as the newcomer. Of some that are examined,
