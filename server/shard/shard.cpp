@@ -1,5 +1,7 @@
 #include "server/shard/shard.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -311,8 +313,21 @@ void Shard::tick() {
     advance();
 }
 
+/// While memory is scarce, what the allocator keeps free counts as well: it is given back, or
+/// clients would be refused for it, and users would have to end for it. That takes longer the more
+/// is free, so it has a hundredth of the time.
+void Shard::weigh() {
+    admission_.weigh();
+    const Millis began = monotonic_now();
+    if (!admission_.scarce() || began < next_trim_) return;
+    malloc_trim(0);
+    next_trim_ = began + 100 * (monotonic_now() - began);
+    admission_.weigh();
+}
+
 void Shard::advance() {
-    if (index_ == 0) admission_.weigh();
+    if (index_ == 0) weigh();
+    if (rest_ != Rest::none) return;
     transport_.expire_due();
     logins_.client_limits().tick(monotonic_now());
     tick_broker();

@@ -142,6 +142,7 @@ private:
 
     void wait_for_tick();
     void tick();
+    void weigh();
     void tick_broker();
     void leave_by(Millis end);
 
@@ -164,7 +165,8 @@ private:
     ClientDrain drain_{rounds_, transport_};
     std::atomic<Millis> last_tick_{monotonic_now()};
     bool stopping_ = false;
-    Config& config_;  ///< only this shard's thread touches it
+    Millis next_trim_ = 0;  ///< when free memory may be given back again
+    Config& config_;        ///< only this shard's thread touches it
     bool is_drained_ = false;
     Ending drained_;  ///< of a client that is asked to leave
 };

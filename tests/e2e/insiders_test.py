@@ -105,6 +105,26 @@ class InsidersTest(unittest.TestCase):
                    what=f"the end of {cut} clients")
         self.client(gateway, "honest").ping()
 
+    def test_memory_that_is_free_again_refuses_nobody(self):
+        share = ("--max-retained-bytes", "90MiB", "--max-retained-bytes-per-user", "90MiB")
+        gateway = self.gateway("--memory-budget", "100MiB", *share)
+        with gateway.connect("hoarder") as hoarder:
+            for number in range(4000):  # until memory is scarce: small ones lie between large ones
+                hoarder.publish(f"large/{number}", b"!" * 30_000, qos=1, flags=1)
+                hoarder.receive()
+                hoarder.publish(f"small/{number}", b"!", qos=1, flags=1)
+                hoarder.receive()
+                if number % 100 == 0 and gateway.metric("pulsegate_messages_not_retained_total") > 0:
+                    break
+            self.assertEqual(gateway.ask("DELETE", "/api/v1/retained?filter=large/%23")[0], 200)
+        newcomer = self.client(gateway, "newcomer")
+
+        def subscribes():
+            newcomer.send(subscribe_packet("talk", version=5))
+            return newcomer.receive()[1][-1] == 0
+
+        wait_until(subscribes)
+
     def test_no_session_ends_for_what_another_user_has_queued(self):
         gateway = self.gateway("--persistent-session-bytes", "5MiB")
         for number in range(40):
