@@ -112,10 +112,8 @@ struct Webhook::Sender {
     }
 
     awaitable<void> send_events() {
-        const EventLogState began = ledger->events();
         waiting.clear();
-        read_upto = began.delivered;
-        tried_upto = began.last;  // by the process before, perhaps
+        read_upto = ledger->events().delivered;
         for (;;) {
             if (!waiting.empty())
                 co_await send_some();
@@ -321,16 +319,24 @@ Webhook::Webhook(const WebhookSettings& settings)
 Webhook::~Webhook() { stop(); }
 
 void Webhook::start(Ledger& ledger) {
+    const bool is_new = sender_->ledger == nullptr;
     sender_->ledger = &ledger;
-    ledger.watch_events([&news = sender_->news] { news.tell(); });
-    for (const auto work : {&Sender::send_events, &Sender::send_replays})
-        asio::co_spawn(sender_->io, sender_->keep_at(work), asio::detached);
+    sender_->io.restart();
+    if (is_new) {
+        sender_->tried_upto = ledger.events().last;  // by the process before, perhaps
+        for (const auto work : {&Sender::send_events, &Sender::send_replays})
+            asio::co_spawn(sender_->io, sender_->keep_at(work), asio::detached);
+    }
     sender_->thread = std::thread([this] { sender_->io.run(); });
 }
 
 void Webhook::stop() {
     sender_->io.stop();
     if (sender_->thread.joinable()) sender_->thread.join();
+}
+
+std::function<void()> Webhook::on_event() {
+    return [&news = sender_->news] { news.tell(); };
 }
 
 std::function<void()> Webhook::prepare_reload(Millis timeout) {

@@ -46,9 +46,12 @@ public:
     explicit Webhook(const WebhookSettings& settings);
     ~Webhook();
 
-    /// Begins to send what is in the ledger, which must not end before `stop`.
+    /// Begins to send what is in the ledger, or goes on after a stop. The ledger must not end
+    /// before `stop`.
     void start(Ledger& ledger);
     void stop();
+    /// To be called when the ledger has a new event. Any thread.
+    std::function<void()> on_event();
 
     /// Reads secret, token and authorities anew. Throws as the constructor does. What it returns
     /// puts them to use, and the longest wait for an answer.
