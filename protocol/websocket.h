@@ -61,6 +61,21 @@ public:
     /// discarded.
     Unframed next(std::span<std::uint8_t> in, std::uint8_t* to, std::uint64_t max_frame_size);
 
+    /// Between two calls of `next`, and before its end: what another one needs to go on.
+    struct State {
+        std::uint64_t left = 0;
+        std::array<std::uint8_t, 4> mask{};
+        std::uint8_t empty_frames = 0;
+        bool inside_message = false;
+    };
+    State state() const { return {left_, mask_, empty_frames_, inside_message_}; }
+    Unframer() = default;
+    explicit Unframer(const State& state)
+        : left_(state.left),
+          mask_(state.mask),
+          empty_frames_(state.empty_frames),
+          inside_message_(state.inside_message) {}
+
     /// The same; the payload is moved to the front of `in`.
     Unframed next(std::span<std::uint8_t> in, std::uint64_t max_frame_size) {
         return next(in, in.data(), max_frame_size);

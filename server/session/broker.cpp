@@ -50,7 +50,8 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       disconnects_(context_, tables_, delivery_, announcer_, wills_, keeper_),
       expired_(presence_, sender_, keeper_),
       evictions_(context_, tables_, delivery_, requests_, expired_, keeper_),
-      restore_(context_, tables_, delivery_, subscriptions_) {
+      restore_(context_, tables_, delivery_, subscriptions_),
+      passage_(context_, tables_, delivery_, requests_, fan_out_, delayed_, keeper_) {
     retained_.tell_expired([this](const Message& message) {
         if (stores_retained()) journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
     });

@@ -32,6 +32,7 @@
 #include "server/session/life/logins.h"
 #include "server/session/life/restore.h"
 #include "server/session/life/session_keeper.h"
+#include "server/session/life/session_passage.h"
 #include "server/session/requests/authorizations.h"
 #include "server/session/requests/delayed_publishing.h"
 #include "server/session/requests/publishing.h"
@@ -142,6 +143,8 @@ public:
     bool store_lags() const;
     /// Before the shard runs.
     Restore& restore() { return restore_; }
+    /// Of the clients that are connected, when another process goes on.
+    SessionPassage& passage() { return passage_; }
     /// What another shard has sent, or this one as the home of what it is about.
     void receive(ShardMessage& message, Millis now);
     /// What this shard has left to itself with `BrokerHost::later`.
@@ -268,6 +271,7 @@ private:
     ExpiredMessages expired_;
     Evictions evictions_;
     Restore restore_;
+    SessionPassage passage_;
     [[no_unique_address]] OwnerThread thread_;
 };
 

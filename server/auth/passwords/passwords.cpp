@@ -273,6 +273,15 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     return computed & known & equal;
 }
 
+std::uint64_t PasswordFile::fingerprint_of(const std::string& user, const Entry& entry) {
+    const auto cost = entry.argon2.value_or(Argon2Cost{});
+    std::string text =
+        fmt::format("{}:{}:{}:{}:{}:{}:{}:", user.size(), user, static_cast<int>(entry.kind),
+                    entry.iterations, cost.memory, cost.passes, cost.lanes);
+    text += entry.salt + entry.hash;
+    return std::max<std::uint64_t>(stable_hash(text), 1);
+}
+
 PasswordLines PasswordFile::number_lines(const PasswordFile* before, PasswordLine& last) {
     const auto number_before = [before](const std::string& name, const Entry& entry) {
         if (!before) return PasswordLine{0};
@@ -285,6 +294,9 @@ PasswordLines PasswordFile::number_lines(const PasswordFile* before, PasswordLin
         user.line = number_before(name, user.entry);
         if (user.line == 0) user.line = ++last;
         all.lines.insert(user.line);
+        const auto fingerprint = fingerprint_of(name, user.entry);
+        all.fingerprints.emplace(user.line, fingerprint);
+        all.by_fingerprint.emplace(fingerprint, user.line);
     }
     all.last = last;
     return all;

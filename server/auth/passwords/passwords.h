@@ -67,6 +67,7 @@ private:
     };
 
     PasswordFile();
+    static std::uint64_t fingerprint_of(const std::string& user, const Entry& entry);
     static Entry parse(std::string_view hashed);
     static Entry parse_sha512(std::string_view hashed);
     void warn_of_slow_lines(const std::string& path);

@@ -225,6 +225,13 @@ void Inboxes::lend(User& user, Millis now) {
     sender_.send_waiting(device, now);
 }
 
+void Inboxes::take_out(const User& user, const std::vector<std::uint64_t>& stamps) {
+    Session* const inbox = find(user);
+    if (!inbox || stamps.empty()) return;
+    inbox->state.exchanges().take_queued_if(
+        [&](const QueuedMessage& each) { return std::ranges::binary_search(stamps, each.stamp); });
+}
+
 void Inboxes::take_back(Session& session, Millis now) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;

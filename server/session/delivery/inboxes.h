@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/base/counters.h"
 #include "server/session/durable/broker_host.h"
@@ -59,6 +60,8 @@ public:
 
     /// A device has logged in: it gets what waits, before all that comes meanwhile.
     void lend(User& user, Millis now);
+    /// Takes the messages with these stamps, ascending, out of the user's inbox: a device has them.
+    void take_out(const User& user, const std::vector<std::uint64_t>& stamps);
     /// The session of a device ends.
     void take_back(Session& session, Millis now);
     /// The inbox has as much time as if a message had come now.

@@ -101,10 +101,14 @@ void Replay::add(Session& session, Request request) {
 
 void Replay::begin_request(Session& session) {
     ReplayState& replay = *session.replay;
-    const auto& filter = replay.requests.front().filter;
-    const auto user = presence_user(filter);
-    replay.retained_done = filter.empty();  // a client that fell behind lacks presence only
+    // A client that fell behind lacks presence only.
+    replay.retained_done = replay.requests.front().filter.empty();
     replay.after.clear();
+    begin_presence(replay);
+}
+
+void Replay::begin_presence(ReplayState& replay) const {
+    const auto user = presence_user(replay.requests.front().filter);
     replay.asked = 0;
     replay.shard = user ? place_.home_of(*user) : 0;
     replay.position = replay.requests.front().since;
@@ -156,6 +160,20 @@ void Replay::note_sent(const Session& session) {
     auto each = sent_.lower_bound({owner, std::string()});
     for (; each != sent_.end() && each->first.first == owner; each = sent_.erase(each))
         journal_.add_lazily(OweRetained{owner, each->first.second, false});
+}
+
+void Replay::note_all_sent() {
+    for (const auto& [key, since] : sent_)
+        journal_.add_lazily(OweRetained{key.first, key.second, false});
+    sent_.clear();
+}
+
+void Replay::adopt(Session& session, std::unique_ptr<ReplayState> progress, unsigned shards) {
+    pause(session);
+    session.replay = std::move(progress);
+    if (!session.replay) return;
+    if (shards != place_.count) begin_presence(*session.replay);  // users have other homes
+    wait_until_drained(session);
 }
 
 /// Replaces the request of a client that fell behind, but subscribes to single users only, by

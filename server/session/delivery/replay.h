@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,13 @@ public:
     /// All that the session was sent is stored or acknowledged.
     void note_sent(const Session& session);
 
+    /// The same for all sessions.
+    void note_all_sent();
+    /// Is no answer of a shard awaited?
+    bool is_idle() const { return awaited_.empty(); }
+    /// How far the session had come in another process, of so many shards; null: it had got all.
+    void adopt(Session& session, std::unique_ptr<ReplayState> progress, unsigned shards);
+
     void receive(PresenceQuery& query, Millis now);
     void receive(PresencePage& page, Millis now);
     void receive(ReplayTurn& turn, Millis now);
@@ -78,6 +86,7 @@ private:
 
     void add(Session& session, Request request);
     void begin_request(Session& session);
+    void begin_presence(ReplayState& replay) const;
     void end_requests(Session& session, std::size_t count);
     bool is_owed(const Session& session, std::string_view filter) const;
     bool has_room(const Session& session) const;

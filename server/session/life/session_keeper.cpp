@@ -116,11 +116,11 @@ void SessionKeeper::end_inbox_if_done(User& user, Millis now) {
     sessions_.destroy(*inbox);
 }
 
-void SessionKeeper::store_owner(const Session& session) {
+void SessionKeeper::store_owner(const Session& session, std::uint32_t expiry) {
     journal_.add(PutOwner{.owner = session.state.owner,
                           .user = session.user.name,
                           .client = session.client,
-                          .expiry = session.state.expiry(),
+                          .expiry = expiry,
                           .protocol = static_cast<std::uint8_t>(session.terms.version)});
 }
 

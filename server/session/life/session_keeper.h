@@ -78,7 +78,9 @@ public:
     /// Ends the inbox of a user who does not need it any more.
     void end_inbox_if_done(User& user, Millis now);
 
-    void store_owner(const Session& session);
+    void store_owner(const Session& session) { store_owner(session, session.state.expiry()); }
+    /// The same with another expiry than it has.
+    void store_owner(const Session& session, std::uint32_t expiry);
 
     /// Subscriptions and messages of the sessions that have ended since the start: the measure of a
     /// turn's work.

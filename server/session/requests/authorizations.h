@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "server/auth/access.h"
@@ -28,6 +30,20 @@ public:
     /// its user?
     bool is_valid(PasswordLine line) const {
         return line == 0 || !password_lines_ || password_lines_->include(line);
+    }
+
+    /// Of the line, for another process; 0: it is not in the file.
+    std::uint64_t fingerprint_of(PasswordLine line) const {
+        if (!password_lines_) return 0;
+        const auto found = password_lines_->fingerprints.find(line);
+        return found == password_lines_->fingerprints.end() ? 0 : found->second;
+    }
+    /// The line with this fingerprint; 0 if there is no file. Nothing: it is not in the file.
+    std::optional<PasswordLine> line_of(std::uint64_t fingerprint) const {
+        if (fingerprint == 0 || !password_lines_) return 0;
+        const auto found = password_lines_->by_fingerprint.find(fingerprint);
+        if (found == password_lines_->by_fingerprint.end()) return std::nullopt;
+        return found->second;
     }
 
     /// The rules for a client with this result; null: everything is allowed.

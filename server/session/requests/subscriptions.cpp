@@ -151,15 +151,21 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     answers_.answer(session, unsuback, receipt.close());
 }
 
-void Subscriptions::restore(Session& session, const PutSubscription& subscription) {
+/// False if it is known.
+bool Subscriptions::enter(Session& session, const PutSubscription& subscription) {
     const auto options = options_of(subscription.options);
     if (!session.state.subscribe(router_, session, subscription.filter, options,
                                  subscription.identifier))
-        return;
+        return false;
     session.keep(cost_of_subscription(subscription.filter));
     if (shared_filter(subscription.filter))
         shared_.join(session, subscription.filter, options, subscription.identifier);
-    else if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
+    return true;
+}
+
+void Subscriptions::restore(Session& session, const PutSubscription& subscription) {
+    if (!enter(session, subscription) || shared_filter(subscription.filter)) return;
+    if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
         replay_.fall_behind(session, 1);  // who was online when the gateway stopped is offline now
     else if (subscription.owed)
         replay_.restore(session, subscription);

@@ -46,6 +46,10 @@ public:
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);
 
+    /// The session had this subscription in another process, and was sent what is retained.
+    void adopt(Session& session, const PutSubscription& subscription) {
+        enter(session, subscription);
+    }
     /// The session had this subscription before a restart.
     void restore(Session& session, const PutSubscription& subscription);
     void reserve(std::size_t subscriptions) { router_.reserve(subscriptions); }
@@ -72,6 +76,7 @@ private:
     Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
                      std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
     bool unsubscribe(Session& session, std::string_view filter);
+    bool enter(Session& session, const PutSubscription& subscription);
     /// How far the clients are judged.
     struct Judged {
         PresencePosition users{};  ///< all clients of these, and

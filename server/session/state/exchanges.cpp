@@ -35,6 +35,11 @@ void Exchanges::restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t
     flowing(totals).outbox.restore(std::move(delivery), packet_id, released);
 }
 
+void Exchanges::adopt(Outbox::Totals& totals, std::vector<Outbox::Moved> moved) {
+    if (!moved.empty() || flow_) flowing(totals).outbox.adopt(std::move(moved));
+    forget_if_idle();
+}
+
 void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent) {
     flowing(totals).outbox.enqueue(delivery, perhaps_sent);
 }
@@ -131,6 +136,26 @@ void Exchanges::remember_released(Received& received, std::uint16_t packet_id) {
     if (released.size() < released_kept) return released.push_back(packet_id);
     released[oldest] = packet_id;
     oldest = (oldest + 1) % released_kept;
+}
+
+Exchanges::Taken Exchanges::taken() const {
+    if (!flow_ || !flow_->received) return {};
+    const auto& [unreleased, released, oldest] = *flow_->received;
+    Taken taken{{unreleased.begin(), unreleased.end()}, released};
+    std::rotate(taken.released.begin(),
+                taken.released.begin() + static_cast<std::ptrdiff_t>(oldest), taken.released.end());
+    return taken;
+}
+
+void Exchanges::adopt(Outbox::Totals& totals, const Taken& taken) {
+    if (flow_) flow_->received.reset();
+    for (const std::uint16_t packet_id : taken.unreleased) received(totals, packet_id);
+    if (!taken.released.empty()) {
+        auto& all = flowing(totals).received;
+        if (!all) all = std::make_unique<Received>();
+        for (const std::uint16_t packet_id : taken.released) remember_released(*all, packet_id);
+    }
+    forget_if_idle();
 }
 
 void Exchanges::clear() {

@@ -32,6 +32,11 @@ public:
     bool must_wait(std::uint16_t window) const { return flow_ && flow_->outbox.must_wait(window); }
     Outbox::InFlight& send(Outbox::Totals& totals, const Delivery& delivery);
     void restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id, bool released);
+    /// See Outbox.
+    void adopt(Outbox::Totals& totals, std::vector<Outbox::Moved> moved);
+    void set_perhaps_sent(const std::vector<Stamp>& stamps) {
+        if (flow_) flow_->outbox.set_perhaps_sent(stamps);
+    }
     /// Identifiers begin after this one: another one than before a restart.
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     std::uint16_t last_packet_id() const { return last_packet_id_; }
@@ -113,6 +118,14 @@ public:
     /// False if there is no such message, and none was released lately: a client that has lost its
     /// connection before the PUBCOMP releases it again (MQTT 5.0, 4.4).
     bool release(std::uint16_t packet_id);
+
+    /// Of QoS 2 from the client, for another process.
+    struct Taken {
+        std::vector<std::uint16_t> unreleased{};
+        std::vector<std::uint16_t> released{};  ///< the last ones, the oldest first
+    };
+    Taken taken() const;
+    void adopt(Outbox::Totals& totals, const Taken& taken);
 
     // Answers to the client that wait; see Receipts.
 

@@ -55,6 +55,40 @@ void Outbox::restore(Delivery delivery, std::uint16_t packet_id, bool released) 
     free_ahead_ = 0;
 }
 
+void Outbox::adopt(std::vector<Moved> moved) {
+    List restored;
+    restored.splice(restored.end(), sent_);
+    restored.splice(restored.end(), interrupted_);
+    free_ahead_ = 0;
+    for (Moved& each : moved) {
+        List& list = each.waits ? interrupted_ : sent_;
+        const auto known = std::ranges::find(restored, each.packet_id, &InFlight::packet_id);
+        const bool is_whole = each.delivery.message || each.is_released;
+        const auto sent_at = each.sent_at;
+        if (known == restored.end() && !is_whole) continue;  // damaged in the store
+        if (known != restored.end())
+            list.splice(list.end(), restored, known);
+        else
+            put_in_flight(list, std::move(each));
+        list.back().sent_at = sent_at;
+    }
+    // Should the store know of more, it is sent again.
+    for (auto entry = restored.begin(); entry != restored.end();) {
+        const auto next = std::next(entry);
+        List& list = entry->released ? sent_ : interrupted_;
+        list.splice(list.end(), restored, entry);
+        entry = next;
+    }
+}
+
+void Outbox::put_in_flight(List& list, Moved&& moved) {
+    if (moved.delivery.message) bytes_held_ += moved.delivery.cost();
+    shared_ |= moved.delivery.share != nullptr;
+    list.push_back({.delivery = std::move(moved.delivery),
+                    .packet_id = moved.packet_id,
+                    .released = moved.is_released});
+}
+
 void Outbox::enqueue(const Delivery& delivery, bool perhaps_sent) {
     shared_ |= delivery.share != nullptr;
     queue_.emplace_back(delivery, totals_.bodies);

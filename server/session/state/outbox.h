@@ -142,6 +142,29 @@ public:
     /// Puts in flight what was so before a restart, in the order of sending.
     void restore(Delivery delivery, std::uint16_t packet_id, bool released);
 
+    /// A message that was in flight to the client when another process had it.
+    struct Moved {
+        Delivery delivery{};  ///< without a message if that is restored, or after the PUBREC
+        std::uint16_t packet_id = 0;
+        bool is_released = false;
+        bool waits = false;  ///< to be sent again
+        std::uint32_t sent_at = 0;
+    };
+    /// All of them, in the order of sending: so they are in flight here. What is restored already
+    /// need not be told again.
+    void adopt(std::vector<Moved> moved);
+    /// Calls `visit(const InFlight&, bool waits)` for all, in the order of sending.
+    template <class Visit>
+    void for_each_in_flight(Visit visit) const {
+        for (const InFlight& each : sent_) visit(each, false);
+        for (const InFlight& each : interrupted_) visit(each, true);
+    }
+    /// Of the queued messages those with these stamps, ascending, may have been sent before.
+    void set_perhaps_sent(const std::vector<Stamp>& stamps) {
+        for (QueuedMessage& each : queue_)
+            each.perhaps_sent = std::ranges::binary_search(stamps, each.stamp);
+    }
+
     /// Calls `store(InFlight&)` for the messages in flight that are not stored, the oldest first.
     template <class Store>
     void for_each_unstored(Store store) {
@@ -261,6 +284,7 @@ private:
     using List = std::list<InFlight>;
 
     List::iterator find(std::uint16_t packet_id);
+    void put_in_flight(List& list, Moved&& moved);
     void erase_sent(List::iterator entry);
     void forget_identifier(const InFlight& entry);
     void note_done(const Delivery& delivery);

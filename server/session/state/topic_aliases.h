@@ -27,6 +27,13 @@ public:
         for (const auto& topic : incoming_) visit(std::string_view(topic));
     }
 
+    /// Calls `visit(topic, alias)` for each alias that the client knows.
+    template <class Visit>
+    void for_each_outgoing(Visit visit) const {
+        for (const auto& [topic, alias] : outgoing_) visit(topic, alias);
+    }
+    std::uint16_t outgoing_maximum() const { return outgoing_maximum_; }
+
     /// The topic of the client's alias; "" if the alias was never set.
     std::string_view topic_of(std::uint16_t alias) const;
 

@@ -33,6 +33,14 @@ public:
     /// It has not come in time; if it comes, it tells how late.
     void add_late() { add(most_patience + 1); }
 
+    /// As one byte, for another process.
+    std::uint8_t byte() const { return mean_; }
+    static AckTime of(std::uint8_t byte) {
+        AckTime time;
+        time.mean_ = byte;
+        return time;
+    }
+
 private:
     /// Either side may be held up for so long by something else.
     static constexpr Millis slack = 20;

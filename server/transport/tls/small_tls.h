@@ -44,6 +44,12 @@ public:
     /// Has it a whole record that is not opened yet?
     bool has_record() const;
 
+    /// Has it neither ended nor failed, so that another process can go on?
+    bool may_pass() const { return !cannot_send_ && records_.end() == TlsRecords::End::none; }
+    TlsRecord describe() const;
+    /// Null: that can't be.
+    static std::unique_ptr<SmallTls> adopt(const TlsRecord& record);
+
     bool is_flooded() const { return records_.is_flooded(); }
     /// What the last call of `receive` took, see TlsRecords.
     unsigned taken() const { return records_.taken(); }

@@ -30,6 +30,8 @@ public:
     /// the same. Nothing when there are no more numbers.
     std::optional<RecordCiphers::Use> use_once();
 
+    /// For another process that goes on in the place of this one.
+    std::span<const std::uint8_t> secret_bytes() const { return secret(); }
     std::uint64_t sequence() const;
     /// Goes on where OpenSSL ended.
     void set_sequence(std::uint64_t number);
@@ -58,6 +60,7 @@ public:
     TlsKeys& operator=(TlsKeys&&) = delete;
     ~TlsKeys();
 
+    Suite suite() const { return suite_; }
     explicit operator bool() const { return memory_ != nullptr; }
 
     TrafficKeys of_client() const { return {suite_, memory_}; }

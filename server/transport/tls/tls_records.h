@@ -9,6 +9,7 @@
 
 #include "protocol/bytes.h"
 #include "server/transport/tls/tls_keys.h"
+#include "server/upgrade/client_record.h"
 
 namespace pulsegate {
 
@@ -74,6 +75,11 @@ public:
     bool is_stopped() const {
         return taken_ >= most_in_a_call || taken_without_data_ >= most_without_data_in_a_call;
     }
+
+    /// Between two calls, as long as nothing has ended: what another process needs to go on.
+    TlsRecord describe() const;
+    /// Goes on where that was described. Nothing: that can't be.
+    static std::optional<TlsRecords> adopt(const TlsRecord& record);
 
     /// Appends these bytes, sealed. False if that failed: then nothing of `out` may be sent.
     [[nodiscard]] bool seal(std::string_view content, Buffer& out);

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "server/auth/auth_result.h"
+#include "server/base/clock.h"
+#include "server/message/message.h"
+#include "server/session/state/session.h"
+#include "server/upgrade/client_record.h"
+
+namespace pulsegate {
+
+// Parts of a session as records, and back; see SessionPassage. Dates are by the wall clock, for
+// each process has its own monotonic one.
+
+MessageRecord message_record(const Message& message, Millis now);
+MessageRef message_of(const MessageRecord& record, Millis now);
+
+/// Its message is in it only if it is `whole`.
+DeliveryRecord delivery_record(const Delivery& delivery, Millis now, bool whole);
+Delivery delivery_of(const DeliveryRecord& record, Millis now);
+
+/// What of the queue the store does not tell.
+void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now);
+
+std::optional<AuthorizationRecord> authorization_record(const Authorization* authorization);
+/// Nothing: this version does not understand the rules.
+std::optional<AuthResult> auth_result(const std::optional<AuthorizationRecord>& record);
+
+WillRecord will_record(const StoredWill& will);
+/// Null: there is none, or this version does not understand its rules.
+std::unique_ptr<StoredWill> stored_will(const std::optional<WillRecord>& record);
+
+void describe_aliases(const Session& session, SessionRecord& record);
+void adopt_aliases(Session& session, const SessionRecord& record);
+
+ReplayRecord replay_record(const ReplayState& replay, unsigned shards);
+/// Null: there is none.
+std::unique_ptr<ReplayState> replay_state(const std::optional<ReplayRecord>& record);
+
+ClientTerms terms_of(const SessionRecord& record);
+
+/// Are all values in it such that a session may have them?
+bool is_sound(const SessionRecord& record);
+
+}  // namespace pulsegate

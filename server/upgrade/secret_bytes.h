@@ -1,0 +1,32 @@
+#pragma once
+
+#include <openssl/crypto.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace pulsegate {
+
+/// Bytes that are wiped when they are needed no more.
+class SecretBytes {
+public:
+    SecretBytes() = default;
+    explicit SecretBytes(std::string_view bytes) : bytes_(bytes) {}
+    SecretBytes(const SecretBytes&) = default;
+    SecretBytes(SecretBytes&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+    SecretBytes& operator=(SecretBytes other) noexcept {
+        bytes_.swap(other.bytes_);
+        return *this;
+    }
+    ~SecretBytes() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
+    std::string_view view() const { return bytes_; }
+
+    bool operator==(const SecretBytes&) const = default;
+
+private:
+    std::string bytes_;
+};
+
+}  // namespace pulsegate
