@@ -341,8 +341,7 @@ LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
     login.connection->hold(time);
     const Ticket ticket = ++last_ticket_;
     login.pause = std::make_unique<boost::asio::steady_timer>(rounds_.context());
-    rounds_.after(*login.pause, std::chrono::milliseconds(time),
-                  [this, ticket] { resume_unless_gone(ticket); });
+    rounds_.after(*login.pause, std::chrono::milliseconds(time), [this, ticket] { go_on(ticket); });
     return {*this, login, ticket};
 }
 
@@ -376,7 +375,7 @@ void LoginFlow::connack_sent(const Connection& connection) {
     thread_.assert_here();
     const auto found = awaiting_connack_.find(&connection);
     if (found == awaiting_connack_.end()) return;
-    rounds_.later([this, ticket = found->second] { resume_unless_gone(ticket); });
+    rounds_.later([this, ticket = found->second] { go_on(ticket); });
     awaiting_connack_.erase(found);
 }
 
@@ -406,6 +405,19 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
 }
 
 // -- those that wait --
+
+void LoginFlow::hold(bool holds) {
+    thread_.assert_here();
+    holds_ = holds;
+    pacer_.hold(holds);
+    if (holds) return;
+    for (const Ticket ticket : std::exchange(held_, {})) go_on(ticket);
+}
+
+void LoginFlow::go_on(Ticket ticket) {
+    if (holds_) return held_.push_back(ticket);
+    resume_unless_gone(ticket);
+}
 
 /// False if the client did not wait for it.
 bool LoginFlow::resume_unless_gone(Ticket ticket) {

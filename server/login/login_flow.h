@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "server/auth/auth_result.h"
 #include "server/auth/revocations.h"
@@ -133,6 +134,10 @@ public:
     /// The connection of a client that was logged in has ended.
     void count_end(const Session& session, const Ending& ending, Millis now);
 
+    /// Those that are under way wait where they are, until that is over.
+    void hold(bool holds);
+    std::size_t under_way() const { return waiting_.size(); }
+
     void report_lag(Millis lag) { pacer_.report_lag(lag); }
     /// Those that wait for their turn.
     std::size_t waiting() const { return pacer_.waiting(); }
@@ -174,6 +179,7 @@ private:
     void tell_traces(const Login& login);
 
     bool serve(Ticket ticket, bool in_time);
+    void go_on(Ticket ticket);
     bool resume_unless_gone(Ticket ticket);
     void resume(Ticket ticket);
     void abandon(Ticket ticket);
@@ -195,6 +201,8 @@ private:
     Ticket last_ticket_ = 0;
     bool shutting_down_ = false;
     bool drained_ = false;
+    bool holds_ = false;
+    std::vector<Ticket> held_;  ///< that went on, while they must not
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
     boost::unordered_flat_map<const Connection*, Ticket> awaiting_connack_;  ///< some of them
     [[no_unique_address]] OwnerThread thread_;

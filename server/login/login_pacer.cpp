@@ -73,6 +73,7 @@ void LoginPacer::begin_turn(Millis late) {
     turn_ = rounds_.round();
     logins_this_turn_ = 0;
     expected_ = false;
+    if (holds_) return rest();
     refuse_overdue(now);
     if (lag_ <= max_loop_lag_) serve_queue(now);
     if (queue_.empty()) return;

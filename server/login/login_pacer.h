@@ -49,6 +49,9 @@ public:
     Millis longest_wait() const { return queue_.longest_wait(); }
     std::size_t waiting() const { return queue_.size(); }
 
+    /// Nobody has a turn, nor is refused, until that is over.
+    void hold(bool holds) { holds_ = holds; }
+
     /// How late the loop was elsewhere.
     void report_lag(Millis lag) { lag_ = lag; }
 
@@ -70,6 +73,7 @@ private:
     Millis lag_ = 0;          ///< of the loop, when it was last measured
     std::uint64_t turn_ = 0;  ///< a round
     int logins_this_turn_ = 0;
+    bool holds_ = false;
     bool expected_ = false;  ///< the next turn is on its way
     [[no_unique_address]] OwnerThread thread_;
 };

@@ -141,6 +141,7 @@ void Shard::drain(Millis over) {
 }
 
 void Shard::announce_shutdown() {
+    if (rest_ == Rest::all) return;  // another process has its clients
     listeners_.stop();
     // Or somebody would come online after all are told that everybody is offline.
     logins_.announce_shutdown();
@@ -153,6 +154,7 @@ void Shard::announce_shutdown() {
 
 void Shard::stop() {
     stopping_ = true;
+    if (rest_ == Rest::all) return loop_.stop();
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
     transport_.end_all(is_drained_ ? drained_ : stopped);
@@ -278,8 +280,13 @@ std::uint64_t Shard::receive_next() {
         broker_.go_on(monotonic_now());
         return 1;
     }
-    auto item = mailbox_.next();
+    auto item = next_item();
     if (!item) return 0;
+    if (must_wait(*item)) {
+        held_.push_back(*std::move(item));
+        return 1;
+    }
+    if (!std::holds_alternative<Task>(*item)) ++handled_;
     std::visit([this](auto& content) { receive(content); }, *item);
     return std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
 }
@@ -335,6 +342,7 @@ void Shard::advance() {
 }
 
 void Shard::tick_broker() {
+    if (rest_ != Rest::none) return;
     const bool more = broker_.tick(monotonic_now());
     transport_.end_turn();
     if (more) rounds_.later([this] { tick_broker(); });

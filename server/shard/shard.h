@@ -4,8 +4,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +27,7 @@
 #include "server/session/broker.h"
 #include "server/settings/config.h"
 #include "server/shard/client_drain.h"
+#include "server/shard/export_counts.h"
 #include "server/shard/gateway_parts.h"
 #include "server/shard/shard_peers.h"
 #include "server/shard/shard_status.h"
@@ -55,9 +60,9 @@ public:
         return listeners_.listen(endpoint, ipv4, options);
     }
     /// The same on a socket that listens already.
-    void listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
-                const ListenerOptions& options) {
-        listeners_.listen(endpoint, std::move(inherited), options);
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                              const ListenerOptions& options) {
+        return listeners_.listen(endpoint, std::move(inherited), options);
     }
 
     /// Is called before the shard does anything, on its thread; see `Rounds::before_each`.
@@ -74,6 +79,7 @@ public:
     /// When its wheel has turned last, on the monotonic clock.
     Millis last_tick() const { return last_tick_.load(std::memory_order_relaxed); }
     Interest& interest() { return interest_; }
+    unsigned index() const { return index_; }
 
     // In a task, or before `run`:
 
@@ -98,6 +104,39 @@ public:
     void call_store_overdue(Millis when);
     /// Does what is due by now, as at every tick.
     void advance();
+
+    // For an upgrade, in which another process takes the place of this one; see GatewayFreeze.
+
+    /// Takes no connections and reads no client from now on: what is under way comes to an end.
+    void begin_freeze();
+    struct Settled {
+        bool is_quiet;          ///< nothing is under way but logins
+        std::size_t logins;     ///< that are
+        std::uint64_t handled;  ///< of what has come from other threads, so far
+    };
+    /// Has that end sooner; to be called again and again. Logins wait as well if they are held.
+    Settled settle(bool holds_logins);
+    /// Writes nothing and changes nothing from now on: another process may have its clients.
+    void complete_freeze() { rest(Rest::all); }
+    /// Goes on as if nothing had been.
+    void thaw();
+    /// Calls `visit(socket, state)` for each client that another process can have, and changes
+    /// nothing. The bytes hold secrets, and are wiped when it returns.
+    ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
+    /// Goes on with such a client, which another process had: in a task, or before `run` when the
+    /// store is restored.
+    enum class Adoption : std::uint8_t {
+        adopted,
+        refused,  ///< that can't be, and the client has to connect again
+    };
+    [[nodiscard]] Adoption adopt(UniqueFd socket, std::string_view state);
+    /// Of so many shards, the home of such a client.
+    static unsigned home_of(std::string_view state, unsigned shards);
+    /// That were all.
+    void finish_adoption();
+    /// Calls it then, in a round of its own, unless it is asked for another call before.
+    void after(Millis time, std::function<void()> call);
+
     /// Sends what the task has brought about so far, rather than at the end of the turn.
     void end_turn() { transport_.end_turn(); }
     /// Refuses logins from now on, and asks all clients to leave within that time.
@@ -105,6 +144,8 @@ public:
     /// Accepts no more connections and logins. Unless it was drained, all users go offline, and
     /// subscribers to their presence are told.
     void announce_shutdown();
+    /// The sockets that listen, by the numbers of the listeners; they stay the shard's.
+    std::vector<int> listening() const { return listeners_.sockets(); }
     /// Disconnects all clients; the loop ends when they have had time to read it.
     void stop();
 
@@ -122,7 +163,8 @@ private:
     bool awaits_answers(const Connection& connection) const override;
     std::uint64_t work() const override { return broker_.work(); }
     bool congested() override {
-        return broker_.unfinished() || peers_.congested() || broker_.store_lags();
+        const bool rests = rest_ != Rest::none;
+        return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();
     }
 
     void move_login(unsigned shard, WaitingLogin login) override;
@@ -131,6 +173,9 @@ private:
 
     void drain_mailbox();
     std::uint64_t receive_next();
+    std::optional<Item> next_item();
+    bool must_wait(const Item& item) const;
+    void rest(Rest rest);
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
     void receive(OwnTurn& turn) { broker_.receive(turn, monotonic_now()); }
@@ -168,6 +213,12 @@ private:
     Millis next_trim_ = 0;  ///< when free memory may be given back again
     Config& config_;        ///< only this shard's thread touches it
     bool is_drained_ = false;
+    Rest rest_ = Rest::none;
+    bool holds_logins_ = false;
+    Millis rested_ = 0;          ///< since when
+    std::uint64_t handled_ = 0;  ///< items of the mailbox, but tasks
+    std::deque<Item> held_;      ///< that have come since, and wait
+    boost::asio::steady_timer rest_timer_{loop_};
     Ending drained_;  ///< of a client that is asked to leave
 };
 

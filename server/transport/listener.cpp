@@ -85,6 +85,10 @@ int Listener::accepts_now() {
 
 /// With accept4, for async_accept would watch each client with a reactor entry of its own.
 void Listener::accept_some() {
+    if (rests_) {
+        paused_ = true;
+        return;
+    }
     for (int left = accepts_now(); left > 0; --left) {
         if (!admission_.can_accept()) {
             paused_ = true;
@@ -115,6 +119,7 @@ void Listener::accept_some() {
 }
 
 void Listener::tick() {
+    rests_ = false;
     if (std::exchange(paused_, false)) wait();
 }
 

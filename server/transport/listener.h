@@ -38,6 +38,10 @@ public:
     static void check_free(const Endpoint& endpoint, Ipv4 ipv4);
 
     Endpoint endpoint() const { return acceptor_.local_endpoint(); }
+    int socket() { return acceptor_.native_handle(); }
+
+    /// Accepts nobody until `tick`.
+    void rest() { rests_ = true; }
 
     /// Once a second: goes on after descriptors had run out.
     void tick();
@@ -55,6 +59,7 @@ private:
     Accepted accepted_;
     std::uint64_t last_round_ = 0;  ///< in which connections had come
     bool paused_ = false;
+    bool rests_ = false;  ///< until `tick`
 };
 
 }  // namespace pulsegate

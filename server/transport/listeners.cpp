@@ -27,11 +27,18 @@ Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint, Listene
     return name_last(options);
 }
 
-void Listeners::listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
-                       const ListenerOptions& options) {
+Listener::Endpoint Listeners::listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                                     const ListenerOptions& options) {
     listeners_.push_back(std::make_unique<Listener>(rounds_, endpoint, std::move(inherited),
                                                     admission_, accept_with(options)));
-    name_last(options);
+    return name_last(options);
+}
+
+std::vector<int> Listeners::sockets() const {
+    std::vector<int> all;
+    all.reserve(listeners_.size());
+    for (const auto& listener : listeners_) all.push_back(listener->socket());
+    return all;
 }
 
 /// For the next listener.
@@ -63,6 +70,10 @@ void Listeners::accept(UniqueFd socket, const Listener::Endpoint& peer,
 
 void Listeners::tick() {
     for (auto& listener : listeners_) listener->tick();
+}
+
+void Listeners::rest() {
+    for (auto& listener : listeners_) listener->rest();
 }
 
 void Listeners::stop() {

@@ -26,14 +26,17 @@ public:
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                               const ListenerOptions& options);
     /// The same on a socket that listens already.
-    void listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
-                const ListenerOptions& options);
+    Listener::Endpoint listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
+                              const ListenerOptions& options);
+    std::vector<int> sockets() const;
 
     /// The certificates for new connections from now on.
     void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
 
     /// Once a second.
     void tick();
+    /// Accept nobody until `tick`.
+    void rest();
     void stop();
 
 private:

@@ -1,5 +1,6 @@
 #include "server/transport/transport.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -97,6 +98,40 @@ boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
     return connection;
 }
 
+boost::intrusive_ptr<Connection> Transport::adopt(UniqueFd socket, const ConnectionRecord& record) {
+    boost::system::error_code error;
+    const auto peer = boost::asio::ip::make_address(record.peer, error);
+    const Address address = error ? Address() : Address(peer);
+    // It is in, however many there are.
+    context_.counts.admission.opened();
+    static_cast<void>(context_.counts.address_limits.enter(address, monotonic_now()));
+    const Origin origin{.address = address, .listener = number_of(record.listener)};
+    Handoff handoff(std::move(socket), nullptr, origin, context_.counts);
+    boost::intrusive_ptr connection(new Connection(context_));
+    return connection->adopt(handoff, record) ? connection : nullptr;
+}
+
+/// A listener that is no more has a number as well, as long as it has connections.
+std::uint16_t Transport::number_of(const std::string& listener) {
+    const auto& names = context_.listener_names;
+    const auto number =
+        static_cast<std::uint16_t>(std::ranges::find(names, listener) - names.begin());
+    if (number == names.size()) name_listener(number, listener);
+    return number;
+}
+
+void Transport::wake(Millis rest) {
+    context_.rest = Rest::none;
+    std::vector<boost::intrusive_ptr<Connection>> all;
+    all.reserve(context_.connections);
+    visit([&](Connection& each) { all.emplace_back(&each); });
+    for (const auto& each : all) each->wake(rest);
+}
+
+void Transport::visit(const std::function<void(Connection&)>& visit) {
+    context_.wheel.for_each([&](Wheel::Node& node) { visit(connection_of(node)); });
+}
+
 boost::intrusive_ptr<Connection> Transport::take(Handoff handoff) {
     thread_.assert_here();
     boost::intrusive_ptr connection(new Connection(context_));
@@ -109,7 +144,7 @@ boost::intrusive_ptr<Connection> Transport::take(Handoff handoff) {
 
 void Transport::expire_due() {
     thread_.assert_here();
-    if (expiring_) return;
+    if (expiring_ || context_.rest != Rest::none) return;
     const Tick now = tick_at(monotonic_now());
     const auto expire = [](Wheel::Node& node) { connection_of(node).on_due(); };
     expiring_ = context_.wheel.advance(now, expire, expiries_a_turn);

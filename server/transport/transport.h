@@ -50,6 +50,18 @@ public:
     /// held until `Connection::go_on`. Null if that failed.
     boost::intrusive_ptr<Connection> adopt(Handoff handoff);
 
+    /// Goes on with a connection that another process has described. Null if that can't be.
+    boost::intrusive_ptr<Connection> adopt(UniqueFd socket, const ConnectionRecord& record);
+
+    /// From now on connections do not read, or do nothing.
+    void rest(Rest rest) { context_.rest = rest; }
+    /// Does none of them wait to end, or to write for the first time?
+    bool is_quiet() const { return context_.lost.is_empty() && context_.flush_list.is_empty(); }
+    /// They go on, after a rest of so long.
+    void wake(Millis rest);
+    /// Calls `visit(Connection&)` for each. It must not end any.
+    void visit(const std::function<void(Connection&)>& visit);
+
     /// Ends the connections that have been silent too long; call it at every tick.
     void expire_due();
 
@@ -78,6 +90,7 @@ public:
 
 private:
     boost::intrusive_ptr<Connection> take(Handoff handoff);
+    std::uint16_t number_of(const std::string& listener);
 
     ConnectionContext context_;
     bool expiring_ = false;  ///< more are due, and a turn for them is posted

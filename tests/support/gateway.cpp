@@ -12,12 +12,14 @@
 #include <atomic>
 #include <cerrno>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "protocol/decode.h"
 #include "server/base/hash.h"
 #include "server/server.h"
 #include "server/session/broker.h"
+#include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
 #include "tests/support/wire.h"
 
@@ -62,7 +64,9 @@ Gateway::Gateway(const std::function<void(Config&)>& adjust) {
     server_ = std::make_unique<Server>(config);
     rounds_ = longest_chain(config.shards);
     for (const auto& [url, open_to_anybody] : server_->listening())
-        (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_ : http_port_) = url.port;
+        (url.scheme == ListenUrl::Scheme::mqtt ? mqtt_port_
+         : url.is_websocket()                  ? ws_port_
+                                               : http_port_) = url.port;
     server_->start();
 }
 
@@ -114,6 +118,62 @@ void Gateway::pass(StoppedClock& clock, Millis time) const {
         server_->on_every_shard([](Shard& shard) { shard.advance(); });
     }
     settle();
+}
+
+std::vector<Shard*> Gateway::shards() const {
+    std::vector<Shard*> all;
+    std::mutex mutex;
+    server_->on_every_shard([&](Shard& shard) {
+        const std::lock_guard lock(mutex);
+        all.push_back(&shard);
+    });
+    std::ranges::sort(all, {}, &Shard::index);
+    return all;
+}
+
+bool Gateway::freeze() const {
+    const auto is_frozen = std::make_shared<std::promise<bool>>();
+    auto answer = is_frozen->get_future();
+    GatewayFreeze::begin(shards(), {.for_logins = 200, .for_all = 20'000},
+                         [is_frozen](bool frozen) { is_frozen->set_value(frozen); });
+    return answer.get();
+}
+
+void Gateway::thaw() const {
+    server_->on_every_shard([](Shard& shard) { shard.thaw(); });
+}
+
+std::vector<Gateway::Passing> Gateway::passing(std::size_t* left) const {
+    std::vector<Passing> all;
+    for (Shard* const each : shards()) {
+        const auto counted = std::make_shared<std::promise<ExportCounts>>();
+        auto counts = counted->get_future();
+        each->send(Shard::Task([&all, counted](Shard& shard) {
+            counted->set_value(shard.export_clients([&](int socket, std::string_view state) {
+                all.push_back({UniqueFd(::dup(socket)), std::string(state)});
+            }));
+        }));
+        for (const auto& [reason, clients] : counts.get().left)
+            if (left) *left += clients;
+    }
+    return all;
+}
+
+std::size_t Gateway::adopt(std::vector<Passing> clients) const {
+    const auto all = shards();
+    std::size_t adopted = 0;
+    for (Passing& each : clients) {
+        const auto home = Shard::home_of(each.state, static_cast<unsigned>(all.size()));
+        const auto done = std::make_shared<std::promise<bool>>();
+        auto is_adopted = done->get_future();
+        all[home]->send(Shard::Task([&each, done](Shard& shard) {
+            const auto outcome = shard.adopt(std::move(each.socket), each.state);
+            done->set_value(outcome == Shard::Adoption::adopted);
+        }));
+        adopted += is_adopted.get() ? 1 : 0;
+    }
+    server_->on_every_shard([](Shard& shard) { shard.finish_adoption(); });
+    return adopted;
 }
 
 void Gateway::await_connections(std::size_t count) const {

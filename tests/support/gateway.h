@@ -12,11 +12,13 @@
 #include "protocol/packet.h"
 #include "protocol/reason.h"
 #include "server/base/clock.h"
+#include "server/base/files/unique_fd.h"
 #include "server/settings/config.h"
 
 namespace pulsegate {
 
 class Server;
+class Shard;
 
 /// The properties of every CONNACK of MQTT 5.0 with default settings, in packet notation: Receive
 /// Maximum 256, Maximum Packet Size 256 KiB, Topic Alias Maximum 16.
@@ -47,20 +49,38 @@ public:
     /// Moves the time of all gateways, which has stopped, and lets this one do what is due then.
     void pass(StoppedClock& clock, Millis time) const;
 
+    /// A client that passes to another gateway in an upgrade.
+    struct Passing {
+        UniqueFd socket;
+        std::string state;
+    };
+    /// False: it does not come to rest, and goes on.
+    bool freeze() const;
+    void thaw() const;
+    /// Of one that is frozen. `left`: how many clients stay behind.
+    std::vector<Passing> passing(std::size_t* left = nullptr) const;
+    /// Returns how many it has taken.
+    std::size_t adopt(std::vector<Passing> clients) const;
+
     /// Returns when it has as many connections.
     void await_connections(std::size_t count) const;
 
     std::uint16_t mqtt_port() const { return mqtt_port_; }
     std::uint16_t http_port() const { return http_port_; }
+    /// If it was told to have one.
+    std::uint16_t ws_port() const { return ws_port_; }
 
     /// Does one of the last log lines contain this text?
     static bool logged(std::string_view text);
 
 private:
+    std::vector<Shard*> shards() const;
+
     std::unique_ptr<Server> server_;
     unsigned rounds_;  ///< through all shards, until what is under way has arrived
     std::uint16_t mqtt_port_ = 0;
     std::uint16_t http_port_ = 0;
+    std::uint16_t ws_port_ = 0;
 };
 
 /// A user name that begins with `stem` and whose home is `shard` of two shards.

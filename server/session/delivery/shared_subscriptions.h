@@ -75,6 +75,9 @@ public:
     void receive(GroupReturn& returned, Millis now);
 
     std::size_t groups() const { return groups_.groups(); }
+    /// Is no message on its way to a member?
+    bool is_idle() const { return held_.empty() && collected_.empty() && stored_now_.empty(); }
+
     std::uint64_t work() const { return groups_.work(); }
 
 private:

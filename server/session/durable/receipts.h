@@ -156,6 +156,9 @@ public:
     /// Are its receivers being collected, and it is not stored yet?
     bool is_collected(Stamp stamp) const { return unstored_.contains(stamp); }
 
+    /// Does nobody wait for anything?
+    bool is_idle() const { return receipts_.empty() && unstored_.empty(); }
+
     /// Its answer was sent, or nobody waits for it.
     void forget(Receipt& receipt);
 

@@ -75,6 +75,10 @@ public:
     std::size_t drop_taken(const DelayedByClients& which);
     /// Takes no more: what is due now is published after the next start.
     void stop() { stopped_ = true; }
+    /// Goes on after that.
+    void go_on() { stopped_ = false; }
+    /// Is nothing taken, nor published and not stored?
+    bool is_idle() const { return open_ == 0 && !taking_; }
 
 private:
     void take_some(Millis now);

@@ -27,6 +27,9 @@ public:
     /// The session's connection has ended.
     void forget(const Session& session) { readings_.erase(session.id); }
 
+    /// Is nothing read now?
+    bool is_idle() const { return under_way_ == 0; }
+
     /// Once a second: asks again for what the store has refused.
     void tick();
 

@@ -236,6 +236,14 @@ bool PacketSender::store_overdue(Millis now) {
     return left > 0;
 }
 
+void PacketSender::store_in_flight(Millis now) {
+    thread_.assert_here();
+    while (Unstored* const each = unstored_.due(now + AckDeadlines::span))
+        store_unstored(each->session, now);
+    while (!queues_.totals().to_note.empty())
+        Outbox::note(queues_.totals().to_note.front(), journal_);
+}
+
 void PacketSender::drop(const Delivery& delivery) {
     if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
 }

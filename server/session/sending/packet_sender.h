@@ -82,6 +82,11 @@ public:
     /// False: there are more, and the host is asked to call again.
     bool store_overdue(Millis now);
 
+    /// Stores all that is in flight to stored sessions, and its packet identifiers.
+    void store_in_flight(Millis now);
+    /// Does nothing wait for the store?
+    bool is_idle() const { return reader_.is_idle() && await_store_.empty(); }
+
     /// The session will not get this delivery.
     void drop(const Delivery& delivery);
     /// Nor any that it has, but for those with these stamps: the same messages went elsewhere, and

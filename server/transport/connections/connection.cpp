@@ -86,7 +86,7 @@ bool Connection::take(Handoff& handoff) {
 void Connection::on_ready(Readiness ready) {
     const boost::intrusive_ptr alive(this);
     if (ready.more_behind) drains_ = true;
-    if (ready.writable && writing_) go_on_writing();
+    if (ready.writable && writing_ && context_.rest != Rest::all) go_on_writing();
     if (!ready.readable) return;
     unread_ = true;
     if (!may_read()) return;
@@ -97,7 +97,7 @@ void Connection::on_ready(Readiness ready) {
 /// While it waits for something else, what comes waits as well.
 bool Connection::may_read() const {
     if (state_ == State::closed || state_ == State::lost || listening_) return false;
-    return !reads() || !(queued_ || parked_);
+    return !reads() || !(queued_ || parked_ || context_.rest != Rest::none);
 }
 
 void Connection::read() {
@@ -277,6 +277,10 @@ void Connection::consume(Bytes input, Millis now) {
             break;
         }
         const Bytes packet = input.first(frame.size);
+        if (context_.rest != Rest::none) {
+            parked_ = true;
+            break;
+        }
         unanswered_ = may_be_much_work(packet) && context_.owner.awaits_answers(*this);
         if (unanswered_ || (may_be_much_work(packet) && context_.input.must_wait())) {
             parked_ = true;

@@ -19,9 +19,19 @@
 #include "server/transport/connections/connection_context.h"
 #include "server/transport/connections/handoff.h"
 #include "server/transport/handshakes/connection_extras.h"
+#include "server/upgrade/client_record.h"
 #include "wheel/wheel.h"
 
 namespace pulsegate {
+
+/// Can another process go on with a connection?
+enum class Passing : std::uint8_t {
+    passes,
+    handshake,  ///< it has not come to MQTT yet
+    login,      ///< its client is not logged in
+    tls,        ///< OpenSSL has its TLS
+    ends,
+};
 
 /// One client's TCP connection: cuts its bytes into packets, moves itself on the wheel with each,
 /// and sends. At rest it owns no buffer: it is told that something has come, and reads it into the
@@ -73,6 +83,7 @@ public:
     void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
     const Origin& origin() const { return origin_; }
+    int socket() const { return socket_.get(); }
     /// Tells those who trace its address that it has come.
     void tell_arrival() const;
 
@@ -91,6 +102,18 @@ public:
 
     /// Ends with all others. One that is lost or ending already keeps its own ending.
     void shut_down(const Ending& ending);
+
+    // For an upgrade, see connection_passage.cpp:
+
+    /// Whether another process can have it, or why not.
+    Passing passing() const;
+    /// As it was then, when the connections came to rest. It must be passing.
+    ConnectionRecord describe(Millis rested) const;
+    /// As `take`, but goes on where another process has left it. It reads when there is a session.
+    [[nodiscard]] bool adopt(Handoff& handoff, const ConnectionRecord& record);
+    /// Goes on after a rest of so long, which is no silence of the client's.
+    void wake(Millis rest);
+
     void close();
     bool closed() const { return state_ == State::closed; }
 

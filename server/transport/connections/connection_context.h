@@ -33,6 +33,13 @@ struct TransportSettings {
     std::string server_reference;  ///< where clients may go that are asked to leave; "": unknown
 };
 
+/// What the connections of a shard do not do, while it prepares for another process to take them.
+enum class Rest : std::uint8_t {
+    none,
+    reading,  ///< they read no packets, and send what is still brought about
+    all,      ///< nor do they write: another process may have them
+};
+
 /// What the connections of one shard share: each refers to this and to nothing else, so that it has
 /// one pointer instead of as many as this has members. The transport owns it, on the shard's
 /// thread.
@@ -53,6 +60,7 @@ struct ConnectionContext {
     std::size_t connections = 0;
     ShardPart backlog;     ///< bytes that sockets have not taken yet
     ShardPart unfinished;  ///< bytes of unfinished packets
+    Rest rest = Rest::none;
     TurnWork turn;
     SharedInput input;
     SpareBuffers spare_buffers;

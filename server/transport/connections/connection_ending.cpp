@@ -84,7 +84,8 @@ void Connection::settle() {
     if (!writing_) flush();
     count_backlog();
     if (state_ == State::ending) return finish();
-    if (backlog() != 0 || state_ != State::open || !notify_drained_) return;
+    const bool rests = context_.rest != Rest::none;
+    if (backlog() != 0 || state_ != State::open || !notify_drained_ || rests) return;
     notify_drained_ = false;
     context_.owner.on_drained(*this);
 }

@@ -78,6 +78,7 @@ void Connection::notify_when_drained() {
 }
 
 void Connection::flush() {
+    if (context_.rest == Rest::all) return;
     while (backlog() > 0) {
         const auto taken = send_now(socket_.get(), extras_.get(), *out_, sent_);
         if (taken < 0 && errno == EINTR) continue;

@@ -24,6 +24,7 @@ public:
     /// The turn ends. In one round of the event loop it writes to so many at most, however often it
     /// is called; the rest is left to further rounds.
     void flush();
+    bool is_empty() const { return connections_.empty(); }
 
 private:
     void expect();

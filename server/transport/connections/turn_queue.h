@@ -29,6 +29,7 @@ public:
 
     void add(Connection& connection);
     void serve_all();
+    bool is_empty() const { return order_.empty(); }
 
 private:
     void expect();

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/base/clock.h"
+
+namespace pulsegate {
+
+class Shard;
+
+/// Brings all shards to rest, so that another process can take their clients: nobody is read, all
+/// that is under way has come to its end and is stored, and nothing changes any more. Any thread
+/// may begin it, and it lives until it has told how it ended.
+class GatewayFreeze : public std::enable_shared_from_this<GatewayFreeze> {
+public:
+    struct Terms {
+        Millis for_logins = 500;  ///< that are under way; then they are not waited for
+        Millis for_all = 5'000;   ///< then it is given up, and all shards wake
+    };
+    /// Is told, on a shard's thread, whether they are at rest.
+    using Done = std::function<void(bool at_rest)>;
+
+    static void begin(std::vector<Shard*> shards, const Terms& terms, Done done);
+
+    /// Has all shards go on; `done` is called when they do.
+    static void end(const std::vector<Shard*>& shards, const std::function<void()>& done);
+
+private:
+    GatewayFreeze(std::vector<Shard*> shards, const Terms& terms, Done done);
+
+    void look();
+    void look(Shard& shard, std::size_t place);
+    void decide(Shard& last);
+    static void on_each(const std::vector<Shard*>& shards, const std::function<void(Shard&)>& task,
+                        const std::function<void()>& done);
+
+    const std::vector<Shard*> shards_;
+    const Done done_;
+    const Millis logins_until_;
+    const Millis until_;
+
+    // Of the present look at all shards; what each has handled is its own.
+    std::atomic<std::size_t> left_{0};
+    std::atomic<std::size_t> logins_{0};
+    std::atomic<bool> is_quiet_{true};
+    std::atomic<bool> has_changed_{false};
+    std::vector<std::uint64_t> handled_;
+    bool was_quiet_ = false;  ///< at the look before
+    bool holds_logins_ = false;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,119 @@
+// What a shard does when another process takes the place of this one: it comes to rest, describes
+// its clients, and wakes again if the other one fails; or it begins with the clients of another.
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "server/base/hash.h"
+#include "server/shard/shard.h"
+#include "server/transport/connections/connection.h"
+#include "server/upgrade/record_codec.h"
+
+namespace pulsegate {
+
+namespace {
+
+const char* reason_of(Passing passing) {
+    switch (passing) {
+        case Passing::handshake: return "handshake under way";
+        case Passing::login: return "login under way";
+        case Passing::tls: return "TLS kept by OpenSSL";
+        default: return "about to end";
+    }
+}
+
+}  // namespace
+
+// -- rest --
+
+void Shard::rest(Rest rest) {
+    rest_ = rest;
+    transport_.rest(rest);
+}
+
+void Shard::begin_freeze() {
+    rested_ = monotonic_now();
+    rest(Rest::reading);
+    listeners_.rest();
+}
+
+Shard::Settled Shard::settle(bool holds_logins) {
+    if (rest_ != Rest::reading) return {};
+    if (holds_logins != holds_logins_) logins_.hold(holds_logins);
+    holds_logins_ = holds_logins;
+    const bool is_quiet = broker_.passage().settle(monotonic_now());
+    transport_.end_turn();
+    return {.is_quiet = is_quiet && transport_.is_quiet(),
+            .logins = logins_.under_way(),
+            .handled = handled_};
+}
+
+void Shard::thaw() {
+    if (rest_ == Rest::none) return;
+    rest(Rest::none);
+    broker_.passage().go_on();
+    transport_.wake(monotonic_now() - rested_);
+    logins_.hold(holds_logins_ = false);
+    listeners_.tick();
+    rounds_.go_on();  // with what was held
+}
+
+void Shard::after(Millis time, std::function<void()> call) {
+    rounds_.after(rest_timer_, std::chrono::milliseconds(time), std::move(call));
+}
+
+std::optional<Shard::Item> Shard::next_item() {
+    if (held_.empty() || rest_ != Rest::none) return mailbox_.next();
+    std::optional<Item> first = std::move(held_.front());
+    held_.pop_front();
+    return first;
+}
+
+/// At rest it does what it is told, and nothing else.
+bool Shard::must_wait(const Item& item) const {
+    if (rest_ == Rest::none || std::holds_alternative<Task>(item)) return false;
+    const bool is_of_login = std::holds_alternative<WaitingLogin>(item) ||
+                             std::holds_alternative<CheckTurn>(item) ||
+                             std::holds_alternative<LoginAnswer>(item);
+    return rest_ == Rest::all || (is_of_login && holds_logins_);
+}
+
+// -- clients that pass --
+
+ExportCounts Shard::export_clients(const std::function<void(int, std::string_view)>& visit) {
+    ExportCounts counts;
+    const Millis now = monotonic_now();
+    transport_.visit([&](Connection& connection) {
+        const Passing passing = connection.passing();
+        if (passing != Passing::passes) return void(++counts.left[reason_of(passing)]);
+        ++counts.moved;
+        std::string state = encode({.session = broker_.passage().describe(*connection.session, now),
+                                    .connection = connection.describe(rested_)});
+        visit(connection.socket(), state);
+        OPENSSL_cleanse(state.data(), state.size());
+    });
+    return counts;
+}
+
+Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
+    const auto record = decode(state);
+    if (!record || record->connection.version != record->session.version) return Adoption::refused;
+    const auto connection = transport_.adopt(std::move(socket), record->connection);
+    if (!connection) return Adoption::refused;
+    if (broker_.passage().adopt(record->session, *connection, monotonic_now()))
+        return Adoption::adopted;
+    connection->close();
+    return Adoption::refused;
+}
+
+/// What is damaged is refused there.
+unsigned Shard::home_of(std::string_view state, unsigned shards) {
+    return home_shard(user_of_record(state).value_or(""), shards);
+}
+
+void Shard::finish_adoption() { broker_.passage().finish(monotonic_now()); }
+
+}  // namespace pulsegate

@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "server/handover/channel.h"
+#include "server/handover/terms.h"
+#include "server/store/files/folder_lock.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace pulsegate;
+using namespace std::chrono_literals;
+
+namespace {
+
+HandoverChannel::Deadline later() { return std::chrono::steady_clock::now() + 60s; }
+
+/// Both processes of an upgrade.
+struct Ends {
+    Ends() : Ends(HandoverChannel::make_pair()) {}
+    explicit Ends(std::pair<HandoverChannel, UniqueFd> made)
+        : old_process(std::move(made.first)), new_process(std::move(made.second)) {}
+
+    HandoverChannel old_process;
+    HandoverChannel new_process;
+};
+
+}  // namespace
+
+TEST_CASE("a descriptor passes between the processes of an upgrade with its message") {
+    Ends ends;
+    std::array<int, 2> pipe{};
+    REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+    const UniqueFd reader(pipe[0]);
+    const UniqueFd writer(pipe[1]);
+    ends.old_process.send(HandoverStep::client, "state", later(), writer.get());
+    ends.old_process.send(HandoverStep::clients, "", later());
+
+    const auto client = ends.new_process.expect(HandoverStep::client, later());
+    CHECK(client.body == "state");
+    REQUIRE(client.descriptor);
+    CHECK(::fcntl(client.descriptor.get(), F_GETFD) == FD_CLOEXEC);
+    REQUIRE(::write(client.descriptor.get(), "x", 1) == 1);
+    char read = 0;
+    CHECK(::read(reader.get(), &read, 1) == 1);
+    CHECK(read == 'x');
+    CHECK_FALSE(ends.new_process.expect(HandoverStep::clients, later()).descriptor);
+}
+
+TEST_CASE("a message of an upgrade may be larger than the socket's buffer") {
+    Ends ends;
+    const std::string state(8 * 1024 * 1024, 's');
+    std::thread sender([&] {
+        for (int i = 0; i < 3; ++i) ends.old_process.send(HandoverStep::client, state, later());
+    });
+    for (int i = 0; i < 3; ++i)
+        CHECK(ends.new_process.expect(HandoverStep::client, later()).body == state);
+    sender.join();
+}
+
+TEST_CASE("an upgrade ends if the other process ends, says no, says something else, or nothing") {
+    Ends ends;
+    CHECK_THROWS_AS(ends.old_process.receive(std::chrono::steady_clock::now()), HandoverError);
+    ends.new_process.send(HandoverStep::refused, "shards: 0 is too few", later());
+    CHECK_THROWS_WITH(ends.old_process.expect(HandoverStep::hello, later()),
+                      "shards: 0 is too few");
+    ends.new_process.send(HandoverStep::serving, "", later());
+    CHECK_THROWS_AS(ends.old_process.expect(HandoverStep::ready, later()), HandoverError);
+    ends.new_process = HandoverChannel(UniqueFd());
+    CHECK_THROWS_AS(ends.old_process.receive(later()), OtherEnded);
+    CHECK_THROWS_AS(ends.old_process.send(HandoverStep::go, "", later()), OtherEnded);
+}
+
+TEST_CASE("a program takes over only if it reads the state and the store of the old one") {
+    const UpgradeHello own = own_hello();
+    CHECK(objection(decode_hello(encode(own))) == "");
+    UpgradeHello other = own;
+    other.state += 1;
+    CHECK(objection(other) == "");  // it reads the older state, too
+    other.oldest_state = own.state + 1;
+    CHECK(objection(other).find("can't read the state") != std::string::npos);
+    other = own;
+    other.store += 1;
+    CHECK(objection(other).find("of the store") != std::string::npos);
+    CHECK(objection(decode_hello(R"({"version":"9","what":[]})")) != "");
+    CHECK_THROWS_AS(decode_hello("[]"), HandoverError);
+}
+
+TEST_CASE("what the processes of an upgrade tell each other arrives as it was said") {
+    const Ready ready =
+        decode_ready(encode(Ready{.adopted = 7, .refused = 1, .divides_rooms = true}));
+    CHECK(ready.adopted == 7);
+    CHECK(ready.refused == 1);
+    CHECK(ready.divides_rooms);
+    Go go{.since = std::chrono::steady_clock::now()};
+    go.outcome.moved = 15'000;
+    go.outcome.left["TLS 1.2"] = 3;
+    const Go heard = decode_go(encode(go));
+    CHECK(heard.since == go.since);
+    CHECK(heard.outcome.end == UpgradeOutcome::End::completed);
+    CHECK(heard.outcome.moved == 15'000);
+    CHECK(heard.outcome.left == go.outcome.left);
+}
+
+TEST_CASE("a folder stays locked as long as one of two processes has its lock") {
+    const TemporaryFolder folder;
+    const std::string path = folder.path("data");
+    UniqueFd passed;
+    {
+        const FolderLock lock(path);
+        passed = lock.share();
+    }
+    CHECK_THROWS_WITH_AS(FolderLock{path}, doctest::Contains("uses it"), std::runtime_error);
+    const FolderLock other(folder.path("other"));
+    CHECK_THROWS_WITH_AS(FolderLock(path, other.share()), doctest::Contains("elsewhere"),
+                         std::runtime_error);
+    {
+        const FolderLock taken_over(path, std::move(passed));
+        CHECK_THROWS_AS(FolderLock{path}, std::runtime_error);
+    }
+    CHECK_NOTHROW(FolderLock{path});
+}
