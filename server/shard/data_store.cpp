@@ -58,29 +58,64 @@ MessagesRead messages_read(SessionId session, Outcome outcome, std::vector<Stamp
     return read;
 }
 
-DataStore::DataStore(const Settings& settings)
-    : is_kept_(!settings.folder.empty() || settings.rows),
-      ledger_(std::make_unique<SqliteLedger>(
-          SqliteLedger::Options{.folder = settings.folder,
-                                .fsync = settings.fsync,
-                                .cache_bytes = page_cache(settings.memory_budget),
-                                .events = {.webhook_kinds = settings.webhook_kinds},
-                                .failed = settings.failed,
-                                .rows = settings.rows})),
+DataStore::DataStore(const Settings& settings, UniqueFd lock)
+    : settings_(settings),
+      is_kept_(!settings.folder.empty() || settings.rows),
+      ledger_(open(std::move(lock))),
       max_bytes_(settings.max_bytes != 0 ? settings.max_bytes
                                          : usual_share(settings.folder, ledger_->bytes())) {
-    ledger_->set_room(max_bytes_, event_log_share(settings.event_log_bytes, max_bytes_));
+    set_room();
 }
 
 DataStore::~DataStore() = default;
 
+std::unique_ptr<SqliteLedger> DataStore::open(UniqueFd lock) const {
+    return std::make_unique<SqliteLedger>(
+        SqliteLedger::Options{.folder = settings_.folder,
+                              .fsync = settings_.fsync,
+                              .cache_bytes = page_cache(settings_.memory_budget),
+                              .events = {.webhook_kinds = settings_.webhook_kinds},
+                              .failed = settings_.failed,
+                              .rows = settings_.rows},
+        std::move(lock));
+}
+
+void DataStore::set_room() {
+    ledger_->set_room(max_bytes_, event_log_share(settings_.event_log_bytes, max_bytes_));
+}
+
 KeptOut DataStore::restore(const std::vector<Broker*>& brokers) {
-    auto [start, kept_out] = pulsegate::restore(*ledger_, brokers, monotonic_now);
+    restored_ = pulsegate::restore(*ledger_, brokers, monotonic_now);
+    const Ledger::Start& start = restored_.start;
     set_stamp_floor(start.floor);
     set_fingerprint_key(start.key);
     next_owner_ = start.next_owner;
     next_delayed_ = start.next_delayed;
-    return std::move(kept_out);
+    return std::move(restored_.kept_out);
+}
+
+void DataStore::begin() { store_restored(*ledger_, restored_); }
+
+UniqueFd DataStore::suspend() {
+    UniqueFd lock = ledger_->share_lock();
+    if (!ledger_->close()) return {};
+    ledger_.reset();
+    return lock;
+}
+
+void DataStore::resume(UniqueFd lock) {
+    struct : Ledger::Visitor {
+    } knows_all;
+    ledger_.reset();
+    ledger_ = open(std::move(lock));
+    set_room();
+    ledger_->load(knows_all);
+    for (const auto& told : watchers_) ledger_->watch_events(told);
+}
+
+void DataStore::watch_events(std::function<void()> told) {
+    watchers_.push_back(told);
+    ledger_->watch_events(std::move(told));
 }
 
 std::size_t DataStore::bytes() const { return ledger_->bytes(); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/files/unique_fd.h"
 #include "server/session/broker.h"
 #include "server/shard/restoration.h"
 #include "server/store/backup/backup_order.h"
@@ -45,11 +46,17 @@ public:
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
     /// that says what to do.
-    explicit DataStore(const Settings& settings);
+    /// `lock` is the folder's, if another process has passed it on with `suspend`.
+    explicit DataStore(const Settings& settings, UniqueFd lock = {});
     ~DataStore();
 
-    /// Puts back all sessions, retained messages and users. Before the shards run.
+    /// Puts back all sessions, retained messages and users, and stores nothing. Before the shards
+    /// run.
     KeptOut restore(const std::vector<Broker*>& brokers);
+    /// Does `begin` store what a process that has the data of before would miss?
+    bool divides_rooms() const { return !restored_.divided.empty(); }
+    /// Stores what `restore` has changed. Before the shards run. Throws std::runtime_error.
+    void begin();
 
     /// Does it outlive the process? If not, it is for delayed messages only.
     bool is_kept() const { return is_kept_; }
@@ -87,14 +94,31 @@ public:
     /// The same, of something that was refused; it may have ended meanwhile.
     std::string why_refused() const;
 
+    /// Closes the store in order for another process, which goes on with the lock that this
+    /// returns; nothing: that failed, and the log says why. Until `resume`, nobody may use the
+    /// store.
+    UniqueFd suspend();
+    /// The other process has not begun: opens the store again as it was. Throws
+    /// std::runtime_error.
+    void resume(UniqueFd lock);
+
+    /// Has `told` called when there is a new event in the log; see Ledger.
+    void watch_events(std::function<void()> told);
+
     /// Commits what was submitted, and ends. A backup that is under way is given up. False if
     /// something may be missing at the next start.
     bool close();
 
 private:
+    std::unique_ptr<SqliteLedger> open(UniqueFd lock) const;
+    void set_room();
+
+    const Settings settings_;
     const bool is_kept_;
     std::unique_ptr<SqliteLedger> ledger_;
     const std::size_t max_bytes_;
+    Restored restored_{};  ///< until `begin`
+    std::vector<std::function<void()>> watchers_;
     std::atomic<OwnerId> next_owner_{1};
     std::atomic<std::uint32_t> next_delayed_{1};
 };

@@ -144,6 +144,13 @@ public:
     }
 
     KeptOut take_kept_out() { return std::move(kept_out_); }
+    std::vector<Operation> take_expired() { return std::move(expired_); }
+    /// The logs of rooms for another number of shards. The old owners end behind the new ones, or
+    /// nobody would wait for the messages.
+    std::vector<Operation> take_divided() {
+        begun_.insert(begun_.end(), ended_.begin(), ended_.end());
+        return std::move(begun_);
+    }
 
     /// Reads the messages that were under way at QoS 2 or are shared subscriptions', and ends.
     void finish(Ledger& ledger, Ledger::Start& start) {
@@ -166,9 +173,7 @@ public:
         note_devices();
         for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
         restore_logs(start.next_owner);
-        store_spread(ledger);
         for (Broker* broker : brokers_) broker->restore().finish();
-        if (!expired_.empty()) ledger.submit_lazily({std::move(expired_), {}});
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
         if (owners_.empty() && retained_ == 0 && users_.empty() && delayed == 0) return;
         spdlog::info(
@@ -275,21 +280,6 @@ private:
             }
             restore_log(shard, log);
         }
-    }
-
-    /// Without them, messages would be stored for logs that the store does not know.
-    void store_spread(Ledger& ledger) {
-        // The old owners end behind it, or nobody would wait for the messages.
-        begun_.insert(begun_.end(), ended_.begin(), ended_.end());
-        if (begun_.empty()) return;
-        std::promise<Outcome> answer;
-        ledger.submit({std::move(begun_), [&](Outcome outcome, std::vector<Operation>&) {
-                           answer.set_value(outcome);
-                       }});
-        if (answer.get_future().get() != Outcome::committed)
-            throw std::runtime_error(
-                "can't store what waits in the rooms for another number of shards: the store is in"
-                " trouble");
     }
 
     /// When it ends, by the monotonic clock: never 0, which is "never".
@@ -451,7 +441,23 @@ Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
     Ledger::Start start = ledger.load(restoration);
     set_stamp_floor(start.floor);  // places are stamps, too
     restoration.finish(ledger, start);
-    return {start, restoration.take_kept_out()};
+    return {.start = start,
+            .kept_out = restoration.take_kept_out(),
+            .divided = restoration.take_divided(),
+            .expired = restoration.take_expired()};
+}
+
+void store_restored(Ledger& ledger, Restored& restored) {
+    if (!restored.expired.empty()) ledger.submit_lazily({std::move(restored.expired), {}});
+    if (restored.divided.empty()) return;
+    std::promise<Outcome> answer;
+    ledger.submit({std::move(restored.divided),
+                   [&](Outcome outcome, std::vector<Operation>&) { answer.set_value(outcome); }});
+    // Without it, messages would be stored for logs that the store does not know.
+    if (answer.get_future().get() != Outcome::committed)
+        throw std::runtime_error(
+            "can't store what waits in the rooms for another number of shards: the store is in"
+            " trouble");
 }
 
 }  // namespace pulsegate

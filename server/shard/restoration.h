@@ -18,12 +18,20 @@ struct KeptOut {
 struct Restored {
     Ledger::Start start;
     KeptOut kept_out;
+    /// What the store must have before the shards store anything: see `store`. The start may still
+    /// be given up without it.
+    std::vector<Operation> divided;
+    std::vector<Operation> expired;  ///< as well, if it takes it
 };
 
-/// Gives each shard's broker what the ledger has stored of it. Before the shards run, and before
-/// anything else is asked of the ledger. `clock` tells the shards' time. Throws std::runtime_error
-/// if the store can't be read.
+/// Gives each shard's broker what the ledger has stored of it, and stores nothing. Before the
+/// shards run, and before anything else is asked of the ledger. `clock` tells the shards' time.
+/// Throws std::runtime_error if the store can't be read.
 Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
                  const std::function<Millis()>& clock);
+
+/// Stores what the restoration has changed: what waits in rooms, for another number of shards, and
+/// what has expired. Throws std::runtime_error if the store does not take it.
+void store_restored(Ledger& ledger, Restored& restored);
 
 }  // namespace pulsegate

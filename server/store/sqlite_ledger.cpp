@@ -27,12 +27,17 @@ constexpr unsigned suspect_after = 3;
 /// A backup that is ahead of the disk goes on after it.
 constexpr std::chrono::steady_clock::duration backup_pause = 5ms;
 
+std::optional<FolderLock> lock_folder(const std::string& folder, UniqueFd shared) {
+    if (folder.empty()) return std::nullopt;
+    if (shared) return FolderLock(folder, std::move(shared));
+    return FolderLock(folder);
+}
+
 }  // namespace
 
-SqliteLedger::SqliteLedger(Options options)
+SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
     : options_(std::move(options)),
-      lock_(options_.folder.empty() ? std::nullopt
-                                    : std::make_optional<FolderLock>(options_.folder)),
+      lock_(lock_folder(options_.folder, std::move(lock))),
       mirror_(options_.rows ? std::make_unique<Mirror>(*options_.rows) : nullptr),
       store_(mirror_ ? open_mirrored(*mirror_)
                      : open_store(options_.folder, options_.fsync, options_.vfs)),

@@ -56,10 +56,14 @@ public:
 
     /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
     /// that says what to do.
-    explicit SqliteLedger(Options options);
+    /// `lock` is the folder's, if this process shares it already; see FolderLock.
+    explicit SqliteLedger(Options options, UniqueFd lock = {});
 
     /// Commits what was submitted before.
     ~SqliteLedger() override;
+
+    /// The folder's lock, see FolderLock; empty if there is no folder.
+    UniqueFd share_lock() const { return lock_ ? lock_->share() : UniqueFd(); }
 
     /// How many bytes all that is stored may take, and the log of events of these. Before `load`.
     void set_room(std::size_t all, std::size_t events);

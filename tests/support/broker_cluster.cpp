@@ -37,7 +37,9 @@ BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards, Le
 void BrokerCluster::restore() {
     std::vector<Broker*> brokers;
     for (auto& node : nodes_) brokers.push_back(&node->broker);
-    start_ = pulsegate::restore(*store, brokers, [this] { return now; }).start;
+    auto restored = pulsegate::restore(*store, brokers, [this] { return now; });
+    store_restored(*store, restored);
+    start_ = restored.start;
     last_owner_ = start_.next_owner - 1;
     next_delayed_ = start_.next_delayed;
 }

@@ -121,7 +121,7 @@ std::optional<std::string> cursor_asked(const ApiRequest& request, bool is_strea
 
 PresenceFeed::PresenceFeed(boost::asio::io_context& io, DataStore& store, bool is_on)
     : io_(io), store_(store), is_on_(is_on), news_(io) {
-    if (is_on) store_.ledger().watch_events([this] { news_.tell(); });
+    if (is_on) store_.watch_events([this] { news_.tell(); });
 }
 
 std::string PresenceFeed::cursor(EventNumber number) const { return event_id(log().log, number); }

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace pulsegate {
 
@@ -32,6 +33,13 @@ std::string holder(int file) {
     const auto size = ::pread(file, text.data(), text.size(), 0);
     const std::string_view written(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
     return std::string(written.substr(0, written.find('\n')));
+}
+
+bool is_file(const std::string& path, int file) {
+    struct stat named {};
+    struct stat opened {};
+    return ::stat(path.c_str(), &named) == 0 && ::fstat(file, &opened) == 0 &&
+           named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
 /// The folder and the database may be older than the process, which makes nothing that others may
@@ -57,6 +65,21 @@ FolderLock::FolderLock(const std::string& folder) {
     if (!file_) refuse_folder(folder, std::strerror(errno));
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
         refuse_folder(folder, fmt::format("process {} uses it", holder(file_.get())));
+    enter(folder);
+}
+
+FolderLock::FolderLock(const std::string& folder, UniqueFd shared) : file_(std::move(shared)) {
+    if (!is_file(folder + "/lock", file_.get()))
+        refuse_folder(folder,
+                      "the process that this one takes over from has its data elsewhere; stop it, "
+                      "and start this one instead");
+    enter(folder);
+}
+
+UniqueFd FolderLock::share() const { return UniqueFd(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)); }
+
+/// Notes the process id for those who are kept out.
+void FolderLock::enter(const std::string& folder) {
     const std::string pid = std::to_string(::getpid()) + '\n';
     if (::ftruncate(file_.get(), 0) != 0 ||
         ::pwrite(file_.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
