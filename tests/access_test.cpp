@@ -339,10 +339,11 @@ TEST_CASE("a file of rules may begin with a byte order mark, and has no null cha
 TEST_CASE("a bad rule is named with its line and the remedy") {
     const TemporaryFolder folder;
     const auto path = folder.write("rules", "allow read a\n\nallow reed b\n");
-    CHECK(complaint([&] { AccessRules::load(path); }) ==
-          path +
-              ":3: 'allow reed b' is no rule; write: allow|deny read|write|readwrite [user NAME] "
-              "FILTER (names with blanks in double quotes)");
+    CHECK(
+        complaint([&] { AccessRules::load(path); }) ==
+        path +
+            ":3: 'allow reed b' is not a rule; write: allow|deny read|write|readwrite [user NAME] "
+            "FILTER (names with blanks in double quotes)");
     CHECK(complaint([&] { AccessRules::load(folder.path("none")); }).find("can't be read") !=
           std::string::npos);
 }
@@ -351,7 +352,7 @@ TEST_CASE("a rule that could be misread is refused") {
     for (const char* bad : {"", "allow", "allow read", "permit read a", "allow all a",
                             "Allow read a", "allow read a b", "allow read user a",
                             "allow read users bob a", "allow read a # comment"})
-        CHECK_MESSAGE(wrong_with(bad).starts_with("is no rule; write: "), std::string(bad));
+        CHECK_MESSAGE(wrong_with(bad).starts_with("is not a rule; write: "), std::string(bad));
     CHECK(wrong_with("allow read user \"\" a").find("without a name") != std::string_view::npos);
     for (const char* bad :
          {"allow read \"a", "allow read \"a\"b", "allow read \"a\\\"", "allow \""})

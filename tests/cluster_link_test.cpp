@@ -106,13 +106,14 @@ TEST_CASE("a link that cannot be is refused with the cure") {
     CHECK(why({.listen = "0.0.0.0:0"}) ==
           "link-listen: 0.0.0.0:0 is beyond this machine, where links need certificates; set "
           "link-cert, link-key and link-ca");
-    CHECK(why({.listen = "here"}) == "link-listen: here is no address; write it as 127.0.0.1:7883");
+    CHECK(why({.listen = "here"}) ==
+          "link-listen: here is not an address; write it as 127.0.0.1:7883");
     CHECK(why({.listen = "127.0.0.1:0", .certificate = "a.pem"}) ==
           "link-cert, link-key and link-ca belong together; set all three");
     CHECK(why({.listen = "127.0.0.1:0", .certificate = "a", .key = "b", .authorities = "c"})
               .starts_with("link-cert: a: "));
     CHECK(why({.listen = "127.0.0.1:0", .address = "west"}) ==
-          "link-address: west is no address; write it as west.example:7883");
+          "link-address: west is not an address; write it as west.example:7883");
     const Node node("west#1");
     CHECK(why({.listen = node.link.address()})
               .ends_with("another node runs there, or choose another port"));

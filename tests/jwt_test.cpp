@@ -47,7 +47,7 @@ TEST_CASE("the signatures in the RFCs' examples are right, and only what they si
     CHECK(gate.ask("eyJhbGciOiJFUzI1NiJ9." + claims +
                    ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3"
                    "-Kg6NU1Q") == "!it has no sub");
-    // RFC 8037, A.4: signs a text that is no JSON.
+    // RFC 8037, A.4: signs a text that is not JSON.
     CHECK(gate.ask("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc."
                    "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_"
                    "MuM0KAg") == "!its claims can't be read");
@@ -79,7 +79,7 @@ TEST_CASE("a token without a signature is refused, however it spells none") {
         CHECK(gate.ask(text + ".") == "!no key is for its alg and kid");
         CHECK(gate.ask(text + "." + base64url(hmac(secret, text))) ==
               "!no key is for its alg and kid");
-        CHECK(gate.ask(text) == "!it is no signed token of three parts");
+        CHECK(gate.ask(text) == "!it is not a signed token of three parts");
     }
     const auto text = unsigned_token(R"({"alg":"HS256"})", usual_claims);
     CHECK(gate.ask(text + ".") == "!its signature is wrong");
@@ -152,7 +152,7 @@ TEST_CASE("an expired token is refused from its second on, without leeway") {
     CHECK(ask(R"({"sub":"alice","exp":-1})") == "!it is expired");
     for (const char* bad : {"\"1900000000\"", "null", "true", "[]", "{}", "1e300", "-1e300",
                             "18446744073709551615", "9223372036854775807"})
-        CHECK(ask(std::string(R"({"sub":"alice","exp":)") + bad + "}") == "!its exp is no time");
+        CHECK(ask(std::string(R"({"sub":"alice","exp":)") + bad + "}") == "!its exp is not a time");
 }
 
 TEST_CASE("a token without expiry is good only where that is allowed") {
@@ -161,7 +161,7 @@ TEST_CASE("a token without expiry is good only where that is allowed") {
     gate.with_secret().settings.require_expiry = false;
     CHECK_FALSE(gate.claims(hs256(R"({"sub":"alice"})")).expiry);
     CHECK(gate.ask(hs256(R"({"sub":"alice","exp":1})")) == "!it is expired");
-    CHECK(gate.ask(hs256(R"({"sub":"alice","exp":null})")) == "!its exp is no time");
+    CHECK(gate.ask(hs256(R"({"sub":"alice","exp":null})")) == "!its exp is not a time");
 }
 
 TEST_CASE("a token of the future is refused beyond a minute") {
@@ -170,11 +170,11 @@ TEST_CASE("a token of the future is refused beyond a minute") {
     };
     CHECK(with(R"("nbf":1800000060)") == "alice");
     CHECK(with(R"("nbf":1800000061)") == "!it is not valid yet");
-    CHECK(with(R"("nbf":"1")") == "!its nbf is no time");
+    CHECK(with(R"("nbf":"1")") == "!its nbf is not a time");
     CHECK(with(R"("nbf":-9000000000000000)") == "alice");
     CHECK(with(R"("iat":1800000060)") == "alice");
     CHECK(with(R"("iat":1800000061)") == "!it was issued in the future; compare the clocks");
-    CHECK(with(R"("iat":[])") == "!its iat is no time");
+    CHECK(with(R"("iat":[])") == "!its iat is not a time");
 }
 
 TEST_CASE("sub must be a text that can be a user") {
@@ -183,7 +183,7 @@ TEST_CASE("sub must be a text that can be a user") {
     };
     CHECK(ask(R"({"exp":1900000000})") == "!it has no sub");
     for (const char* bad : {"1", "null", "true", R"(["alice"])", R"({"a":1})"})
-        CHECK(with(bad) == "!its sub is no string");
+        CHECK(with(bad) == "!its sub is not a string");
     CHECK(with("\"\"") == "!its sub is empty");
     CHECK(with("\"a\\u0000b\"") == "!its sub can't be an MQTT username");
     CHECK(with("\"a\\nb\"") == "!its sub can't be an MQTT username");
@@ -205,7 +205,7 @@ TEST_CASE("two members of one name are refused, in the claims and in the header"
           "!its header can't be read");
 }
 
-TEST_CASE("what is no JSON object is refused") {
+TEST_CASE("what is not a JSON object is refused") {
     for (const char* bad : {"", "null", "[]", "\"alice\"", "{", "{\"sub\":\"alice\"}}", "{'sub':1}",
                             "{\"sub\":\"alice\",}", "\xEF\xBB\xBF{}", "{\"a\":NaN}"}) {
         CHECK(ask(bad) == "!its claims can't be read");
@@ -226,7 +226,8 @@ TEST_CASE("a header that asks for what is not known is refused") {
           "!it asks for extensions (crit)");
     CHECK(gate.ask(hs256(usual_claims, R"({})")) == "!it states no alg");
     CHECK(gate.ask(hs256(usual_claims, R"({"alg":5})")) == "!it states no alg");
-    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","kid":5})")) == "!its kid is no string");
+    CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256","kid":5})")) ==
+          "!its kid is not a string");
 }
 
 TEST_CASE("a token cut anywhere is refused") {
@@ -322,9 +323,9 @@ TEST_CASE("a token may bring the rules of its client") {
     REQUIRE(nothing.rules);
     CHECK_FALSE(nothing.rules->may_publish(alice, "room/lobby"));
 
-    CHECK(gate.ask(with("\"allow read #\"")) == "!its acl is no array");
-    CHECK(gate.ask(with("null")) == "!its acl is no array");
-    CHECK(gate.ask(with("[\"allow read a\",5]")) == "!rule 2 of its acl is no string");
+    CHECK(gate.ask(with("\"allow read #\"")) == "!its acl is not an array");
+    CHECK(gate.ask(with("null")) == "!its acl is not an array");
+    CHECK(gate.ask(with("[\"allow read a\",5]")) == "!rule 2 of its acl is not a string");
     const auto bad = gate.ask(with("[\"allow read topsecret/#/x\"]"));
     CHECK(bad.starts_with("!rule 1 of its acl has no valid topic filter"));
     CHECK(bad.find("topsecret") == std::string::npos);

@@ -153,8 +153,8 @@ TEST_CASE("keys that can't sign are told with the file and the reason") {
     };
     CHECK(of_key("/nowhere") == "can't sign tokens with /nowhere: it can't be read");
     const std::string text = folder.write("text", "hello");
-    CHECK(of_key(text) ==
-          "can't sign tokens with " + text + ": it is no private key in PEM without a passphrase");
+    CHECK(of_key(text) == "can't sign tokens with " + text +
+                              ": it is not a private key in PEM without a passphrase");
     const SigningKey other_curve(EVP_EC_gen("P-384"));
     CHECK(of_key(written(folder, other_curve)).ends_with("P-256 (ES256) will do"));
     const std::string empty = folder.write("empty", "\n");

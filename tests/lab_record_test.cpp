@@ -90,7 +90,7 @@ TEST_CASE("a file that is no record says what is wrong with it") {
     CHECK(wrong(kind + R"("series":[{"second":1,"length":0}]})").starts_with("'series'"));
     CHECK(wrong(kind + R"("totals":{"counts":5}})").starts_with("'totals'"));
     CHECK_THROWS_WITH(read_record("/nowhere/run.json"),
-                      "/nowhere/run.json is no result of a run: it can't be opened");
+                      "/nowhere/run.json is not a result of a run: it can't be opened");
     CHECK_THROWS_AS(write_record(full_record(), "/nowhere/run.json"), std::runtime_error);
 }
 

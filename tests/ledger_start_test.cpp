@@ -232,7 +232,7 @@ TEST_CASE("what could be read of a damaged database has another log of events") 
     CHECK(left.log != before.log);
 }
 
-TEST_CASE("a file that is no database at all is set aside") {
+TEST_CASE("a file that is not a database at all is set aside") {
     const QuietLog quiet;
     RealStore store;
     store.fill({session(1)});

@@ -91,7 +91,7 @@ TEST_CASE("a file with line ends of Windows and without a last one is read") {
     CHECK(passwords.check("bob", "tr0ub4dor"));
 }
 
-TEST_CASE("a byte order mark before the first user is no part of the name") {
+TEST_CASE("a byte order mark before the first user is not a part of the name") {
     const TemporaryFolder folder;
     const auto path = folder.write("users", "\xEF\xBB\xBF" + bob + carol);
     CHECK(PasswordFile::load(path).check("bob", "tr0ub4dor"));

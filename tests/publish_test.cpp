@@ -210,7 +210,7 @@ TEST_CASE("nobody but the gateway publishes presence and $ topics") {
     }
 }
 
-TEST_CASE("a topic with a wildcard is no topic") {
+TEST_CASE("a topic with a wildcard is not a topic") {
     Gateway gateway;
     for (const char* topic : {"a/+", "#", "a/b+"}) {
         CAPTURE(topic);

@@ -312,7 +312,7 @@ TEST_CASE("a server that is still reading its data is not used yet") {
 TEST_CASE("what is no Redis, or refuses everybody, is named") {
     CHECK(has(canned_refusal("HTTP/1.1 400 Bad Request\r\n\r\n"), "malformed reply"));
     CHECK(has(canned_refusal(""), "it closed the connection"));
-    CHECK(has(canned_refusal("+OK\r\n"), "is no primary"));
+    CHECK(has(canned_refusal("+OK\r\n"), "is not a primary"));
     CHECK(has(canned_refusal("-DENIED Redis is running in protected mode because\r\n"),
               "protected mode; set a password in Redis"));
     CHECK(has(canned_refusal("-ERR max number of clients reached\r\n"), "raise its maxclients"));

@@ -55,7 +55,7 @@ TEST_CASE("a filter that is malformed costs the connection") {
 }
 
 TEST_CASE(
-    "what is no shared subscription is refused in 3.1.1, which knows none, and harms nobody") {
+    "what is not a shared subscription is refused in 3.1.1, which knows none, and harms nobody") {
     Gateway gateway;
     Conversation c(gateway);
     c.login("p")

@@ -4,7 +4,7 @@
 
 using namespace pulsegate;
 
-TEST_CASE("who is no browser states no origin, and may come in") {
+TEST_CASE("who is not a browser states no origin, and may come in") {
     CHECK(origin_allowed("", "gateway", {}));
     CHECK(origin_allowed("", "", {}));
     CHECK(origin_allowed("", "gateway", {"https://chat.example"}));

@@ -88,7 +88,7 @@ JwtSigner JwtSigner::with_key(const std::string& file) {
     if (!in) throw no_key(file, "it can't be read");
     Key key(PEM_read_PrivateKey(in.get(), nullptr, nullptr, const_cast<char*>("")));
     ERR_clear_error();
-    if (!key) throw no_key(file, "it is no private key in PEM without a passphrase");
+    if (!key) throw no_key(file, "it is not a private key in PEM without a passphrase");
     if (EVP_PKEY_is_a(key.get(), "RSA")) return {std::move(key), "RS256"};
     if (is_p256(key.get())) return {std::move(key), "ES256"};
     throw no_key(file, "only RSA keys (RS256) and EC keys on the curve P-256 (ES256) will do");

@@ -205,7 +205,7 @@ private:
         json::error_code error;
         const auto message = json::parse(text, error);
         if (error || !message.is_object())
-            return conductor_.lost(worker, "sent what is no message");
+            return conductor_.lost(worker, "sent what is not a message");
         conductor_.heard(worker, message.get_object(), Clock::now());
     }
 

@@ -45,7 +45,7 @@ HttpTarget target_of(std::string_view url) {
         const auto [end, error] =
             std::from_chars(digits.data(), digits.data() + digits.size(), target.port);
         if (error != std::errc() || end != digits.data() + digits.size() || target.port == 0)
-            fail("the port of the metrics' address is no number from 1 to 65535");
+            fail("the port of the metrics' address is not a number from 1 to 65535");
         host = host.substr(0, colon);
     }
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

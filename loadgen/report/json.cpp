@@ -236,7 +236,7 @@ RunRecord read_record(const std::string& file) try {
     text << in.rdbuf();
     return record_from(text.str());
 } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("{} is no result of a run: {}", file, error.what()));
+    throw std::runtime_error(fmt::format("{} is not a result of a run: {}", file, error.what()));
 }
 
 void write_record(const RunRecord& record, const std::string& file) {

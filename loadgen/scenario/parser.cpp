@@ -138,7 +138,7 @@ ScenarioText find_scenario(const std::string& name_or_file) {
     if (!file.is_open() || file.bad()) refuse_scenario(name_or_file);
     if (text.size() > largest_file)
         throw std::runtime_error(fmt::format(
-            "{}: more than a megabyte is no scenario; name another file", name_or_file));
+            "{}: more than a megabyte is not a scenario; name another file", name_or_file));
     auto name = file_name(name_or_file);
     if (name.ends_with(".scenario")) name.resize(name.size() - 9);
     return {name, name_or_file, std::move(text), false};

@@ -168,8 +168,8 @@ std::string_view wrong_with_filter(std::string& filter) {
 }
 
 constexpr std::string_view grammar =
-    "is no rule; write: allow|deny read|write|readwrite [user NAME] FILTER (names with blanks in "
-    "double quotes)";
+    "is not a rule; write: allow|deny read|write|readwrite [user NAME] FILTER (names with blanks "
+    "in double quotes)";
 
 }  // namespace
 

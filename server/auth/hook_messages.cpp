@@ -23,13 +23,13 @@ AuthResult denial(bool guessed) {
 /// Reads the members that go with `allow: true`. Returns what is wrong with them, or nothing.
 std::string read_permission(const json::object& answer, AuthResult& result) {
     if (const auto* user = answer.if_contains("user")) {
-        if (!user->is_string()) return "its user is no string";
+        if (!user->is_string()) return "its user is not a string";
         if (!valid_user(text_of(*user))) return "its user can't be an MQTT username";
         result.user = text_of(*user);
     }
     if (const auto* expires = answer.if_contains("expires")) {
         result.expiry = seconds_of(*expires);
-        if (!result.expiry) return "its expires is no time; it is in seconds since 1970";
+        if (!result.expiry) return "its expires is not a time; it is in seconds since 1970";
     }
     if (const auto* acl = answer.if_contains("acl")) {
         AccessRules rules;
@@ -55,7 +55,7 @@ std::variant<AuthResult, HookFailure> read_hook_answer(unsigned status, std::str
     if (status != 200) return HookFailure{fmt::format("it answered with status {}", status)};
     if (body.size() > longest_hook_answer) return HookFailure{"its answer is too long"};
     const auto answer = read_object(body);
-    if (!answer) return HookFailure{"its answer is no JSON object, or has a member twice"};
+    if (!answer) return HookFailure{"its answer is not a JSON object, or has a member twice"};
     const auto* allow = answer->if_contains("allow");
     if (!allow) return HookFailure{"its answer has no allow"};
     if (!allow->is_bool()) return HookFailure{"its allow is neither true nor false"};

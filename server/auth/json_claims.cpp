@@ -37,11 +37,11 @@ bool valid_user(std::string_view name) {
 }
 
 std::string read_rules(const json::value& acl, AccessRules& rules) {
-    if (!acl.is_array()) return "its acl is no array";
+    if (!acl.is_array()) return "its acl is not an array";
     std::size_t number = 0;
     for (const auto& rule : acl.get_array()) {
         ++number;
-        if (!rule.is_string()) return fmt::format("rule {} of its acl is no string", number);
+        if (!rule.is_string()) return fmt::format("rule {} of its acl is not a string", number);
         if (const auto wrong = rules.add(text_of(rule)); !wrong.empty())
             return fmt::format("rule {} of its acl {}", number, wrong);
     }

@@ -140,7 +140,7 @@ JwkReading read_jwk_set(std::string_view document) {
     };
     if (document.size() > most_jwk_set_bytes) return failed("it is longer than 256 KiB");
     const auto object = read_object(document);
-    if (!object) return failed("it is no JSON object");
+    if (!object) return failed("it is not a JSON object");
     const auto* const member = object->if_contains("keys");
     const auto* const keys = member ? member->if_array() : nullptr;
     if (!keys) return failed("it has no array 'keys': it is no JWK set");

@@ -104,7 +104,7 @@ std::optional<json::object> object_in(std::string_view part) {
 Trouble read_user(const json::object& claims, JwtClaims& read) {
     const auto* sub = claims.if_contains("sub");
     if (!sub) return "it has no sub";
-    if (!sub->is_string()) return "its sub is no string";
+    if (!sub->is_string()) return "its sub is not a string";
     const auto user = text_of(*sub);
     if (user.empty()) return "its sub is empty";
     if (!valid_user(user)) return "its sub can't be an MQTT username";
@@ -116,19 +116,19 @@ Trouble read_times(const json::object& claims, std::int64_t now, bool require_ex
                    JwtClaims& read) {
     if (const auto* exp = claims.if_contains("exp")) {
         read.expiry = seconds_of(*exp);
-        if (!read.expiry) return "its exp is no time";
+        if (!read.expiry) return "its exp is not a time";
         if (now >= *read.expiry) return "it is expired";
     } else if (require_expiry) {
         return "it has no exp";
     }
     if (const auto* nbf = claims.if_contains("nbf")) {
         const auto from = seconds_of(*nbf);
-        if (!from) return "its nbf is no time";
+        if (!from) return "its nbf is not a time";
         if (*from > now + leeway) return "it is not valid yet";
     }
     if (const auto* iat = claims.if_contains("iat")) {
         read.issued = seconds_of(*iat);
-        if (!read.issued) return "its iat is no time";
+        if (!read.issued) return "its iat is not a time";
         if (*read.issued > now + leeway) return "it was issued in the future; compare the clocks";
     }
     return {};
@@ -324,14 +324,14 @@ std::variant<JwtClaims, JwtRefusal> JwtVerifier::verify(std::string_view token, 
     const auto first_dot = token.find('.');
     const auto last_dot = token.rfind('.');
     if (std::count(token.begin(), token.end(), '.') != 2)
-        return disown("it is no signed token of three parts");
+        return disown("it is not a signed token of three parts");
 
     const auto header = object_in(token.substr(0, first_dot));
     if (!header) return disown("its header can't be read");
     const auto* alg = header->if_contains("alg");
     const auto* kid = header->if_contains("kid");
     if (!alg || !alg->is_string()) return disown("it states no alg");
-    if (kid && !kid->is_string()) return disown("its kid is no string");
+    if (kid && !kid->is_string()) return disown("its kid is not a string");
     // RFC 7515, 4.1.11: a token with unknown critical extensions must be refused.
     if (header->contains("crit")) return disown("it asks for extensions (crit)");
 

@@ -110,7 +110,7 @@ std::string read_bearer_token(const std::string& setting, const std::string& pat
         std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
     if (token.empty() || !fits)
         throw std::runtime_error(fmt::format(
-            "{}: {}: its first line is no token; write one of visible ASCII characters without "
+            "{}: {}: its first line is not a token; write one of visible ASCII characters without "
             "blanks",
             setting, path));
     return token;

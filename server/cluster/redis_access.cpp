@@ -55,7 +55,7 @@ std::unique_ptr<RedisConnection> RedisAccess::choose(Deadline deadline,
         try {
             found.push_back(std::make_unique<RedisConnection>(other, now + (deadline - now) / 4));
         } catch (const RedisError&) {
-            continue;  // it is no primary
+            continue;  // it is not a primary
         }
     }
     auto best = std::ranges::find_if(found, is_same_run);

@@ -31,7 +31,7 @@ int token_command(int argc, const char* const* argv) {
         const auto role = role_named(role_name);
         if (!role)
             throw std::runtime_error(
-                fmt::format("'{}' is no role: say read, publish or operate", role_name));
+                fmt::format("'{}' is not a role: say read, publish or operate", role_name));
         const std::string token = random_admin_token();
         const std::string line = admin_token_line(name, *role, token);
         fmt::print("{}\n{}\n", token, line);

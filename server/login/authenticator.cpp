@@ -222,7 +222,7 @@ AuthResult Authenticator::check(const Credentials& credentials) const {
                 .why =
                     "its user has just been removed from the password-file: the hook is asked "
                     "when it comes again"};
-    if (!files->passwords) return refusal("its password is no token", true);
+    if (!files->passwords) return refusal("its password is not a token", true);
     if (!files->passwords->check(credentials.user, credentials.password))
         return refusal("user name or password is wrong", true);
     files->right_passwords.remember(credentials.user, mac_of(credentials));

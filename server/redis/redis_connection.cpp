@@ -39,12 +39,12 @@ void send_login(RedisStream& stream, const RedisTarget& target) {
         send(stream, {"AUTH", target.user, target.password});
 }
 
-/// Throws RedisError if it is no primary.
+/// Throws RedisError if it is not a primary.
 void check_role(const RedisStream& stream, const RedisReply& role) {
     const std::string name = role.items.empty() ? "" : role.items.front().text;
     if (name == "master") return;
     const bool names_primary = name == "slave" && role.items.size() > 2;
-    std::string why = "is no primary";
+    std::string why = "is not a primary";
     if (names_primary)
         why = fmt::format("is a replica of {}:{}; name that one in cluster, too",
                           role.items[1].text, role.items[2].integer);

@@ -38,7 +38,7 @@ std::uint16_t parse_port(std::string_view text) {
     std::uint16_t port = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
     if (error != std::errc() || end != text.data() + text.size() || port == 0)
-        refuse(fmt::format("'{}' is no port", text));
+        refuse(fmt::format("'{}' is not a port", text));
     return port;
 }
 
@@ -56,7 +56,7 @@ RedisAddress parse_address(std::string_view text, std::uint16_t port) {
     }
     if (host.empty()) refuse("a host is missing");
     if (host.find_first_of("/?#[]@% \t\r\n") != std::string_view::npos)
-        refuse(fmt::format("'{}' is no host", host));
+        refuse(fmt::format("'{}' is not a host", host));
     return {std::string(host), port};
 }
 
@@ -79,7 +79,7 @@ RedisTarget parse_redis_target(std::string_view url) {
     const auto scheme = take_before(url, "://");
     const bool has_sentinels = scheme == "redis+sentinel" || scheme == "rediss+sentinel";
     target.tls = scheme == "rediss" || scheme == "rediss+sentinel";
-    if (!target.tls && !has_sentinels && scheme != "redis") refuse("that is no URL of a Redis");
+    if (!target.tls && !has_sentinels && scheme != "redis") refuse("that is not a URL of a Redis");
     if (const auto user = take_before(url, "@")) {
         if (user->find(':') != std::string_view::npos)
             refuse("a password does not belong into a command line: name --cluster-password-file");

@@ -43,8 +43,8 @@ std::string parse_node_name(const std::string& name, const std::string& text) {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
     if (text.size() > longest || text.find_first_not_of(allowed) != std::string::npos)
         throw ConfigError(fmt::format(
-            "{}: '{}' is no name of a node; write up to {} letters, digits, '.', '-' and '_'", name,
-            text, longest));
+            "{}: '{}' is not the name of a node; write up to {} letters, digits, '.', '-' and '_'",
+            name, text, longest));
     return text;
 }
 

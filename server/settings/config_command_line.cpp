@@ -54,7 +54,7 @@ void add_option(CLI::App& app, const Setting& setting, Texts& texts) {
     if (*setting.usual) option->default_str(setting.usual);
 }
 
-/// What is no setting: what to read, and what to do other than to serve.
+/// What is not a setting: what to read, and what to do other than to serve.
 void add_requests(CLI::App& app, const Settings& settings, CommandLine& line, Texts& texts) {
     app.add_flag("--check", line.check,
                  "Check the settings and the files that they name, without serving: tells every "
@@ -108,7 +108,7 @@ void refuse_unknown(const Settings& settings, const std::vector<std::string>& un
         unknown, [](const std::string& argument) { return argument.starts_with('-'); });
     if (option == unknown.end())
         throw ConfigError(
-            fmt::format("'{}' is no setting; each begins with --, see --help", unknown.front()));
+            fmt::format("'{}' is not a setting; each begins with --, see --help", unknown.front()));
     const std::string name = option->substr(0, option->find('='));
     throw ConfigError(fmt::format("unknown setting '{}'{}", name,
                                   remedy_for_unknown(settings, name, [](const std::string& near) {

@@ -158,7 +158,7 @@ private:
             return fmt::format("{}: {} is not true or false; write {} = {}", name, bare, name,
                                meant);
         if (is_number_(name))
-            return fmt::format("{}: {} is no whole number; write digits, as in {} = 100", name,
+            return fmt::format("{}: {} is not a whole number; write digits, as in {} = 100", name,
                                bare, name);
         if (in_list_) return fmt::format("{}: {} is not in quotes; write \"{}\"", name, bare, bare);
         if (bare.find(',') != bare.npos && bare.find_first_of("\"'") == bare.npos)

@@ -88,7 +88,7 @@ Millis parse_duration(const std::string& name, const std::string& text, Millis l
     const auto value = text == "0" ? 0 : with_unit(text, units);
     if (!value)
         throw ConfigError(
-            fmt::format("{}: '{}' is no duration; write 500ms, 30s, 5m, 24h or 7d", name, text));
+            fmt::format("{}: '{}' is not a duration; write 500ms, 30s, 5m, 24h or 7d", name, text));
     if (*value < static_cast<std::uint64_t>(least) || *value > static_cast<std::uint64_t>(most))
         throw ConfigError(fmt::format(
             "{}: {} is out of range; choose {} to {}s", name, text,
@@ -104,7 +104,7 @@ std::size_t parse_size(const std::string& name, const std::string& text, std::si
     const auto value = with_unit(text, units);
     if (!value)
         throw ConfigError(
-            fmt::format("{}: '{}' is no size; write 65536, 256KiB or 1MiB", name, text));
+            fmt::format("{}: '{}' is not a size; write 65536, 256KiB or 1MiB", name, text));
     if (*value < least || *value > most)
         throw ConfigError(
             fmt::format("{}: {} is out of range; choose {} to {} bytes", name, text, least, most));
@@ -116,8 +116,8 @@ unsigned parse_count(const std::string& name, const std::string& text, unsigned 
     unsigned count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error == std::errc::invalid_argument || end != text.data() + text.size())
-        throw ConfigError(
-            fmt::format("{}: '{}' is no whole number; choose {} to {}", name, text, least, most));
+        throw ConfigError(fmt::format("{}: '{}' is not a whole number; choose {} to {}", name, text,
+                                      least, most));
     if (error != std::errc() || count < least || count > most)
         throw ConfigError(
             fmt::format("{}: '{}' is out of range; choose {} to {}", name, text, least, most));
@@ -130,7 +130,7 @@ ListenUrl parse_listen_url(const std::string& text) {
             "listen: '{}' {}; write mqtt://127.0.0.1:1883 or http://127.0.0.1:8080", text, why));
     };
     std::string_view rest = text;
-    if (rest.find("://") == rest.npos) throw fail("is no URL");
+    if (rest.find("://") == rest.npos) throw fail("is not a URL");
     const auto name = cut(rest, rest.find("://"), 3);
     const auto* const known = std::find_if(std::begin(schemes), std::end(schemes),
                                            [&](const SchemeUse& use) { return use.name == name; });
@@ -154,10 +154,10 @@ std::string parse_origin(const std::string& text) {
     const auto scheme = text.find("://");
     const bool complete = scheme != text.npos && scheme > 0 && scheme + 3 < text.size();
     if (text != "*" && (!complete || text.find('/', scheme + 3) != text.npos))
-        throw ConfigError(
-            fmt::format("websocket-origin: '{}' is no origin; write https://chat.example without a "
-                        "path, or *",
-                        text));
+        throw ConfigError(fmt::format(
+            "websocket-origin: '{}' is not an origin; write https://chat.example without a "
+            "path, or *",
+            text));
     return text;
 }
 
@@ -192,7 +192,7 @@ HttpUrl parse_hook_url(const std::string& name, const std::string& text) {
     if (!std::all_of(text.begin(), text.end(), visible))
         throw ConfigError(name + ": the URL has characters that must be percent-encoded, as %20");
     std::string_view rest = text;
-    if (rest.find("://") == rest.npos) throw fail("is no URL");
+    if (rest.find("://") == rest.npos) throw fail("is not a URL");
     const auto scheme = cut(rest, rest.find("://"), 3);
     if (scheme != "http" && scheme != "https")
         throw fail(fmt::format("has the unknown scheme '{}'", scheme));

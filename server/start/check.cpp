@@ -114,7 +114,7 @@ private:
     void check_data_folder() const {
         fs::path folder = fs::absolute(config_.data);
         if (fs::exists(folder) && !fs::is_directory(folder))
-            throw ConfigError(fmt::format("data: {}: is no folder; name one", folder.string()));
+            throw ConfigError(fmt::format("data: {}: is not a folder; name one", folder.string()));
         while (!fs::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
         if (::access(folder.c_str(), W_OK | X_OK) != 0)
             throw ConfigError(

@@ -31,9 +31,9 @@ class InheritedSockets {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// Takes all that systemd passes to this process. Throws ConfigError about one that is not a
-    /// TCP socket.
-    InheritedSockets();
+    /// Takes all that systemd passes to this process, and `passed`. Throws ConfigError about one of
+    /// systemd's that is not a TCP socket.
+    explicit InheritedSockets(std::vector<PassedSocket> passed = {});
 
     bool has(const Endpoint& endpoint) const;
     /// The socket that listens at the endpoint, as another descriptor for it, or none.

@@ -370,7 +370,7 @@ class TokenTest(Folder):
                 with self.subTest(number=number):
                     self.assertEqual(self.code(gateway, "alice", text), 0x86)
             self.assertNotIn(token(good)[:30], gateway.log)
-            gateway.wait_for_log("of user 'alice': login refused: its password is no token")
+            gateway.wait_for_log("of user 'alice': login refused: its password is not a token")
 
     def test_a_tokens_header_may_have_blanks(self):
         with self.gateway("--password-file", self.password_file(alice="a")) as gateway:

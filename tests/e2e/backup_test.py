@@ -133,7 +133,7 @@ class BackupTest(unittest.TestCase):
             for name in "other.db", "new.db.part":
                 (self.folder / name).write_text("somebody's")
                 answer = self.post(gateway, {"file": str(self.folder / name.removesuffix(".part")), "overwrite": True})
-                self.assertIn("is no backup", answer[1]["error"])
+                self.assertIn("is not a backup", answer[1]["error"])
                 self.assertEqual((self.folder / name).read_text(), "somebody's")
             self.assertEqual(gateway.get("/api/v1/backup")[0], 405)
         with Gateway() as gateway:
@@ -158,7 +158,7 @@ class BackupTest(unittest.TestCase):
                     self.assertRegex(done.stderr, rf"\Apulsegate backup: .*{error}.*\n\Z")
             self.assertEqual(self.command(gateway, *shows, "--overwrite", "copy.db").returncode, 0)
         self.assertIn("Connection refused", self.command(gateway, "late.db").stderr)
-        self.assertIn("is no URL", self.run_command("--admin", "127.0.0.1:8080", "late.db").stderr)
+        self.assertIn("is not a URL", self.run_command("--admin", "127.0.0.1:8080", "late.db").stderr)
 
 
 if __name__ == "__main__":

@@ -135,12 +135,12 @@ class DelayedTest(unittest.TestCase):
     def test_wrong_requests_are_answered(self):
         with self.start("--max-delayed-messages", "3", "--max-packet-size", "1KiB", "--output-budget", "64KiB") as gateway:
             for body, words in (
-                    (b"{", "no JSON"), ([1], "message 0 of the list"), ({}, "topic"), ({"topic": "x"}, "'in'"),
-                    ({"topic": "x", "in": 1, "at": 5}, "'in'"), ({"topic": "x", "at": "2026-11-27"}, "'at' is no time"),
+                    (b"{", "not JSON"), ([1], "message 0 of the list"), ({}, "topic"), ({"topic": "x"}, "'in'"),
+                    ({"topic": "x", "in": 1, "at": 5}, "'in'"), ({"topic": "x", "at": "2026-11-27"}, "'at' is not a time"),
                     ({"topic": "x", "at": "2106-03-01T00:00:00Z"}, "'at'"), ({"topic": "x", "at": 1e12}, "'at'"),
                     ({"topic": "x", "at": -1}, "'at'"), ({"topic": "x", "at": True}, "'at'"), ({"topic": "x", "in": -1}, "'in'"),
                     ({"topic": "x", "in": "5"}, "'in'"), ({"topic": "x", "in": 4294967295}, "2106"),
-                    ({"topic": "+", "in": 1}, "no topic"), ({"topic": "", "in": 1}, "no topic"),
+                    ({"topic": "+", "in": 1}, "not a topic"), ({"topic": "", "in": 1}, "not a topic"),
                     ({"topic": "presence/x", "in": 1}, "reserved"), ({"topic": "$SYS", "in": 1}, "reserved"),
                     ({"topic": "x", "in": 1, "qos": 3}, "'qos'"), ({"topic": "x", "in": 1, "retain": 1}, "'retain'"),
                     ({"topic": "x", "in": 1, "delay": 1}, "'delay'"), ({"topic": "x", "in": 1, "name": "12"}, "'name'"),

@@ -202,7 +202,7 @@ class CtlTest(unittest.TestCase):
     def test_exit_statuses(self):
         self.assertIn("--help", self.ctl("stauts", status=2))
         self.assertIn("--socket", self.ctl("--socket", "nowhere.sock", "status", status=3))
-        self.assertIn("no time", self.ctl("drain", "--over", "soon", status=2))
+        self.assertIn("not a time", self.ctl("drain", "--over", "soon", status=2))
         self.assertIn("complete", self.ctl("completion"))
 
     def test_a_leftover_socket_is_replaced_and_a_file_is_not(self):

@@ -94,7 +94,7 @@ class HookTest(HookCase):
             self.assertEqual(self.code(gateway, "3", "x", version=4), 3)
             self.assertGreaterEqual(self.requests(gateway, "failed"), len(answers))
             self.assertEqual(self.requests(gateway, "allowed"), 0)
-            for cause in ("its answer has no allow", "status 500", "its answer is no JSON object", "body limit",
+            for cause in ("its answer has no allow", "status 500", "its answer is not a JSON object", "body limit",
                           "its user can't be an MQTT username", "rule 1 of its acl", "closed the connection"):
                 gateway.wait_for_log(cause)
 

@@ -140,7 +140,7 @@ class TokenTest(Scene, Folder):
         head, claims, signature = token(good).split(".")
 
         def signed(header, text, secret=SECRET):
-            """Like `token`, for what is no JSON too."""
+            """Like `token`, for what is not JSON too."""
             both = part(header.encode()) + b"." + part(text.encode())
             return (both + b"." + part(hmac.new(secret.encode(), both, hashlib.sha256).digest())).decode()
 

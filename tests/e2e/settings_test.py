@@ -154,10 +154,10 @@ max-packet-size = "2MiB"
                 self.assertRegex("\n".join(faults), r"^3: .+; .+$")
 
     def test_a_number_is_no_text(self):
-        for mistake, cure in (("shards = two", "two is no whole number; write digits, as in shards = 100"),
-                              ('shards = "two"', "'two' is no whole number; choose 1 to 256"),
+        for mistake, cure in (("shards = two", "two is not a whole number; write digits, as in shards = 100"),
+                              ('shards = "two"', "'two' is not a whole number; choose 1 to 256"),
                               ('shards = "300"', "'300' is out of range; choose 1 to 256"),
-                              ("login-rate = 5/s", "5/s is no whole number; write digits, as in login-rate = 100")):
+                              ("login-rate = 5/s", "5/s is not a whole number; write digits, as in login-rate = 100")):
             with self.subTest(mistake=mistake):
                 self.assertEqual(self.check(mistake)[1], [f"1: {mistake.split()[0]}: {cure}"])
 

@@ -1,5 +1,5 @@
-"""What is kept of a TLS client, `tls-idle`: other people's clients in both modes, and the tests of TLS in the mode that is not
-the default one."""
+"""What is kept of a TLS client, `tls-idle`, and the tests of TLS in the mode that is not the default one. tls_peers_test has
+other people's clients in both modes."""
 
 import os
 import re

@@ -41,7 +41,7 @@ boost::asio::ip::tcp::endpoint link_endpoint(const LinkSettings& settings) {
     const auto address = boost::asio::ip::make_address(host, error);
     if (host.empty() || error)
         throw std::runtime_error(fmt::format(
-            "link-listen: {} is no address; write it as 127.0.0.1:7883", settings.listen));
+            "link-listen: {} is not an address; write it as 127.0.0.1:7883", settings.listen));
     if (!settings.has_tls() && !address.is_loopback())
         throw std::runtime_error(
             fmt::format("link-listen: {} is beyond this machine, where links need certificates; "

@@ -36,8 +36,8 @@ NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<Lin
       listener_(io_, settings, tls_, std::move(hello)),
       address_(settings.address.empty() ? link_text(listener_.address()) : settings.address) {
     if (split_link_address(address_).first.empty() || address_.find(' ') != std::string::npos)
-        throw std::runtime_error(
-            fmt::format("link-address: {} is no address; write it as west.example:7883", address_));
+        throw std::runtime_error(fmt::format(
+            "link-address: {} is not an address; write it as west.example:7883", address_));
     asio::co_spawn(io_, keep_asking(), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
 }

@@ -40,7 +40,7 @@ struct ApiUrl {
 ApiUrl parse_api_url(std::string_view text) {
     const auto fail = [text] {
         return std::runtime_error(
-            fmt::format("--url: '{}' is no URL such as http://127.0.0.1:8080", text));
+            fmt::format("--url: '{}' is not a URL such as http://127.0.0.1:8080", text));
     };
     const bool has_tls = text.starts_with("https://");
     if (!has_tls && !text.starts_with("http://")) throw fail();
@@ -123,7 +123,7 @@ constexpr std::uint64_t most_answer_bytes = 256 * 1024 * 1024;
 boost::json::value GatewayClient::Answer::json() const {
     boost::system::error_code error;
     auto value = boost::json::parse(text, error);
-    if (error) throw GatewayAway("the answer is no JSON: is this a gateway's HTTP API?");
+    if (error) throw GatewayAway("the answer is not JSON: is this a gateway's HTTP API?");
     return value;
 }
 

@@ -37,7 +37,7 @@ public:
         std::string text{};
 
         bool ok() const { return status / 100 == 2; }
-        /// Throws GatewayAway if it is no JSON.
+        /// Throws GatewayAway if it is not JSON.
         boost::json::value json() const;
         /// Why the gateway does not do it.
         std::string refusal() const;

@@ -72,7 +72,7 @@ std::optional<std::int64_t> parse_span(std::string text) {
 }
 
 std::string check_span(const std::string& text) {
-    return parse_span(text) ? "" : "'" + text + "' is no time such as 30s, 5m or 1h";
+    return parse_span(text) ? "" : "'" + text + "' is not a time such as 30s, 5m or 1h";
 }
 
 void add_drain(CLI::App& app, Ctl& ctl) {

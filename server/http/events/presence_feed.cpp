@@ -183,7 +183,7 @@ awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiReques
         const auto cursor = PresenceFeed::read_cursor(*asked);
         if (!cursor)
             throw BadRequest(ApiError::bad_parameter,
-                             "'after' is no cursor: send one that this has answered");
+                             "'after' is not a cursor: send one that this has answered");
         if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
         after = cursor->number;
     }

@@ -28,7 +28,7 @@ public:
     /// The cursor behind the event of this number.
     std::string cursor(EventNumber number) const;
     std::string json(const StoredEvent& event) const;
-    /// Nothing if the text is no cursor.
+    /// Nothing if the text is not a cursor.
     struct Cursor {
         std::uint64_t log;
         EventNumber number;

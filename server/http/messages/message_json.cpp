@@ -44,14 +44,14 @@ MessageMembers::MessageMembers(const json::value& value, std::span<const std::st
         if (std::ranges::find(known, std::string_view(member.key())) == known.end())
             throw BadRequest(
                 ApiError::unknown_member,
-                fmt::format("'{}' is no member of {}", std::string_view(member.key()), what));
+                fmt::format("'{}' is not a member of {}", std::string_view(member.key()), what));
 }
 
 std::optional<std::string> MessageMembers::text(std::string_view name) const {
     const auto* value = find(name);
     if (!value) return std::nullopt;
     if (!value->is_string())
-        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is no string", name));
+        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is not a string", name));
     return std::string(value->get_string());
 }
 
@@ -63,7 +63,7 @@ std::optional<std::uint64_t> MessageMembers::count(std::string_view name,
     const auto count = value->to_number<std::uint64_t>(error);
     if (error || count > most)
         throw BadRequest(ApiError::bad_member,
-                         fmt::format("'{}' is no number from 0 to {}", name, most));
+                         fmt::format("'{}' is not a number from 0 to {}", name, most));
     return count;
 }
 
@@ -72,17 +72,18 @@ std::optional<WallMillis> MessageMembers::moment(std::string_view name) const {
     if (!value) return std::nullopt;
     const auto moment = moment_in(*value);
     if (!moment)
-        throw BadRequest(ApiError::bad_member,
-                         fmt::format("'{}' is no time: write it as in \"2026-11-27T16:00:00Z\", or "
-                                     "as a Unix time in seconds",
-                                     name));
+        throw BadRequest(
+            ApiError::bad_member,
+            fmt::format("'{}' is not a time: write it as in \"2026-11-27T16:00:00Z\", or "
+                        "as a Unix time in seconds",
+                        name));
     return moment;
 }
 
 bool MessageMembers::flag(std::string_view name) const {
     const auto* value = find(name);
     if (value && !value->is_bool())
-        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is no boolean", name));
+        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is not a boolean", name));
     return value && value->get_bool();
 }
 
@@ -92,7 +93,7 @@ std::vector<std::string> MessageMembers::texts(std::string_view one, std::string
     const auto* list = find(many);
     if (!list) return texts;
     if (!list->is_array())
-        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is no list", many));
+        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is not a list", many));
     for (const auto& each : list->get_array()) {
         if (!each.is_string())
             throw BadRequest(ApiError::bad_member, fmt::format("'{}' has more than strings", many));
@@ -137,8 +138,9 @@ std::string properties_of(const MessageMembers& members) {
         if (!value) return;
         if (!value->is_string() || value->get_string().size() > longest_text ||
             !valid_utf8(value->get_string()))
-            throw BadRequest(ApiError::bad_member,
-                             "'content_type' or a property is no text, or longer than 65535 bytes");
+            throw BadRequest(
+                ApiError::bad_member,
+                "'content_type' or a property is not text, or longer than 65535 bytes");
         put(std::string_view(value->get_string()));
     };
     add(members.find("content_type"),
@@ -146,7 +148,7 @@ std::string properties_of(const MessageMembers& members) {
     const auto* properties = members.find("properties");
     if (!properties) return std::move(list).take();
     if (!properties->is_object())
-        throw BadRequest(ApiError::bad_member, "'properties' is no object");
+        throw BadRequest(ApiError::bad_member, "'properties' is not an object");
     for (const auto& property : properties->get_object()) {
         const std::string_view key = property.key();
         if (!valid_utf8(key) || key.size() > longest_text)
@@ -188,7 +190,7 @@ void check_publishable(std::string_view topic, std::string_view payload,
                        std::string_view properties, const BrokerSettings& settings) {
     if (!is_topic_name(topic) || topic.size() > settings.max_topic_length)
         throw BadRequest(ApiError::bad_topic,
-                         fmt::format("'{}' is no topic that can be published to", topic));
+                         fmt::format("'{}' is not a topic that can be published to", topic));
     if (settings.inbox && names_no_inbox(topic))
         throw BadRequest(ApiError::bad_topic,
                          "a user with a name of more than 1024 bytes has no inbox");
@@ -206,7 +208,7 @@ void check_retain(const Message& message, const BrokerSettings& settings) {
 void for_each_message(std::string_view body, const std::function<void(const json::value&)>& add) {
     const ParsedJson parsed = parse_json(body);
     if (!parsed.mistake.empty())
-        throw BadRequest(ApiError::bad_json, "the body is no JSON: " + parsed.mistake);
+        throw BadRequest(ApiError::bad_json, "the body is not JSON: " + parsed.mistake);
     if (!parsed.value.is_array()) return add(parsed.value);
     std::size_t index = 0;
     try {

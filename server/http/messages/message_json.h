@@ -22,7 +22,7 @@ struct BrokerSettings;
 /// should be, and it refers to the JSON.
 class MessageMembers {
 public:
-    /// `known`: the names that it may have; `what`: what it is, if it is no message.
+    /// `known`: the names that it may have; `what`: what it is, if it is not a message.
     MessageMembers(const boost::json::value& value, std::span<const std::string_view> known,
                    std::string_view what = "a message");
 

@@ -25,7 +25,7 @@ using boost::asio::awaitable;
 namespace {
 
 constexpr const char* no_filter =
-    "filter is no topic filter; percent-encode '#' as %23, '+' as %2B";
+    "filter is not a topic filter; percent-encode '#' as %23, '+' as %2B";
 
 /// An answer is not much longer than this, whatever `limit` says.
 constexpr std::size_t most_retained_answer = 4 * 1024 * 1024;

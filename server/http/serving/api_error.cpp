@@ -27,7 +27,7 @@ constexpr ApiErrorRow table[] = {
     {ApiError::unexpected_body, "unexpected_body", status::bad_request,
      "The request has a body, and this method takes none."},
     {ApiError::bad_json, "bad_json", status::bad_request,
-     "The body is no JSON, or not of the form that the method takes."},
+     "The body is not JSON, or not of the form that the method takes."},
     {ApiError::unknown_member, "unknown_member", status::bad_request,
      "An object in the body has a member that is not known."},
     {ApiError::missing_member, "missing_member", status::bad_request,

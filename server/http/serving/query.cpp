@@ -72,7 +72,7 @@ std::optional<std::uint64_t> Query::number(std::string_view key, std::uint64_t l
     const auto read = std::from_chars(digits->data(), end, number);
     if (read.ec != std::errc() || read.ptr != end || number < least || number > most)
         throw BadRequest(ApiError::bad_parameter,
-                         fmt::format("'{}' is no number from {} to {}", key, least, most));
+                         fmt::format("'{}' is not a number from {} to {}", key, least, most));
     return number;
 }
 
@@ -82,7 +82,7 @@ std::optional<WallMillis> Query::moment(std::string_view key) const {
     const auto moment = parse_rfc3339(*date);
     if (!moment)
         throw BadRequest(ApiError::bad_parameter,
-                         fmt::format("'{}' is no time like 2026-11-26T16:00:00Z", key));
+                         fmt::format("'{}' is not a time like 2026-11-26T16:00:00Z", key));
     return moment;
 }
 

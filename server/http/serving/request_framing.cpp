@@ -28,7 +28,7 @@ std::string_view framing_fault(const Header& header) {
     if (hosts > 1) return "there is more than one Host field";
     if (hosts == 0 && !is_old) return "the Host field is missing";
     if (hosts == 1 && !is_authority(only(header, http::field::host)))
-        return "the Host field is no host with an optional port";
+        return "the Host field is not a host with an optional port";
     if (header.count(http::field::transfer_encoding) == 0) return "";
     // Whatever else it names, the end of the body is not known.
     const auto coding = only(header, http::field::transfer_encoding);

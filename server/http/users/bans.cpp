@@ -39,7 +39,7 @@ constexpr std::uint64_t longest_ban = 0xffffffff;  // seconds
 /// The user, client or address that a request is about.
 struct BanTarget {
     std::optional<Address> address{};
-    std::string user{};    ///< if it is no address
+    std::string user{};    ///< if it is not an address
     std::string client{};  ///< "": all of the user's
 
     std::string text() const {
@@ -75,7 +75,7 @@ BanTerms terms_in(std::string_view body) {
     constexpr std::string_view known[] = {"user", "client", "address", "seconds", "reason"};
     const ParsedJson parsed = parse_json(body);
     if (!parsed.mistake.empty())
-        throw BadRequest(ApiError::bad_json, "the body is no JSON: " + parsed.mistake);
+        throw BadRequest(ApiError::bad_json, "the body is not JSON: " + parsed.mistake);
     const MessageMembers members(parsed.value, known, "a ban");
     BanTerms terms{.user = members.text("user"),
                    .client = members.text("client"),

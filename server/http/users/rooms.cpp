@@ -90,10 +90,11 @@ std::vector<std::string> users_in(const json::object& body, std::string_view key
     const json::value* const found = body.if_contains(key);
     if (!found) return users;
     if (!found->is_array())
-        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is no list", key));
+        throw BadRequest(ApiError::bad_member, fmt::format("'{}' is not a list", key));
     for (const json::value& user : found->get_array()) {
         if (!user.is_string())
-            throw BadRequest(ApiError::bad_member, fmt::format("'{}' has what is no text", key));
+            throw BadRequest(ApiError::bad_member,
+                             fmt::format("'{}' has an entry that is not text", key));
         check_member_name(user.get_string(), ApiError::bad_member);
         users.emplace_back(user.get_string());
     }
@@ -103,7 +104,7 @@ std::vector<std::string> users_in(const json::object& body, std::string_view key
 MemberChange change_in(const ApiRequest& request) {
     const ParsedJson parsed = parse_json(request.body);
     if (!parsed.mistake.empty())
-        throw BadRequest(ApiError::bad_json, "the body is no JSON: " + parsed.mistake);
+        throw BadRequest(ApiError::bad_json, "the body is not JSON: " + parsed.mistake);
     if (!parsed.value.is_object())
         throw BadRequest(ApiError::bad_json,
                          R"(the body is not like {"add":["alice"],"remove":["bob"]})");

@@ -19,7 +19,7 @@ namespace {
 /// Of one sender's messages to inboxes within a minute, and of those to rooms: each is a few
 /// hundred bytes on disk, and maybe a push notification.
 constexpr unsigned most_waiting_a_minute = 600;
-/// A longer payload is no text for a notification.
+/// A longer payload is not text for a notification.
 constexpr std::size_t longest_told_payload = 4096;
 
 void add_payload(json::object& event, const std::string& payload) {

@@ -54,8 +54,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
         return turn_away(link, connect, result,
                          {Reason::not_authorized, "the rules don't allow it to publish its will"});
     if (connect.will && !rooms_.admits(name, connect.will->topic))
-        return turn_away(link, connect, result,
-                         {Reason::not_authorized, "its user is no member of the room of its will"});
+        return turn_away(
+            link, connect, result,
+            {Reason::not_authorized, "its user is not a member of the room of its will"});
     if (connect.will)
         if (const auto refusal =
                 objection_to_sender(settings_, name, connect.will->topic, connect.will->properties))

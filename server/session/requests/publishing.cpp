@@ -308,7 +308,7 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
         return Refusal{Reason::not_authorized, "the rules don't allow it to publish there"};
     if (reserved_topic(topic)) return Refusal{Reason::not_authorized, "the topic is reserved"};
     if (!rooms_.admits(session.user.name, topic))
-        return Refusal{Reason::not_authorized, "its user is no member of the room"};
+        return Refusal{Reason::not_authorized, "its user is not a member of the room"};
     if (topic.size() > settings_.max_topic_length)
         return Refusal{Reason::topic_name_invalid, "the topic is longer than max-topic-length",
                        Limit::max_topic_length};

@@ -97,7 +97,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
 
 std::optional<Refusal> Subscriptions::objection(Session& session, std::string_view filter) const {
     if (!valid_topic_filter(filter))
-        return Refusal{Reason::topic_filter_invalid, "it is no shared subscription"};
+        return Refusal{Reason::topic_filter_invalid, "it is not a shared subscription"};
     const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
     if (filter.size() > settings_.max_topic_length)
         return Refusal{Reason::quota_exceeded, "the filter is longer than max-topic-length",
@@ -111,7 +111,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!rooms_.may_subscribe(session.user.name, filter))
         return Refusal{
             Reason::not_authorized,
-            "its user is no member of the room or watcher of the user, or it is a shared "
+            "its user is not a member of the room or watcher of the user, or it is a shared "
             "subscription to rooms or presence"};
     const auto shared = shared_filter(filter);
     if (shared && !settings_.shared_subscriptions)

@@ -64,7 +64,7 @@ public:
         /// Users who get a message to a room without a subscription; null for other topics.
         const Members* members() const { return members_; }
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
-        /// Null: the user is no member.
+        /// Null: the user is not a member.
         const Stamp* since(std::string_view user) const;
         /// As `Rooms::admits`.
         bool admits(std::string_view user) const {

@@ -150,7 +150,7 @@ std::optional<BackupResult> Backup::objection_to(const BackupOrder& order) const
     using Status = BackupResult::Status;
     const fs::path path(order.file);
     if (!path.is_absolute() || !path.has_filename() || order.file.find('\0') != order.file.npos)
-        return refusal(Status::bad_file, "file is no absolute path of a file");
+        return refusal(Status::bad_file, "file is not an absolute path of a file");
     std::error_code missing;
     if (fs::equivalent(path.parent_path(), folder_, missing))
         return refusal(Status::bad_file,
@@ -158,11 +158,12 @@ std::optional<BackupResult> Backup::objection_to(const BackupOrder& order) const
     const fs::file_type type = fs::symlink_status(path, missing).type();
     if (type == fs::file_type::none || type == fs::file_type::not_found) return std::nullopt;
     if (type != fs::file_type::regular)
-        return refusal(Status::bad_file, fmt::format("{} is there, and is no file", order.file));
+        return refusal(Status::bad_file, fmt::format("{} is there, and is not a file", order.file));
     if (!order.overwrite)
         return refusal(Status::exists, fmt::format("{} is there already", order.file));
     if (!BackupFile::may_be_replaced(order.file))
-        return refusal(Status::bad_file, fmt::format("{} is there, and is no backup", order.file));
+        return refusal(Status::bad_file,
+                       fmt::format("{} is there, and is not a backup", order.file));
     return std::nullopt;
 }
 

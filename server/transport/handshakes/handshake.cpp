@@ -213,7 +213,7 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     if (misled || !origin_allowed(origin, host, *remaining_.origins))
         return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
-    if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is no key");
+    if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is not a key");
     const auto protocol = sub_protocol(request);
     if (!protocol) return reject("400 Bad Request", "the WebSocket sub-protocol must be mqtt");
 
