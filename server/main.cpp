@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
-#include <malloc.h>
-#include <poll.h>
-#include <spdlog/sinks/base_sink.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,7 +27,7 @@
 
 #include "server/base/calendar.h"
 #include "server/base/clock.h"
-#include "server/base/files/line_writer.h"
+#include "server/base/files/unique_fd.h"
 #include "server/base/log.h"
 #include "server/base/log_format.h"
 #include "server/cluster/membership.h"
@@ -39,12 +36,17 @@
 #include "server/commands/import_command.h"
 #include "server/commands/passwd_command.h"
 #include "server/commands/token_command.h"
+#include "server/handover/predecessor.h"
+#include "server/handover/upgrade.h"
+#include "server/limits/upgrade_state.h"
 #include "server/server.h"
 #include "server/settings/config_pages.h"
 #include "server/settings/config_reload.h"
 #include "server/start/check.h"
+#include "server/start/process_log.h"
 #include "server/start/service_manager.h"
 #include "server/start/standby.h"
+#include "server/watch.h"
 
 namespace {
 
@@ -59,43 +61,6 @@ constexpr int not_stored = 3;
 
 constexpr int wrong_usage = 2;
 
-/// Past the log. If the reader of standard error is blocked, nothing is said: it would hold up the
-/// exit for good.
-void say_at_once(const std::string& text) {
-    pollfd event{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-    if (::poll(&event, 1, 0) == 1) fmt::print(stderr, "pulsegate: {}\n", text);
-}
-
-/// Writes the log through a LineWriter, because the reader of standard error may block.
-class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
-    void sink_it_(const spdlog::details::log_msg& message) override {
-        spdlog::memory_buf_t line;
-        formatter_->format(message, line);
-        writer_.write({line.data(), line.size()});
-    }
-    void flush_() override {}
-
-    LineWriter writer_{STDERR_FILENO,
-                       [](const std::string& trouble) { say_at_once("log: " + trouble); }};
-};
-
-/// The log, to standard error: standard output belongs to `--events -`.
-class Log {
-public:
-    explicit Log(spdlog::level::level_enum level, LogFormat format) {
-        spdlog::set_default_logger(
-            std::make_shared<spdlog::logger>("pulsegate", std::make_shared<LogSink>()));
-        use(level, format);
-    }
-    ~Log() { spdlog::shutdown(); }
-
-    static void use(spdlog::level::level_enum level, LogFormat format) {
-        spdlog::set_level(level);
-        set_log_has_fields(format == LogFormat::json);
-        spdlog::set_formatter(log_formatter(format));
-    }
-};
-
 /// Where the demo's page is.
 void say_demo(const Server& server) {
     for (const auto& [url, open_to_anybody] : server.listening())
@@ -107,15 +72,6 @@ void say_data(const Config& config) {
     if (config.cluster.redis) return;
     if (config.data.empty()) return spdlog::info("data: none; a restart forgets everything");
     spdlog::info("data: {}", std::filesystem::weakly_canonical(config.data).string());
-}
-
-void warn_of_open_files(const Server& server, const Config& config) {
-    const auto wanted = config.admission.max_connections;
-    if (wanted > server.admission().capacity())
-        spdlog::warn(
-            "max-connections: there is no room for {}; raise the limit on open files with "
-            "ulimit -n, or LimitNOFILE in a systemd unit",
-            wanted);
 }
 
 void say_ready(const Server& server, const Config& config) {
@@ -131,158 +87,6 @@ void say_ready(const Server& server, const Config& config) {
             "rooms: only members read room/... and publish there; --rooms open if all may");
     if (config.demo) say_demo(server);
 }
-
-/// Applies what can change while the process runs, and says what needs a restart.
-ReloadOutcome reload(ConfigReload& settings, const ConfigReload::Apply& apply) {
-    auto outcome = settings.reload(apply);
-    const Config& in_force = settings.in_force().config();
-    if (outcome.faults.empty()) Log::use(in_force.log_level, in_force.log_format);
-    log_outcome(outcome);
-    return outcome;
-}
-
-ReloadOutcome reload(ConfigReload& settings, Server& server) {
-    auto outcome = reload(settings, [&](const Config& config) { return server.reload(config); });
-    if (outcome.faults.empty()) warn_of_open_files(server, settings.in_force().config());
-    return outcome;
-}
-
-/// What the main thread does while the shards serve: it waits for SIGTERM or SIGINT, reloads on
-/// SIGHUP, and returns memory to the system. Construct it before any other thread: threads inherit
-/// the blocked signals, so that only the main thread takes them.
-class Watch {
-public:
-    Watch() {
-        sigemptyset(&signals_);
-        for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals_, signal);
-        pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-    }
-
-    /// From any thread: has `wait` return.
-    void end() {
-        if (store_failed_.exchange(true)) return;  // a second signal would end who goes on for us
-        ::kill(::getpid(), SIGTERM);
-    }
-
-    using Reload = std::function<ReloadOutcome()>;
-
-    /// Has a signal come that ends the process? It obeys SIGHUP if there is anything to reload. The
-    /// service manager is not told of that: for it, a node that stands by has not started yet.
-    bool is_to_end(const Reload& reload = {}) {
-        const timespec at_once{};
-        const int signal = sigtimedwait(&signals_, nullptr, &at_once);
-        if (signal == SIGHUP && reload) obey_hangup(reload);
-        return signal == SIGTERM || signal == SIGINT;
-    }
-
-    bool has_store_failed() const { return store_failed_; }
-
-    /// From any thread: has `wait` return, and the process drain on these terms.
-    void ask_drain(const DrainTerms& terms) {
-        const std::lock_guard lock(mutex_);
-        asked_ = terms;
-        ::kill(::getpid(), SIGTERM);
-    }
-    using OnReload = std::function<void(const ReloadOutcome&)>;
-    /// From any thread: reloads, and then calls `told`.
-    void ask_reload(OnReload told) {
-        const std::lock_guard lock(mutex_);
-        reloads_.push_back(std::move(told));
-        ::kill(::getpid(), SIGHUP);
-    }
-    /// Those who have asked can't be told any more.
-    void forget_reloads() { take_reloads(); }
-    /// On which terms the process is to be drained before it stops.
-    DrainTerms drain_terms(const DrainTerms& by_settings) {
-        const std::lock_guard lock(mutex_);
-        if (asked_) return *asked_;
-        return stops_at_once_ ? DrainTerms{} : by_settings;
-    }
-    /// False: a signal has come meanwhile that ends the process at once.
-    bool pause(Millis time, Server& server, ConfigReload& settings) {
-        const Millis end = monotonic_now() + time;
-        for (Millis left = time; left > 0; left = end - monotonic_now())
-            if (next_signal(left, server, settings) != 0) return false;
-        return true;
-    }
-
-    /// Returns on SIGTERM or SIGINT, and when the store has failed.
-    void wait(Server& server, ConfigReload& settings) {
-        constexpr Millis a_minute = 60'000;
-        for (;;) {
-            switch (next_signal(a_minute, server, settings)) {
-                case SIGTERM:
-                    if (!store_failed_) spdlog::info("SIGTERM: shutting down");
-                    return;
-                case SIGINT: stops_at_once_ = true; return spdlog::info("SIGINT: shutting down");
-                default: look_after(server);
-            }
-        }
-    }
-
-private:
-    /// SIGTERM or SIGINT, or 0: none has come in that time. It obeys other signals, and tells the
-    /// service manager that the event loops turn.
-    int next_signal(Millis time, Server& server, ConfigReload& settings) {
-        const Millis end = monotonic_now() + time;
-        for (Millis left = time; left > 0; left = end - monotonic_now()) {
-            if (server.is_alive()) service::tell_alive();
-            const Millis step = watchdog_ > 0 ? std::min(left, watchdog_ / 2) : left;
-            const timespec rest{.tv_sec = step / 1000, .tv_nsec = step % 1000 * 1'000'000};
-            switch (const int signal = sigtimedwait(&signals_, nullptr, &rest)) {
-                case SIGTERM:
-                case SIGINT: return signal;
-                case SIGHUP: obey_hangup(server, settings); break;
-                case SIGUSR1: server.reopen_files(); break;
-                default: break;
-            }
-        }
-        return 0;
-    }
-
-    std::vector<OnReload> take_reloads() {
-        const std::lock_guard lock(mutex_);
-        return std::exchange(reloads_, {});
-    }
-
-    void obey_hangup(const Reload& reload) {
-        spdlog::info("SIGHUP: reloading");
-        const ReloadOutcome outcome = reload();
-        for (const OnReload& told : take_reloads()) told(outcome);
-    }
-    void obey_hangup(Server& server, ConfigReload& settings) {
-        obey_hangup([&] {
-            service::tell_reloading();
-            auto outcome = reload(settings, server);
-            service::tell_ready();
-            return outcome;
-        });
-    }
-
-    /// What is to be done once in a while.
-    void look_after(Server& server) {
-        give_back_memory(server.admission().open());
-        server.look_at_certificates();
-    }
-
-    /// When many connections have closed, the allocator would keep their memory. While it
-    /// is given back, nobody gets any, so it is not done for a few.
-    void give_back_memory(std::size_t connections) {
-        most_connections_ = std::max(most_connections_, connections);
-        if (connections > most_connections_ / 4 * 3) return;
-        most_connections_ = connections;
-        malloc_trim(0);
-    }
-
-    sigset_t signals_;
-    std::atomic<bool> store_failed_{false};
-    bool stops_at_once_ = false;
-    const Millis watchdog_ = service::watchdog_interval();
-    std::mutex mutex_;
-    std::optional<DrainTerms> asked_;  ///< by the API
-    std::vector<OnReload> reloads_;    ///< as well
-    std::size_t most_connections_ = 0;
-};
 
 /// What is stored is in order by the clock, and would be out of order for good.
 void check_clock() {
@@ -324,7 +128,8 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
     Standby standby(cluster, settings.in_force().config(),
                     [&watch](auto told) { watch.ask_reload(std::move(told)); });
     const auto reload_here = [&] {
-        return reload(settings, [&](const Config& config) { return standby.reload(config); });
+        return reload_settings(settings,
+                               [&](const Config& config) { return standby.reload(config); });
     };
     const bool is_owner = standby.await_ownership([&] { return watch.is_to_end(reload_here); });
     standby.stop();
@@ -369,12 +174,64 @@ void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watc
         if (!watch.pause(step, server, settings)) return;
 }
 
-int serve(ConfigReload& settings, char** arguments) {
+/// Why this process can't be replaced by another one; "": it can.
+std::string objection_to_upgrade(const Config& config) {
+    if (config.cluster.redis)
+        return "a node of a cluster is not upgraded this way: stop it, and the standby takes over";
+    if (config.data.empty())
+        return "without a data folder the sessions of clients that are away would be lost: name "
+               "one "
+               "with --data, or drain";
+    if (::getpid() == 1)
+        return "this process is the first one of its container, which ends with it: drain instead";
+    return "";
+}
+
+/// Asked by the API, on its thread. Returns why not; "": the upgrade begins.
+std::string ask_upgrade(const std::string& objection, UpgradeState& state,
+                        const UpgradeOrder& order, Watch& watch) {
+    if (!objection.empty()) return objection;
+    if (!state.begin()) return "an upgrade is under way";
+    watch.ask_upgrade(order);
+    return "";
+}
+
+void log_outcome(const UpgradeOutcome& outcome) {
+    if (outcome.end == UpgradeOutcome::End::failed)
+        return spdlog::error("upgrade: {}; this process goes on", outcome.why);
+    if (outcome.end == UpgradeOutcome::End::rehearsed)
+        return spdlog::info("upgrade rehearsed: {} clients would move, pause {} ms", outcome.moved,
+                            outcome.pause);
+    std::uint64_t left = 0;
+    for (const auto& [reason, clients] : outcome.left) left += clients;
+    spdlog::info("upgraded from {} to {}: {} clients moved, {} left behind, pause {} ms",
+                 outcome.from, outcome.to, outcome.moved, left, outcome.pause);
+}
+
+/// All but the start: what another process has had is taken over from it.
+UpgradeOutcome take_over(Server& server, Predecessor& predecessor) {
+    Go go = predecessor.take_clients(
+        [&](UniqueFd socket, std::string_view state) {
+            return server.adopt(std::move(socket), state);
+        },
+        [&] { server.finish_adoption(); }, server.divides_rooms());
+    server.begin();
+    predecessor.tell_serving();
+    go.outcome.when = wall_now();
+    go.outcome.pause = std::chrono::duration_cast<std::chrono::milliseconds>(
+                           std::chrono::steady_clock::now() - go.since)
+                           .count();
+    log_outcome(go.outcome);
+    return go.outcome;
+}
+
+int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     check_clock();
     ::umask(::umask(0) | S_IWGRP | S_IRWXO);  // SQLite's files are for everybody else
     std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
     Watch watch;                    // before any thread starts
-    const Log log(settings.in_force().config().log_level, settings.in_force().config().log_format);
+    const ProcessLog log(settings.in_force().config().log_level,
+                         settings.in_force().config().log_format);
     std::atomic<const Server*> serving{nullptr};
     std::unique_ptr<Membership> cluster;
     if (settings.in_force().config().cluster.redis) {
@@ -383,17 +240,33 @@ int serve(ConfigReload& settings, char** arguments) {
         begin_calendar();
     }
     const Config& config = settings.in_force().config();  // until a reload
-    Server server(config,
-                  {.store_failed = [&watch] { watch.end(); },
-                   .api = {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
-                           .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); }},
-                   .cluster = cluster.get(),
-                   .before_each_round = guard_rounds(cluster.get(), watch)});
+    UpgradeState upgrades;
+    Server server(
+        config,
+        {.store_failed = [&watch] { watch.end(); },
+         .api = {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
+                 .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); },
+                 .upgrade =
+                     [&, objection = objection_to_upgrade(config)](const UpgradeOrder& order) {
+                         return ask_upgrade(objection, upgrades, order, watch);
+                     },
+                 .upgrades = &upgrades},
+         .cluster = cluster.get(),
+         .before_each_round = guard_rounds(cluster.get(), watch),
+         .inheritance = predecessor ? predecessor->await_inheritance() : Inheritance{}});
     serving = &server;
     say_data(config);
+    if (predecessor) upgrades.end(take_over(server, *predecessor));
     server.start();
     say_ready(server, config);
     service::tell_ready();
+    watch.upgrade_by([&](const UpgradeOrder& order) {
+        spdlog::info("upgrade: starting {}",
+                     order.program.empty() ? "this program" : order.program);
+        const auto outcome = upgrade(server.pieces(), order, arguments);
+        log_outcome(outcome);
+        upgrades.end(outcome);
+    });
     watch.wait(server, settings);
     if (cluster && watch.has_store_failed()) {
         spdlog::error("another node may serve the clients by now: this one begins anew");
@@ -416,7 +289,7 @@ int serve(ConfigReload& settings, char** arguments) {
 
 /// All faults of the settings, and of what they name. The exit status is 1 if there are any.
 int check(const ConfigReading& reading) {
-    const Log log(spdlog::level::warn, LogFormat::text);
+    const ProcessLog log(spdlog::level::warn, LogFormat::text);
     auto faults = reading.faults();
     for (const std::string& fault : check_start(reading.config()))
         if (!reading.follows(fault)) faults.push_back(reading.located(fault));
@@ -425,8 +298,8 @@ int check(const ConfigReading& reading) {
     return faults.empty() ? 0 : 1;
 }
 
-/// Reads the settings, and serves by them.
-int start(int argc, char** argv) {
+/// Reads the settings, and serves by them. `predecessor` is null if there is none.
+int start(int argc, char** argv, Predecessor* predecessor) {
     ConfigReload settings(argc, argv, ::environ);
     const ConfigReading& reading = settings.in_force();
     if (reading.is_check()) return check(reading);
@@ -434,7 +307,9 @@ int start(int argc, char** argv) {
     if (!faults.empty()) throw ConfigError(faults.front());
     if (reading.prints_config()) throw UsageRequested{settings_in_force(reading.settings())};
     try {
-        return serve(settings, argv);
+        if (predecessor)
+            for (const std::string& fault : check_start(reading.config())) throw ConfigError(fault);
+        return serve(settings, argv, predecessor);
     } catch (const ConfigError& error) {
         throw ConfigError(settings.in_force().located(error.what()));
     }
@@ -456,13 +331,15 @@ int main(int argc, char** argv) {
     if (command == "import") return import_command(argc - 1, argv + 1);
     if (command == "token") return token_command(argc - 1, argv + 1);
     if (command == "torture") return say_moved();
+    const auto predecessor = Predecessor::find();
     try {
-        return start(argc, argv);
+        return start(argc, argv, predecessor.get());
     } catch (const UsageRequested& informed) {
         std::fputs(informed.text.c_str(), stdout);
         return 0;
     } catch (const std::exception& error) {
         fmt::print(stderr, "pulsegate: {}\n", error.what());
+        if (predecessor) predecessor->refuse(error.what());
         return 1;
     }
 }

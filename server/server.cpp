@@ -73,6 +73,7 @@ Server::Server(const Config& config, ServerHost host) try
     : config_(config),
       stop_wait_(config_.stop_wait),
       origins_(std::make_shared<const std::vector<std::string>>(config_.websocket_origin)),
+      inherited_(std::move(host.inheritance.sockets)),
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
       authenticator_(authenticator_settings(config)) {
@@ -97,7 +98,8 @@ Server::Server(const Config& config, ServerHost host) try
                             .max_bytes = config_.max_data_bytes,
                             .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
                             .event_log_bytes = config_.event_log_bytes,
-                            .failed = std::move(host.store_failed)});
+                            .failed = std::move(host.store_failed)},
+        std::move(host.inheritance.lock));
     const GatewayParts shared{admission_,    address_limits_, totals_, authenticator_,
                               events_.get(), *store_,         drain_,  host.cluster};
     std::vector<Shard*> all;
@@ -123,6 +125,8 @@ Server::Server(const Config& config, ServerHost host) try
     for (const ListenUrl& url : config_.listen) listen(url);
     check_inherited();
     listen_locally();
+    // What nobody listens on, as those of shards that there are no more, must take no connections.
+    inherited_.reset();
     if (config_.demo) show_chat();
 } catch (const ConfigError&) {
     throw;
@@ -176,10 +180,8 @@ void Server::listen(const ListenUrl& url) {
 }
 
 tcp::endpoint Server::listen_for_admins(const ListenUrl& url, const tcp::endpoint& endpoint) {
-    if (UniqueFd inherited = inherited_.take(endpoint)) {
-        admin_->listen(endpoint, std::move(inherited), url.has_tls());
-        return endpoint;
-    }
+    if (auto inherited = inherited_->take(url.text(), endpoint, 1); !inherited.empty())
+        return admin_->listen(endpoint, std::move(inherited.front()), url.has_tls());
     return admin_->listen(endpoint, leaves_out_ipv4(url, endpoint), url.has_tls());
 }
 
@@ -189,14 +191,16 @@ tcp::endpoint Server::listen_for_clients(const ListenUrl& url, const tcp::endpoi
                                  !authenticates_clients(config_, url) && !url.proxy_protocol;
     const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
                                   guards_loopback};
-    if (inherited_.has(endpoint)) {
-        for (auto& shard : shards_) shard->listen(endpoint, inherited_.take(endpoint), options);
-        return endpoint;
+    auto real = endpoint;
+    if (auto inherited = inherited_->take(url.text(), endpoint, shards_.size());
+        !inherited.empty()) {
+        for (std::size_t i = 0; i < shards_.size(); ++i)
+            real = shards_[i]->listen(endpoint, std::move(inherited[i]), options);
+        return real;
     }
     const auto ipv4 =
         leaves_out_ipv4(url, endpoint) ? Listener::Ipv4::left_out : Listener::Ipv4::accepted;
     Listener::check_free(endpoint, ipv4);
-    auto real = endpoint;
     for (auto& shard : shards_) real = shard->listen(real, ipv4, options);
     return real;
 }
@@ -207,7 +211,7 @@ bool Server::leaves_out_ipv4(const ListenUrl& url, const tcp::endpoint& endpoint
 
 /// A socket without a listener would take connections that nobody answers.
 void Server::check_inherited() const {
-    for (const auto& endpoint : inherited_.unused())
+    for (const auto& endpoint : inherited_->unused())
         throw ConfigError(
             fmt::format("listen: systemd passes a socket at {}:{} that no listener names; add "
                         "--listen mqtt://{}:{}, or remove it from the socket unit",
@@ -215,11 +219,20 @@ void Server::check_inherited() const {
                         bracketed(endpoint.address().to_string()), endpoint.port()));
 }
 
+/// "": there is no Unix socket.
+std::string Server::local_path() const {
+    if (!config_.admin_socket.empty())
+        return config_.admin_socket == "none" ? "" : config_.admin_socket;
+    return config_.data.empty() ? "" : config_.data + "/admin.sock";
+}
+
 /// Not every file system has sockets: without one by default, there is only less comfort.
 void Server::listen_locally() {
     const bool is_default = config_.admin_socket.empty();
-    if (is_default ? config_.data.empty() : config_.admin_socket == "none") return;
-    const std::string path = is_default ? config_.data + "/admin.sock" : config_.admin_socket;
+    const std::string path = local_path();
+    if (path.empty()) return;
+    if (auto inherited = inherited_->take(local_url(), {}, 1); !inherited.empty())
+        return admin_->listen_locally(path, std::move(inherited.front()));
     try {
         admin_->listen_locally(path);
     } catch (const boost::system::system_error& error) {
@@ -238,11 +251,17 @@ void Server::show_chat() {
             return admin_->show_chat({.tls = url.has_tls(), .port = url.port, .path = url.path});
 }
 
+void Server::begin() { store_->begin(); }
+
 void Server::start() {
+    begin();
+    if (webhook_) {  // before anything happens: it must tell new events from earlier ones
+        store_->watch_events(webhook_->on_event());
+        webhook_->start(store_->ledger());
+    }
     for (auto& shard : shards_) threads_.emplace_back([&shard] { shard->run(); });
     is_serving_ = true;
     admin_->start();
-    if (webhook_) webhook_->start(store_->ledger());
 }
 
 bool Server::is_alive() const {

@@ -3,12 +3,18 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "server/auth/admin_tokens.h"
 #include "server/base/files/line_writer.h"
+#include "server/base/files/unique_fd.h"
+#include "server/handover/gateway_pieces.h"
+#include "server/handover/inheritance.h"
 #include "server/http/admin.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
@@ -35,6 +41,7 @@ struct ServerHost {
     Membership* cluster = nullptr;  ///< it owns the cluster's data; null: this node is alone
     /// Is called on each shard's thread before it does anything.
     std::function<void()> before_each_round{};
+    Inheritance inheritance{};
 };
 
 /// Owns everything that serves: shards and their threads, admin API, event log, limits and
@@ -45,6 +52,16 @@ public:
     explicit Server(const Config& config, ServerHost host = {});
     ~Server();
 
+    /// Takes a client that another process has had, with its state. Before `start`; in a thread
+    /// that ends before it. False: the client is closed, the log says why.
+    bool adopt(UniqueFd socket, std::string_view state);
+    /// That were all clients.
+    void finish_adoption();
+    /// Does `begin` store what a process that has had the data before would miss?
+    bool divides_rooms() const;
+    /// Stores what the constructor has changed, which `start` does otherwise. Throws
+    /// std::runtime_error.
+    void begin();
     void start();
 
     /// Begins a new event file, should the old one have been moved away.
@@ -83,6 +100,9 @@ public:
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
 
+    /// What an upgrade works with, see handover/. Between `start` and `stop`.
+    GatewayPieces pieces();
+
 private:
     using Endpoint = boost::asio::ip::tcp::endpoint;
     void listen(const ListenUrl& url);
@@ -92,7 +112,12 @@ private:
     void check_inherited() const;
     [[noreturn]] void cannot_listen(const ListenUrl& url,
                                     const boost::system::error_code& error) const;
+    std::string local_path() const;
+    /// Stands for the Unix socket among listeners.
+    std::string local_url() const { return "unix:" + local_path(); }
     void listen_locally();
+    /// Each with the URL by which it was asked for. They stay the server's.
+    std::vector<std::pair<std::string, int>> listening_sockets() const;
     void show_chat();
     std::shared_ptr<const Tls> read_certificates(const Config& config) const;
     void watch_certificates(const Tls* tls);
@@ -108,7 +133,7 @@ private:
     std::atomic<Millis> stop_wait_;
     std::vector<std::unique_ptr<Config>> of_shards_;  ///< one each, for its own thread
     const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
-    InheritedSockets inherited_;
+    std::optional<InheritedSockets> inherited_;                      ///< while it begins to listen
     Admission admission_;
     AddressLimits address_limits_;
     GatewayTotals totals_;

@@ -27,8 +27,8 @@ constexpr std::pair<Fault, const char*> faults_of_disks[] = {
     {Fault::full, "ENOSPC"}, {Fault::sync_error, "fsync"},      {Fault::power_cut, "power cut"},
 };
 
-constexpr std::uint64_t script_stride = sanitized ? 101 : 9;
-constexpr std::uint64_t chance_stride = sanitized ? 67 : 19;
+constexpr std::uint64_t script_stride = sanitized ? 101 : 19;
+constexpr std::uint64_t chance_stride = sanitized ? 67 : 41;
 constexpr std::uint32_t sample_of_seeds = sanitized ? 3 : 8;
 
 bool all_crash_points() { return std::getenv("PULSEGATE_BROKER_CRASHES") != nullptr; }
@@ -199,6 +199,39 @@ TEST_CASE("what the gateway has acknowledged holds after a stop, whatever it com
         auto stopped = script;
         stopped.insert(stopped.begin() + static_cast<std::ptrdiff_t>(step), {stop, stop});
         live_long({.shards = 2, .script = stopped}, folder, beginning);
+    }
+}
+
+TEST_CASE("nobody notices an upgrade, whatever it comes behind") {
+    const TemporaryFolder folder;  // for the lock only
+    const FaultyDisk beginning;
+    const QuietLog quiet;
+    make_empty_store(folder, beginning);
+    const auto script = script_of_clients();
+    for (std::size_t step = 1; step <= script.size(); ++step) {
+        auto upgraded = script;
+        upgraded.insert(
+            upgraded.begin() + static_cast<std::ptrdiff_t>(step),
+            [shards = static_cast<unsigned>(1 + step % 3)](Play& play) { play.upgrade(shards); });
+        live_long({.shards = 2, .script = upgraded}, folder, beginning);
+    }
+    live_long({.shards = 2, .script = script, .upgrade_after = 1}, folder, beginning);
+}
+
+TEST_CASE("nobody notices upgrades, whatever clients do") {
+    const TemporaryFolder folder;  // for the lock only
+    const FaultyDisk beginning;
+    const QuietLog quiet;
+    make_empty_store(folder, beginning);
+    const std::uint32_t seeds = all_crash_points() ? 3000 : sanitized ? 20 : 100;
+    for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
+        const Play::Scene scene{.shards = 1 + seed % 3,
+                                .steps = 60,
+                                .seed = seed,
+                                .has_guests = seed % 4 >= 2,
+                                .packs = seed % 5 == 0,
+                                .upgrade_after = 1 + static_cast<int>(seed % 7)};
+        live_long(scene, folder, beginning);
     }
 }
 

@@ -77,11 +77,17 @@ void Admin::use(std::function<SSL*()> new_tls_session) {
     impl_->server.use(std::move(new_tls_session));
 }
 
-void Admin::listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls) {
-    impl_->server.listen(endpoint, std::move(inherited), has_tls);
+Admin::Endpoint Admin::listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls) {
+    return impl_->server.listen(endpoint, std::move(inherited), has_tls);
 }
 
 void Admin::listen_locally(const std::string& path) { impl_->server.listen_locally(path); }
+void Admin::listen_locally(const std::string& path, UniqueFd inherited) {
+    impl_->server.listen_locally(path, std::move(inherited));
+}
+
+std::vector<int> Admin::listening() const { return impl_->server.listening(); }
+int Admin::listening_locally() const { return impl_->server.listening_locally(); }
 
 void Admin::show_chat(const ChatGateway& gateway) { impl_->chat = gateway; }
 
@@ -98,5 +104,8 @@ void Admin::start() {
 }
 
 void Admin::stop() { impl_->server.stop(); }
+
+void Admin::hold() { impl_->server.hold(); }
+void Admin::release() { impl_->server.release(); }
 
 }  // namespace pulsegate

@@ -38,9 +38,13 @@ public:
     Endpoint listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls);
 
     /// The same on a socket that listens already.
-    void listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
+    Endpoint listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
     /// The same on a Unix socket, without a token. Throws boost::system::system_error.
     void listen_locally(const std::string& path);
+    void listen_locally(const std::string& path, UniqueFd inherited);
+    /// See HttpServer.
+    std::vector<int> listening() const;
+    int listening_locally() const;
 
     /// Serves the demo's page, which connects there. Call it before `start`.
     void show_chat(const ChatGateway& gateway);
@@ -53,6 +57,10 @@ public:
 
     void start();
     void stop();
+
+    /// Has its thread stand still, on return, until `release`.
+    void hold();
+    void release();
 
 private:
     struct Impl;

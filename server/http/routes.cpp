@@ -21,6 +21,7 @@
 #include "server/http/operation/reload.h"
 #include "server/http/operation/samples.h"
 #include "server/http/operation/status.h"
+#include "server/http/operation/upgrade.h"
 #include "server/http/operation/wheel.h"
 #include "server/http/serving/path_pattern.h"
 #include "server/http/users/bans.h"

@@ -27,8 +27,9 @@ bool is_of_kubernetes(std::string_view name) {
 /// Variables of this program itself, and of its tests.
 bool is_no_setting(std::string_view name) {
     constexpr std::string_view known[] = {"PULSEGATE_BUILD_DIR",      "PULSEGATE_GOES_ON",
-                                          "PULSEGATE_LONG",           "PULSEGATE_LEDGER_CRASHES",
-                                          "PULSEGATE_BROKER_CRASHES", "PULSEGATE_ORDER_PLAYS"};
+                                          "PULSEGATE_HANDOVER",       "PULSEGATE_LONG",
+                                          "PULSEGATE_LEDGER_CRASHES", "PULSEGATE_BROKER_CRASHES",
+                                          "PULSEGATE_ORDER_PLAYS"};
     return std::ranges::count(known, name) > 0 || is_of_kubernetes(name);
 }
 

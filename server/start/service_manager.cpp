@@ -29,6 +29,10 @@ void tell_stopping(const std::string& why) {
     ::sd_notify(0, fmt::format("STOPPING=1\nSTATUS={}", why).c_str());
 }
 
+void tell_main_process(pid_t process) {
+    ::sd_notify(0, fmt::format("MAINPID={}", process).c_str());
+}
+
 void tell_alive() { ::sd_notify(0, "WATCHDOG=1"); }
 
 Millis watchdog_interval() {
@@ -39,41 +43,60 @@ Millis watchdog_interval() {
 
 }  // namespace service
 
-InheritedSockets::InheritedSockets() {
+namespace {
+
+/// False: it is no socket of TCP.
+bool read_endpoint(int fd, InheritedSockets::Endpoint& endpoint) {
+    auto size = static_cast<socklen_t>(endpoint.capacity());
+    if (::getsockname(fd, endpoint.data(), &size) != 0) return false;
+    const auto family = endpoint.data()->sa_family;
+    if (family != AF_INET && family != AF_INET6) return false;
+    endpoint.resize(size);
+    return true;
+}
+
+}  // namespace
+
+InheritedSockets::InheritedSockets(std::vector<PassedSocket> passed) {
     const int count = ::sd_listen_fds(1);
     for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
-        UniqueFd owned(fd);
-        Endpoint endpoint;
-        auto size = static_cast<socklen_t>(endpoint.capacity());
+        Socket socket{.fd = UniqueFd(fd)};
         const bool listens = ::sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0;
-        const bool is_ip =
-            listens && ::getsockname(fd, endpoint.data(), &size) == 0 &&
-            (endpoint.data()->sa_family == AF_INET || endpoint.data()->sa_family == AF_INET6);
-        if (!is_ip)
+        if (!listens || !read_endpoint(fd, socket.endpoint))
             throw ConfigError(fmt::format(
                 "listen: descriptor {} of systemd is no TCP socket that listens; name ports only "
                 "in the ListenStream= lines of its socket unit",
                 fd));
-        endpoint.resize(size);
-        sockets_.push_back({endpoint, std::move(owned)});
+        sockets_.push_back(std::move(socket));
+    }
+    for (PassedSocket& each : passed) {
+        Socket socket{.url = std::move(each.url), .fd = std::move(each.fd)};
+        read_endpoint(socket.fd.get(), socket.endpoint);
+        sockets_.push_back(std::move(socket));
     }
 }
 
-bool InheritedSockets::has(const Endpoint& endpoint) const {
-    return std::ranges::find(sockets_, endpoint, &Socket::endpoint) != sockets_.end();
-}
-
-UniqueFd InheritedSockets::take(const Endpoint& endpoint) {
-    const auto found = std::ranges::find(sockets_, endpoint, &Socket::endpoint);
-    if (found == sockets_.end()) return {};
-    found->is_used = true;
-    return UniqueFd(::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0));
+std::vector<UniqueFd> InheritedSockets::take(const std::string& url, const Endpoint& endpoint,
+                                             std::size_t count) {
+    std::vector<Socket*> found;
+    for (Socket& each : sockets_)
+        if (!url.empty() && each.url == url) found.push_back(&each);
+    if (found.empty() && endpoint.port() != 0)
+        for (Socket& each : sockets_)
+            if (each.endpoint == endpoint) found.push_back(&each);
+    std::vector<UniqueFd> taken;
+    for (std::size_t i = 0; i < count && !found.empty(); ++i) {
+        Socket& socket = *found[i % found.size()];
+        socket.is_used = true;
+        taken.emplace_back(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));
+    }
+    return taken;
 }
 
 std::vector<InheritedSockets::Endpoint> InheritedSockets::unused() const {
     std::vector<Endpoint> endpoints;
     for (const Socket& each : sockets_)
-        if (!each.is_used) endpoints.push_back(each.endpoint);
+        if (!each.is_used && each.url.empty()) endpoints.push_back(each.endpoint);
     return endpoints;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,8 @@ void tell_ready();
 void tell_reloading();
 /// `why` is shown by `systemctl status`.
 void tell_stopping(const std::string& why);
+/// Another process is the service from now on; this one ends.
+void tell_main_process(pid_t process);
 /// It is alive: to be called every half of `watchdog_interval`.
 void tell_alive();
 
@@ -25,8 +30,15 @@ Millis watchdog_interval();
 
 }  // namespace service
 
-/// Sockets that listen already when the process starts (sd_listen_fds(3)), and go on when it ends,
-/// so that no connection is refused while the gateway is restarted.
+/// A socket that another process has listened on.
+struct PassedSocket {
+    std::string url{};  ///< by which it was asked for; the port may be 0
+    UniqueFd fd{};
+};
+
+/// Sockets that listen already when the process starts, and go on when it ends, so that no
+/// connection is refused while the gateway is restarted: those of systemd (sd_listen_fds(3)), and
+/// those of the process that this one takes over from.
 class InheritedSockets {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -35,17 +47,18 @@ public:
     /// systemd's that is not a TCP socket.
     explicit InheritedSockets(std::vector<PassedSocket> passed = {});
 
-    bool has(const Endpoint& endpoint) const;
-    /// The socket that listens at the endpoint, as another descriptor for it, or none.
-    UniqueFd take(const Endpoint& endpoint);
+    /// So many descriptors of sockets that listen for the URL or at its endpoint, each socket once
+    /// if there are enough of them, and again if not. Empty: there is none.
+    std::vector<UniqueFd> take(const std::string& url, const Endpoint& endpoint, std::size_t count);
 
-    /// Where sockets listen that no one has taken.
+    /// Where sockets of systemd listen that no one has taken.
     std::vector<Endpoint> unused() const;
 
 private:
     struct Socket {
-        Endpoint endpoint;
-        UniqueFd fd;
+        std::string url{};  ///< "": it is systemd's
+        Endpoint endpoint{};
+        UniqueFd fd{};
         bool is_used = false;
     };
     std::vector<Socket> sockets_;

@@ -180,6 +180,8 @@ class OpenApiTest(unittest.TestCase):
                 ("GET", "/api/v1/drain", None, 200),
                 ("POST", "/api/v1/drain", {"over": "soon"}, 400),
                 ("POST", "/api/v1/reload", None, 200),
+                ("GET", "/api/v1/upgrade", None, 200),
+                ("POST", "/api/v1/upgrade", None, 403),
                 ("POST", "/api/v1/backup", backup, 200),
                 ("POST", "/api/v1/backup", backup, 409),
                 ("POST", "/api/v1/backup", {"file": "here"}, 400)):

@@ -70,6 +70,10 @@ void CrashPlay::run() {
                 chance_.step(step_);
             else
                 scene_.script[static_cast<std::size_t>(step_)](*this);
+            const bool upgrades =
+                scene_.upgrade_after > 0 && (step_ + 1) % scene_.upgrade_after == 0;
+            if (upgrades) fail_to_upgrade();
+            if (upgrades) upgrade(1 + static_cast<unsigned>(step_) % 3);
             if (disk_.dead()) throw DiskIsDead();
         });
     if (loses_power_) {
@@ -164,6 +168,7 @@ void CrashPlay::open() {
         Broker& home = cluster_->broker(home_shard(user, scene_.shards));
         static_cast<void>(home.rooms().add(DeliveryModel::room, user));
     }
+    adopt();
     deliver_all();  // before anybody can connect
 }
 

@@ -32,7 +32,8 @@ public:
         int steps = 0;
         std::uint32_t seed = 1;  ///< of that chance
         bool has_guests = false;
-        bool packs = false;  ///< sessions as soon as they are away
+        bool packs = false;     ///< sessions as soon as they are away
+        int upgrade_after = 0;  ///< so many steps, again and again; 0: never
     };
 
     /// `folder` is for the lock of the store; what is on the disk `beginning` is there already.
@@ -77,6 +78,10 @@ public:
     void commit();
     /// The gateway stops, as it does when it is told to, and starts again.
     void stop();
+    /// A new version of it takes its place, with another number of shards: nobody notices.
+    void upgrade(unsigned shards);
+    /// The new version fails, and the gateway goes on.
+    void fail_to_upgrade();
     /// All messages between shards arrive, and everything is committed; `lazy_too`, or but for what
     /// may be lost.
     void settle(bool lazy_too = false);
@@ -93,9 +98,11 @@ private:
     void guarded(Act act);
     void crash();
     void begin_anew();
+    bool freeze();
     void restart_disk();
     void start();
     void open();
+    void adopt();
     void check_start();
     void note_versions();
 
@@ -111,7 +118,7 @@ private:
         bool online = false;
     };
 
-    const Scene scene_;
+    Scene scene_;
     const std::string folder_;
     FaultyDisk disk_;
     std::mt19937 random_;
@@ -128,7 +135,8 @@ private:
     Millis started_ = 0;                       ///< the latest life of the gateway
     Stamp committed_ = 0;                      ///< the highest stamp in any life
     std::map<std::string, Version> versions_;  ///< of presence, by user, on the disk
-    std::map<std::string, Version> told_;      ///< the same, stored or not
+    std::vector<std::pair<DurableClient*, SessionRecord>> passing_;  ///< in an upgrade
+    std::map<std::string, Version> told_;                            ///< the same, stored or not
     std::vector<std::pair<DeliveryModel::Number, Who>> delayed_;
     std::deque<std::string> journal_;
     int step_ = 0;

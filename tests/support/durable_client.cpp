@@ -107,6 +107,23 @@ void DurableClient::crash() {
     lost_wills_.clear();
 }
 
+std::optional<SessionRecord> DurableClient::describe(Millis now) const {
+    if (!is_here()) return std::nullopt;
+    return cluster_->broker(link_->shard).passage().describe(*link_->session, now);
+}
+
+void DurableClient::pass(BrokerCluster& cluster, const SessionRecord& record) {
+    auto link = std::make_unique<KeptLink>(home_shard(terms_.user, cluster.shards()));
+    link->bytes = std::move(link_->bytes);
+    link->heard = link_->heard;
+    link->set_limit(link_->limit());
+    links_.push_back(std::exchange(link_, std::move(link)));
+    cluster_ = &cluster;
+    cluster.adopt(*link_);
+    if (!cluster.broker(link_->shard).passage().adopt(record, *link_, cluster.now))
+        throw Broken("the session of " + terms_.name + " is not adopted");
+}
+
 void DurableClient::stop() {
     crash();
     stay_away();

@@ -53,6 +53,9 @@ public:
     void stay_away();
     bool awaits_will() const { return !awaited_wills_.empty(); }
     void forget_links() { links_.clear(); }
+    /// Another process takes the place of its gateway, and has adopted its connection.
+    std::optional<SessionRecord> describe(Millis now) const;
+    void pass(BrokerCluster& cluster, const SessionRecord& record);
     /// Has it got a CONNACK, and is the connection there still?
     bool is_here() const { return is_greeted_ && link_ && link_->session && !link_->ending; }
     bool has_been_here() const { return cluster_; }

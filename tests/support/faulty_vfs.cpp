@@ -110,6 +110,11 @@ void FaultyDisk::break_down(int code) {
     broken_ = code;
 }
 
+bool FaultyDisk::is_broken() const {
+    const std::lock_guard lock(mutex_);
+    return broken_ != SQLITE_OK;
+}
+
 void FaultyDisk::hold_syncs() {
     const std::lock_guard lock(mutex_);
     held_ = true;

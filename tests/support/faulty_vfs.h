@@ -58,6 +58,7 @@ public:
     /// Until `mend` all writes fail with this SQLite code, and syncs too.
     void break_down(int code);
     void mend() { break_down(SQLITE_OK); }
+    bool is_broken() const;
 
     /// Syncs wait until `release_syncs`.
     void hold_syncs();

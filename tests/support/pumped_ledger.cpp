@@ -98,7 +98,8 @@ void PumpedLedger::await_answers() {
     std::unique_lock lock(mutex_);
     while (answers_.size() < handed_in_ && !disk_.dead()) changed_.wait_for(lock, 300us);
     // What the ledger does next must not depend on how soon it finds that the disk works again.
-    while (refused_ && ledger_.refusing() && !disk_.dead()) std::this_thread::yield();
+    while (refused_ && ledger_.refusing() && !disk_.is_broken() && !disk_.dead())
+        std::this_thread::yield();
     if (disk_.dead()) throw DiskIsDead();
     refused_ = false;
 }

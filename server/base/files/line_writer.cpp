@@ -100,6 +100,11 @@ void LineWriter::write(std::string_view line) {
     wake_.notify_one();
 }
 
+void LineWriter::flush(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    written_.wait_until(lock, deadline, [this] { return asleep_; });
+}
+
 bool LineWriter::is_stopping() {
     const std::lock_guard lock(mutex_);
     return stop_;
@@ -111,6 +116,7 @@ void LineWriter::run() {
     std::unique_lock lock(mutex_);
     while (true) {
         asleep_ = waiting_.empty();
+        if (asleep_) written_.notify_all();
         wake_.wait(lock, [this] { return stop_ || reopen_ || !waiting_.empty(); });
         asleep_ = false;
         const bool is_to_rotate = std::exchange(reopen_, false);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -36,6 +37,9 @@ public:
     /// From any thread. Lines of one caller keep their order.
     void write(std::string_view line);
 
+    /// Waits until all lines so far are in the file, or until the deadline.
+    void flush(std::chrono::steady_clock::time_point deadline);
+
 private:
     void run();
     void rotate();
@@ -55,6 +59,7 @@ private:
     std::string waiting_;
     std::uint64_t lost_ = 0;
     bool asleep_ = false;  ///< a writer must wake the thread
+    std::condition_variable written_;
     bool stop_ = false;
     bool reopen_ = false;
     std::thread thread_;

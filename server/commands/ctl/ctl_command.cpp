@@ -31,7 +31,7 @@ void print_completion() {
     case ${COMP_CWORD} in
         1) words='ctl passwd token backup import --config --check --help --version' ;;
         2) [ "${COMP_WORDS[1]}" = ctl ] && words='status top check clients user why trace kick
-            ban unban bans publish drain reload backup completion
+            ban unban bans publish drain reload upgrade backup completion
             --json --socket --url --token-file --ca-file' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
@@ -106,6 +106,7 @@ int ctl_command(int argc, const char* const* argv) {
     add_clients(app, ctl);
     add_trace(app, ctl);
     add_operating(app, ctl);
+    add_upgrade(app, ctl);
     add_completion(app, ctl);
 
     try {

@@ -55,6 +55,8 @@ void add_observing(CLI::App& app, Ctl& ctl);
 void add_clients(CLI::App& app, Ctl& ctl);
 /// publish, drain, reload, backup.
 void add_operating(CLI::App& app, Ctl& ctl);
+/// upgrade.
+void add_upgrade(CLI::App& app, Ctl& ctl);
 /// trace.
 void add_trace(CLI::App& app, Ctl& ctl);
 /// completion.

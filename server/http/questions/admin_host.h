@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/limits/drain.h"
+#include "server/limits/upgrade_state.h"
 #include "server/settings/config_reload.h"
 
 namespace pulsegate {
@@ -24,6 +25,9 @@ struct AdminHost {
     /// Asks all clients to leave, and stops the gateway.
     std::function<void(const DrainTerms&)> drain{};
     AskReload reload{};
+    /// Has another program take over. Returns why it can't; "": it begins.
+    std::function<std::string(const UpgradeOrder&)> upgrade{};
+    const UpgradeState* upgrades = nullptr;
     /// Of all certificates that are in use. Any thread.
     std::function<std::vector<CertificateEnd>()> certificate_ends{};
 };

@@ -35,6 +35,7 @@ enum class ApiError : std::uint8_t {
     role_needed,
     foreign_host,
     foreign_origin,
+    local_only,
     // What it is about is not there.
     unknown_resource,
     unknown_user,
@@ -54,6 +55,7 @@ enum class ApiError : std::uint8_t {
     file_exists,
     backup_under_way,
     drain_under_way,
+    cannot_upgrade,
     bad_settings,
     cursor_too_old,
     body_too_large,

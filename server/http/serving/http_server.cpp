@@ -298,6 +298,12 @@ struct HttpServer::Impl {
         return Caller{.is_local = true};
     }
 
+    void accept_locally(const std::string& path, local::acceptor acceptor) {
+        local_path = path;
+        local_acceptor.emplace(std::move(acceptor));
+        asio::co_spawn(io, accept_from(*local_acceptor, false), asio::detached);
+    }
+
     template <class Acceptor>
     asio::awaitable<void> accept_from(Acceptor& acceptor, bool has_tls) {
         asio::steady_timer pause(io);
@@ -352,11 +358,14 @@ HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, bool only_ipv6
     return real;
 }
 
-void HttpServer::listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls) {
+HttpServer::Endpoint HttpServer::listen(const Endpoint& endpoint, UniqueFd inherited,
+                                        bool has_tls) {
     auto acceptor =
         std::make_unique<tcp::acceptor>(impl_->io, endpoint.protocol(), inherited.release());
+    auto real = acceptor->local_endpoint();
     asio::co_spawn(impl_->io, impl_->accept_from(*acceptor, has_tls), asio::detached);
     impl_->acceptors.push_back(std::move(acceptor));
+    return real;
 }
 
 void HttpServer::listen_locally(const std::string& path) {
@@ -367,9 +376,21 @@ void HttpServer::listen_locally(const std::string& path) {
     if (::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0)
         throw boost::system::system_error(errno, boost::system::system_category());
     acceptor.listen();
-    impl_->local_path = path;
-    impl_->local_acceptor.emplace(std::move(acceptor));
-    asio::co_spawn(impl_->io, impl_->accept_from(*impl_->local_acceptor, false), asio::detached);
+    impl_->accept_locally(path, std::move(acceptor));
+}
+
+void HttpServer::listen_locally(const std::string& path, UniqueFd inherited) {
+    impl_->accept_locally(path, local::acceptor(impl_->io, local(), inherited.release()));
+}
+
+std::vector<int> HttpServer::listening() const {
+    std::vector<int> sockets;
+    for (const auto& acceptor : impl_->acceptors) sockets.push_back(acceptor->native_handle());
+    return sockets;
+}
+
+int HttpServer::listening_locally() const {
+    return impl_->local_acceptor ? impl_->local_acceptor->native_handle() : -1;
 }
 
 void HttpServer::use(NewTlsSession new_tls_session) {
@@ -381,6 +402,18 @@ void HttpServer::use(NewTlsSession new_tls_session) {
 void HttpServer::start() {
     thread_ = std::thread([this] { impl_->io.run(); });
 }
+
+void HttpServer::hold() {
+    const auto stands_still = std::make_shared<std::promise<void>>();
+    released_ = {};
+    asio::post(impl_->io, [stands_still, released = released_.get_future().share()] {
+        stands_still->set_value();
+        released.wait();
+    });
+    stands_still->get_future().wait();
+}
+
+void HttpServer::release() { released_.set_value(); }
 
 void HttpServer::stop() {
     impl_->io.stop();

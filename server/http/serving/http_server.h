@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,18 +54,29 @@ public:
     void use(NewTlsSession new_tls_session);
 
     /// The same on a socket that listens already.
-    void listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
+    Endpoint listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
     /// The same on a Unix socket that only this process's user and root may use. What is left of
     /// an earlier one is removed. Throws boost::system::system_error.
     void listen_locally(const std::string& path);
+    /// The same on a socket at that path that listens already.
+    void listen_locally(const std::string& path, UniqueFd inherited);
+    /// The sockets that listen, in the order of the calls, and the Unix socket; -1: there is none.
+    /// They stay the server's.
+    std::vector<int> listening() const;
+    int listening_locally() const;
 
     void start();
     void stop();
+
+    /// Has the server's thread stand still, on return, until `release`.
+    void hold();
+    void release();
 
 private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
     std::thread thread_;
+    std::promise<void> released_;
 };
 
 }  // namespace pulsegate

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "server/commands/ctl/ctl_commands.h"
+#include "server/commands/ctl/text_table.h"
+
+namespace pulsegate {
+
+namespace {
+
+namespace json = boost::json;
+using Verb = GatewayClient::Verb;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+struct UpgradeOptions {
+    std::string program{};
+    bool is_rehearsal = false;
+    double longest_pause = 3;
+};
+
+/// Waits until the upgrade has ended, whichever of the two processes says so. While one takes over
+/// from the other, requests may fail: if they do for much longer than the pause, both are gone.
+GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pause) {
+    auto heard = Clock::now();
+    const auto deadline = heard + pause + 30s;
+    for (;;) {
+        try {
+            auto answer = gateway.ask(Verb::get, "/api/v1/upgrade");
+            heard = Clock::now();
+            const auto state = answer.ok() ? answer.json() : json::value();
+            const auto& under_way = member_at(state, "under_way");
+            const bool is_over = !under_way.is_bool() || !under_way.get_bool();
+            if (is_over || heard >= deadline) return answer;
+        } catch (const GatewayAway&) {
+            if (Clock::now() >= heard + pause + 10s) throw;
+        }
+        std::this_thread::sleep_for(50ms);
+    }
+}
+
+/// Of clients that did not move: "3 left behind (2 TLS kept by OpenSSL, 1 login under way)".
+std::string left_text(const json::value& left) {
+    std::int64_t sum = 0;
+    std::string reasons;
+    if (left.is_object())
+        for (const auto& each : left.get_object()) {
+            const auto clients = each.value().to_number<std::int64_t>();
+            sum += clients;
+            reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", clients,
+                                   std::string_view(each.key()));
+        }
+    return sum == 0 ? "none left behind" : fmt::format("{} left behind ({})", sum, reasons);
+}
+
+int say(const GatewayClient::Answer& answer, bool as_json) {
+    const auto state = answer.json();
+    const auto& last = member_at(state, "last");
+    const std::string outcome = plain_text(member_at(last, "outcome"));
+    if (as_json) fmt::print("{}", answer.text);
+    if (outcome != "completed" && outcome != "rehearsed") {
+        fmt::print(stderr, "pulsegate ctl: not upgraded, the gateway goes on as before: {}\n",
+                   plain_text(member_at(last, "why")));
+        return ctl_refused;
+    }
+    if (!as_json)
+        fmt::print("{} {}: {} clients {}, {}, pause {} s\n",
+                   outcome == "completed" ? "upgraded to" : "rehearsed the upgrade to",
+                   plain_text(member_at(last, "to")), number_at(last, "moved"),
+                   outcome == "completed" ? "moved" : "would move",
+                   left_text(member_at(last, "left")), plain_text(member_at(last, "pause")));
+    return ctl_done;
+}
+
+int upgrade(const Ctl& ctl, const UpgradeOptions& options) {
+    json::object order{{"dry_run", options.is_rehearsal}, {"longest_pause", options.longest_pause}};
+    if (!options.program.empty())
+        order["program"] = std::filesystem::absolute(options.program).string();
+    const GatewayClient gateway = ctl.client();
+    const auto begun = gateway.ask(Verb::post, "/api/v1/upgrade", json::serialize(order));
+    if (!begun.ok()) {
+        fmt::print(stderr, "pulsegate ctl: {}\n", begun.refusal());
+        return ctl_refused;
+    }
+    const auto pause = std::chrono::duration<double>(options.longest_pause);
+    return say(await_end(gateway, std::chrono::ceil<std::chrono::seconds>(pause)), ctl.json);
+}
+
+}  // namespace
+
+void add_upgrade(CLI::App& app, Ctl& ctl) {
+    const auto options = std::make_shared<UpgradeOptions>();
+    auto* const command = app.add_subcommand(
+        "upgrade",
+        "Have another program take over, or the same one anew; clients keep their connections");
+    command->add_option("PROGRAM", options->program,
+                        "Its path; default: where the running one was started from");
+    command->add_flag("--dry-run", options->is_rehearsal,
+                      "Do all of it but the last step, and go on with the running one");
+    command
+        ->add_option("--longest-pause", options->longest_pause,
+                     "Seconds in which clients may wait; then the running one goes on")
+        ->check(CLI::Range(0.1, 600.0))
+        ->capture_default_str();
+    command->callback(
+        [&ctl, options] { ctl.run = [&ctl, options] { return upgrade(ctl, *options); }; });
+}
+
+}  // namespace pulsegate

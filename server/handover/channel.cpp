@@ -1,0 +1,171 @@
+#include "server/handover/channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "server/start/service_manager.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Before each message.
+struct MessageHeader {
+    std::uint32_t step;
+    std::uint32_t has_descriptor;
+    std::uint64_t size;
+};
+
+/// A client's state has its queue of a session that is not stored; no honest one is larger.
+constexpr std::uint64_t largest_message = 1ull << 30;
+
+[[noreturn]] void fail(const char* what) {
+    throw HandoverError(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+using Control = std::array<char, CMSG_SPACE(sizeof(int))>;
+
+void attach(msghdr& message, Control& control, int descriptor) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+}
+
+UniqueFd attached(msghdr& message) {
+    const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return {};
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
+    return UniqueFd(descriptor);
+}
+
+}  // namespace
+
+std::pair<HandoverChannel, UniqueFd> HandoverChannel::make_pair() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+        fail("socketpair");
+    return {HandoverChannel(UniqueFd(ends[0])), UniqueFd(ends[1])};
+}
+
+void HandoverChannel::wait(short events, Deadline deadline) const {
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+            deadline - std::chrono::steady_clock::now());
+        pollfd event{.fd = socket_.get(), .events = events, .revents = 0};
+        const int ready =
+            ::poll(&event, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000)));
+        if (ready > 0) return;
+        service::tell_alive();  // the main thread can't while it waits here
+        if (ready < 0 && errno != EINTR) fail("poll");
+        if (left.count() <= 0) throw HandoverError("the other process does not answer in time");
+    }
+}
+
+void HandoverChannel::send(HandoverStep step, std::string_view body, Deadline deadline,
+                           int descriptor) {
+    MessageHeader header{.step = static_cast<std::uint32_t>(step),
+                         .has_descriptor = descriptor >= 0,
+                         .size = body.size()};
+    std::array<iovec, 2> parts{
+        iovec{.iov_base = &header, .iov_len = sizeof header},
+        iovec{.iov_base = const_cast<char*>(body.data()), .iov_len = body.size()}};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    if (descriptor >= 0) attach(message, control, descriptor);
+    ssize_t sent = -1;
+    while ((sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL)) < 0) {
+        if (errno == EPIPE || errno == ECONNRESET) throw OtherEnded("the other process has ended");
+        if (errno != EAGAIN && errno != EINTR && errno != ETOOMANYREFS) fail("sendmsg");
+        // Too many descriptors are on their way: the other process takes them, which no event says.
+        if (errno == ETOOMANYREFS) ::poll(nullptr, 0, 1);
+        wait(POLLOUT, deadline);
+    }
+    const auto done = static_cast<std::size_t>(sent);
+    if (done < sizeof header)
+        send_all({reinterpret_cast<const char*>(&header) + done, sizeof header - done}, deadline);
+    send_all(body.substr(done - std::min(done, sizeof header)), deadline);
+}
+
+void HandoverChannel::send_all(std::string_view bytes, Deadline deadline) {
+    while (!bytes.empty()) {
+        const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent > 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(sent));
+            continue;
+        }
+        if (errno == EPIPE || errno == ECONNRESET) throw OtherEnded("the other process has ended");
+        if (errno != EAGAIN && errno != EINTR) fail("send");
+        wait(POLLOUT, deadline);
+    }
+}
+
+/// The descriptor comes with the first byte of the header.
+HandoverChannel::Message HandoverChannel::receive(Deadline deadline) {
+    MessageHeader header{};
+    iovec part{.iov_base = &header, .iov_len = sizeof header};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t received = -1;
+    for (;;) {
+        received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+        if (received > 0) break;
+        if (received == 0) throw OtherEnded("the other process has ended");
+        if (errno == ECONNRESET) throw OtherEnded("the other process has ended");
+        if (errno != EAGAIN && errno != EINTR) fail("recvmsg");
+        wait(POLLIN, deadline);
+    }
+    Message whole{.descriptor = attached(message)};
+    receive_all(reinterpret_cast<char*>(&header) + received,
+                sizeof header - static_cast<std::size_t>(received), deadline);
+    if (header.has_descriptor != 0 && !whole.descriptor)
+        throw HandoverError("no more files can be opened: a descriptor was lost on its way");
+    if (header.size > largest_message) throw HandoverError("a message is too large");
+    whole.step = static_cast<HandoverStep>(header.step);
+    whole.body.resize(header.size);
+    receive_all(whole.body.data(), whole.body.size(), deadline);
+    return whole;
+}
+
+void HandoverChannel::receive_all(char* to, std::size_t size, Deadline deadline) {
+    while (size > 0) {
+        const ssize_t received = ::recv(socket_.get(), to, size, 0);
+        if (received > 0) {
+            to += received;
+            size -= static_cast<std::size_t>(received);
+            continue;
+        }
+        if (received == 0 || errno == ECONNRESET) throw OtherEnded("the other process has ended");
+        if (errno != EAGAIN && errno != EINTR) fail("recv");
+        wait(POLLIN, deadline);
+    }
+}
+
+HandoverChannel::Message HandoverChannel::expect(HandoverStep step, Deadline deadline) {
+    Message message = receive(deadline);
+    if (message.step == HandoverStep::refused) throw HandoverError(message.body);
+    if (message.step != step)
+        throw HandoverError(fmt::format("the other process said step {} instead of {}",
+                                        static_cast<unsigned>(message.step),
+                                        static_cast<unsigned>(step)));
+    return message;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,94 @@
+#include "server/handover/predecessor.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <string_view>
+#include <utility>
+
+#include "server/handover/successor.h"
+
+namespace pulsegate {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// The old process decides how long it waits: then it ends this one.
+HandoverChannel::Deadline long_wait() { return Clock::now() + 10min; }
+
+}  // namespace
+
+std::unique_ptr<Predecessor> Predecessor::find() {
+    const char* const said = std::getenv(handover_variable);
+    if (!said) return nullptr;
+    int descriptor = -1;
+    const std::string_view text = said;
+    std::from_chars(text.data(), text.data() + text.size(), descriptor);
+    ::unsetenv(handover_variable);  // it is not for processes that this one starts
+    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    return std::make_unique<Predecessor>(UniqueFd(descriptor));
+}
+
+void Predecessor::refuse(const std::string& why) {
+    try {
+        channel_.send(HandoverStep::refused, why, long_wait());
+    } catch (const HandoverError&) {
+        // It has ended, or has ended this process: nobody is left to be told.
+    }
+}
+
+Inheritance Predecessor::await_inheritance() {
+    channel_.send(HandoverStep::hello, encode(own_hello()), long_wait());
+    Inheritance inheritance;
+    inheritance.lock = channel_.expect(HandoverStep::lock, long_wait()).descriptor;
+    for (;;) {
+        auto message = channel_.receive(long_wait());
+        if (message.step == HandoverStep::listeners) return inheritance;
+        if (message.step != HandoverStep::listener)
+            throw HandoverError("the old process passes something else than a listener");
+        inheritance.sockets.push_back(
+            {.url = std::move(message.body), .fd = std::move(message.descriptor)});
+    }
+}
+
+Go Predecessor::take_clients(const Adopt& adopt, const std::function<void()>& finish,
+                             bool divides_rooms) {
+    Ready ready{.divides_rooms = divides_rooms};
+    // In a thread that ends, for then the shards may have threads of their own.
+    std::async(std::launch::async, [&] {
+        for (;;) {
+            auto message = channel_.receive(long_wait());
+            if (message.step == HandoverStep::clients) return finish();
+            if (message.step != HandoverStep::client)
+                throw HandoverError("the old process passes something else than a client");
+            ++(adopt(std::move(message.descriptor), message.body) ? ready.adopted : ready.refused);
+            OPENSSL_cleanse(message.body.data(), message.body.size());
+        }
+    }).get();
+    try {
+        channel_.send(HandoverStep::ready, encode(ready), long_wait());
+        return decode_go(channel_.expect(HandoverStep::go, long_wait()).body);
+    } catch (const OtherEnded&) {
+        // It has died with everything passed on: its clients are served here.
+        Go alone{.outcome = {.end = UpgradeOutcome::End::completed, .to = own_hello().version},
+                 .since = Clock::now()};
+        alone.outcome.moved = ready.adopted;
+        return alone;
+    }
+}
+
+void Predecessor::tell_serving() {
+    try {
+        channel_.send(HandoverStep::serving, "", long_wait());
+    } catch (const OtherEnded&) {
+        // It has died, and can't go on.
+    }
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,123 @@
+#include "server/handover/terms.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/system/error_code.hpp>
+#include <utility>
+
+#include "server/auth/json_claims.h"
+#include "server/base/version.h"
+#include "server/handover/channel.h"
+#include "server/store/database/schema.h"
+
+namespace pulsegate {
+
+namespace json = boost::json;
+
+namespace {
+
+/// The format of a client's state, which is raised when it gets something that a reader must
+/// understand; and the oldest one that is still read.
+constexpr int state_format = 1;
+constexpr int oldest_state_format = 1;
+
+json::object parse(std::string_view text) {
+    auto object = read_object(text);
+    if (!object) throw HandoverError("the other process said something that is not JSON");
+    return *std::move(object);
+}
+
+template <class Number>
+Number number(const json::object& from, std::string_view name) {
+    boost::system::error_code error;
+    const auto* const value = from.if_contains(name);
+    if (!value) return 0;
+    const auto found = value->to_number<Number>(error);
+    return error ? Number{} : found;
+}
+
+std::string text(const json::object& from, std::string_view name) {
+    const auto* const value = from.if_contains(name);
+    return value && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+}  // namespace
+
+UpgradeHello own_hello() {
+    return {.version = program_version(),
+            .state = state_format,
+            .oldest_state = oldest_state_format,
+            .store = newest_schema()};
+}
+
+std::string encode(const UpgradeHello& hello) {
+    return json::serialize(json::object{{"version", hello.version},
+                                        {"state", hello.state},
+                                        {"oldest_state", hello.oldest_state},
+                                        {"store", hello.store}});
+}
+
+UpgradeHello decode_hello(std::string_view body) {
+    const auto object = parse(body);
+    return {.version = text(object, "version"),
+            .state = number<int>(object, "state"),
+            .oldest_state = number<int>(object, "oldest_state"),
+            .store = number<int>(object, "store")};
+}
+
+std::string objection(const UpgradeHello& hello) {
+    const UpgradeHello own = own_hello();
+    if (hello.oldest_state > own.state || hello.state < own.oldest_state)
+        return fmt::format(
+            "version {} can't read the state of clients that version {} writes (format {}); stop "
+            "and start instead",
+            hello.version, own.version, own.state);
+    if (hello.store != own.store)
+        return fmt::format(
+            "version {} has format {} of the store, and version {} has format {}; stop and start "
+            "instead",
+            hello.version, hello.store, own.version, own.store);
+    return "";
+}
+
+std::string encode(const Ready& ready) {
+    return json::serialize(json::object{{"adopted", ready.adopted},
+                                        {"refused", ready.refused},
+                                        {"divides_rooms", ready.divides_rooms}});
+}
+
+Ready decode_ready(std::string_view body) {
+    const auto object = parse(body);
+    const auto* const divides = object.if_contains("divides_rooms");
+    return {.adopted = number<std::uint64_t>(object, "adopted"),
+            .refused = number<std::uint64_t>(object, "refused"),
+            .divides_rooms = divides && divides->is_bool() && divides->get_bool()};
+}
+
+std::string encode(const Go& go) {
+    json::object left;
+    for (const auto& [reason, clients] : go.outcome.left) left[reason] = clients;
+    return json::serialize(json::object{{"from", go.outcome.from},
+                                        {"to", go.outcome.to},
+                                        {"moved", go.outcome.moved},
+                                        {"left", left},
+                                        {"since", go.since.time_since_epoch().count()}});
+}
+
+Go decode_go(std::string_view body) {
+    using Time = std::chrono::steady_clock::time_point;
+    const auto object = parse(body);
+    Go go{.outcome = {.end = UpgradeOutcome::End::completed,
+                      .from = text(object, "from"),
+                      .to = text(object, "to"),
+                      .moved = number<std::uint64_t>(object, "moved")},
+          .since = Time(Time::duration(number<Time::rep>(object, "since")))};
+    if (const auto* const left = object.if_contains("left"); left && left->is_object())
+        for (const auto& each : left->get_object())
+            go.outcome.left[each.key()] = number<std::uint64_t>(left->get_object(), each.key());
+    return go;
+}
+
+}  // namespace pulsegate

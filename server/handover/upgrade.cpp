@@ -1,0 +1,168 @@
+#include "server/handover/upgrade.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "server/base/version.h"
+#include "server/handover/channel.h"
+#include "server/handover/standstill.h"
+#include "server/handover/successor.h"
+#include "server/handover/terms.h"
+#include "server/shard/data_store.h"
+#include "server/shard/shard.h"
+#include "server/start/service_manager.h"
+
+namespace pulsegate {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// Until the new process has read its settings, while this one serves.
+constexpr auto longest_start = 10s;
+
+/// Measures the time in which nobody serves.
+class Pause {
+public:
+    explicit Pause(UpgradeOutcome& outcome) : outcome_(outcome) {}
+    ~Pause() { outcome_.pause = monotonic_now() - began_; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+private:
+    UpgradeOutcome& outcome_;
+    const Millis began_ = monotonic_now();
+};
+
+/// Ends the new process before the old one goes on: only one of them may have the store open.
+struct EndFirst {
+    Successor& successor;
+    ~EndFirst() { successor.end(); }
+};
+
+/// The path that this process was started from; it may be another file by now.
+std::string own_program() {
+    constexpr std::string_view deleted = " (deleted)";
+    std::error_code error;
+    std::string path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+    if (error) throw HandoverError("can't find out which program this is: name one");
+    if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
+    return path;
+}
+
+/// Hands everything over, step by step.
+class Upgrade {
+public:
+    Upgrade(const GatewayPieces& gateway, const UpgradeOrder& order, char** arguments)
+        : gateway_(gateway),
+          order_(order),
+          successor_(order.program.empty() ? own_program() : order.program, arguments) {}
+
+    void run(UpgradeOutcome& outcome) {
+        const UpgradeHello hello =
+            decode_hello(channel().expect(HandoverStep::hello, Clock::now() + longest_start).body);
+        outcome.to = hello.version;
+        if (auto why = objection(hello); !why.empty()) throw HandoverError(why);
+        if (gateway_.store.refuses()) throw HandoverError(gateway_.store.why_refused());
+        const auto deadline = Clock::now() + std::chrono::milliseconds(order_.longest_pause);
+        const Pause pause(outcome);
+        Standstill standstill(gateway_, deadline);
+        const EndFirst guard{successor_};
+        pass_all(standstill, deadline, outcome);
+        if (!order_.is_rehearsal) go(standstill, deadline, outcome);
+        outcome.end = UpgradeOutcome::End::rehearsed;
+    }
+
+private:
+    HandoverChannel& channel() { return successor_.channel(); }
+
+    void pass_all(Standstill& standstill, HandoverChannel::Deadline deadline,
+                  UpgradeOutcome& outcome) {
+        channel().send(HandoverStep::lock, "", deadline, standstill.close_store());
+        for (const auto& [url, socket] : gateway_.sockets)
+            channel().send(HandoverStep::listener, url, deadline, socket);
+        channel().send(HandoverStep::listeners, "", deadline);
+        for (Shard* shard : gateway_.shards) pass_clients(*shard, deadline, outcome);
+        channel().send(HandoverStep::clients, "", deadline);
+        const Ready ready = decode_ready(channel().expect(HandoverStep::ready, deadline).body);
+        divides_rooms_ = ready.divides_rooms;
+        if (ready.adopted + ready.refused != outcome.moved)
+            throw HandoverError(fmt::format("{} clients were passed on, and {} have arrived",
+                                            outcome.moved, ready.adopted + ready.refused));
+        if (ready.refused > 0) outcome.left["refused by the new process"] += ready.refused;
+        outcome.moved = ready.adopted;
+    }
+
+    /// On the shard's thread; this one waits.
+    void pass_clients(Shard& shard, HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
+        const auto done = std::make_shared<std::promise<void>>();
+        shard.send(Shard::Task([&, done](Shard& each) {
+            try {
+                const auto counts = each.export_clients([&](int socket, std::string_view state) {
+                    channel().send(HandoverStep::client, state, deadline, socket);
+                });
+                outcome.moved += counts.moved;
+                for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
+                done->set_value();
+            } catch (...) {
+                done->set_exception(std::current_exception());
+            }
+        }));
+        done->get_future().get();
+    }
+
+    /// Returns only by an exception.
+    [[noreturn]] void go(const Standstill& standstill, HandoverChannel::Deadline deadline,
+                         const UpgradeOutcome& outcome) {
+        channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
+        try {
+            channel().expect(HandoverStep::serving, deadline);
+        } catch (const HandoverError& error) {
+            if (!divides_rooms_) throw;
+            spdlog::critical(
+                "the new process has divided the rooms among its shards, and has failed: {}; the "
+                "gateway ends",
+                error.what());
+            leave(start_again);
+        }
+        service::tell_main_process(successor_.process());
+        spdlog::info("process {} has taken over", successor_.process());
+        leave(0);
+    }
+
+    /// Nothing is closed or written any more: another process has it all.
+    [[noreturn]] static void leave(int status) {
+        spdlog::shutdown();
+        std::_Exit(status);
+    }
+
+    const GatewayPieces& gateway_;
+    const UpgradeOrder& order_;
+    Successor successor_;
+    bool divides_rooms_ = false;
+};
+
+}  // namespace
+
+UpgradeOutcome upgrade(const GatewayPieces& gateway, const UpgradeOrder& order, char** arguments) {
+    UpgradeOutcome outcome{.from = program_version(), .when = wall_now()};
+    try {
+        Upgrade(gateway, order, arguments).run(outcome);
+    } catch (const std::exception& error) {
+        outcome.why = error.what();
+    }
+    return outcome;
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,212 @@
+"""An upgrade: another process takes over, and the clients keep their connections."""
+
+import os
+import ssl
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from certificates import Certificates
+from gateway import PATIENCE, Client, Gateway, binary, packet, port_of, publish_packet, text
+from upgradable import PAUSE, gateway_for
+
+
+def packet_id_of(publish):
+    """Of a PUBLISH with QoS, as bytes."""
+    body = publish[1]
+    size = 2 + int.from_bytes(body[:2], "big")
+    return body[size:size + 2]
+
+
+class UpgradeTest(unittest.TestCase):
+    def test_clients_keep_their_connections_and_what_they_are_in_the_middle_of(self):
+        with gateway_for(events=True) as gateway:
+            old, new = gateway.connect("old", clean=False), gateway.connect("new", version=5)
+            for client in (old, new):
+                client.subscribe(f"room/{client.version}", qos=2)
+            # QoS 1 and 2 to the client: not acknowledged yet. A PUBLISH of which the end has not come.
+            gateway.connect("alice").publish("room/4", b"one", qos=1)
+            one = old.receive()
+            whole = publish_packet("room/5", b"in two parts", qos=1, packet_id=7)
+            old.send(whole[:9])
+            # A QoS 2 exchange of the client's own that has got as far as PUBREC.
+            new.publish("room/4", b"twice?", qos=2, packet_id=9)
+            self.assertEqual(new.receive(), (0x50, b"\x00\x09"))
+
+            gateway.wait_for_event(user="alice")
+            events = gateway.events()
+
+            self.assertRegex(gateway.upgrade(), r"^upgraded to \S+: 3 clients moved, none left behind, pause [\d.]+ s\n$")
+
+            two = old.receive()
+            self.assertEqual((two[0], two[1][-6:]), (0x34, b"twice?"))  # QoS 2; sent before
+            old.send(whole[9:])
+            self.assertEqual(old.receive(), (0x40, b"\x00\x07"))  # nothing was sent again
+            for first, answered in ((0x40, one), (0x50, two)):
+                old.send(packet(first, packet_id_of(answered)))
+            self.assertEqual(old.receive(), (0x62, packet_id_of(two)))
+            old.send(packet(0x70, packet_id_of(two)))
+            parts = new.receive()
+            self.assertEqual((parts[0], parts[1][-12:]), (0x32, b"in two parts"))
+            new.send(packet(0x40, packet_id_of(parts)))
+            new.send(packet(0x62, b"\x00\x09"))
+            self.assertEqual(new.receive(), (0x70, b"\x00\x09"))
+            for client in (old, new):
+                client.ping()
+            self.assertEqual(gateway.events(), events)
+            online = gateway.get_json("/api/v1/users?state=online")[1]["users"]
+            self.assertEqual({user["user"] for user in online}, {"old", "new", "alice"})
+
+    def test_a_session_that_is_not_stored_keeps_subscriptions_will_and_aliases(self):
+        with gateway_for() as gateway:
+            watcher = gateway.connect("watcher", clean=False)
+            watcher.subscribe("will/#", "room/#")
+            short = gateway.connect("short", version=5, will=("will/short", b"gone"))
+            alias = b"\x03\x23\x00\x01"  # a list of properties: Topic Alias 1
+            short.send(packet(0x30, text("room/a") + alias + b"1"))
+            self.assertEqual(watcher.receive_publish(), ("room/a", b"1"))
+            short.subscribe("room/b")
+            gateway.upgrade()
+            short.send(packet(0x30, text("") + alias + b"2"))
+            self.assertEqual(watcher.receive_publish(), ("room/a", b"2"))
+            watcher.publish("room/b", b"to short")
+            self.assertEqual(short.receive_publish(), ("room/b", b"to short"))
+            self.assertEqual(watcher.receive_publish(), ("room/b", b"to short"))
+            short.close()
+            self.assertEqual(watcher.receive_publish(), ("will/short", b"gone"))
+
+    def test_with_another_number_of_shards(self):
+        with gateway_for() as gateway:
+            crowd = [gateway.connect(f"c{i}", clean=i % 2 == 0) for i in range(20)]
+            for client in crowd:
+                client.subscribe("room/all", qos=1)
+            for shards in (3, 1, 2):
+                gateway.settings.write_text(f"shards = {shards}\n")
+                gateway.upgrade()
+                self.assertEqual(len(gateway.get_json("/api/v1/status")[1]["shards"]), shards)
+                crowd[0].publish("room/all", b"%d" % shards, qos=1, packet_id=shards)
+                for client in crowd[1:]:
+                    self.assertEqual(client.receive_publish(), ("room/all", b"%d" % shards))
+                answers = {crowd[0].receive()[0] >> 4 for _ in range(2)}
+                self.assertEqual(answers, {3, 4})
+                for number in range(10):  # of which some would come to the socket of a shard that there is no more
+                    gateway.connect(f"new-{number}").close()
+
+    def test_clients_over_tls_and_websocket_move(self):
+        authority = Certificates()
+        certificate, key = authority.issue("server", host="localhost")
+        with gateway_for("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate,
+                         "--tls-key", key) as gateway:
+            context = ssl.create_default_context(cafile=authority.ca)
+            client = Client(port_of(gateway, "mqtts"))
+            client.socket = context.wrap_socket(client.socket, server_hostname="localhost")
+            client.login("tls")
+            client.subscribe("room/tls")
+            for number in range(3):
+                gateway.upgrade()
+                client.publish("room/tls", b"%d" % number)
+                self.assertEqual(client.receive_publish(), ("room/tls", b"%d" % number))
+                client.ping()
+            client.close()
+
+    def test_new_clients_wait_and_are_served(self):
+        with gateway_for() as gateway:
+            gateway.connect("stays")
+            stop = threading.Event()
+            refused = []
+
+            def come_and_go():
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    try:
+                        with Client(gateway.port) as client:
+                            client.login(f"n{number}")
+                    except (OSError, AssertionError) as error:
+                        refused.append(repr(error))
+
+            comer = threading.Thread(target=come_and_go)
+            comer.start()
+            try:
+                for _ in range(3):
+                    gateway.upgrade()
+            finally:
+                stop.set()
+                comer.join()
+            # A login that is under way when all stands still may be cut off; a connection is never refused.
+            self.assertFalse([each for each in refused if "refused" in each.lower()], refused)
+
+    def test_a_rehearsal_changes_nothing(self):
+        with gateway_for(events=True) as gateway:
+            client = gateway.connect("stays", clean=False)
+            client.subscribe("room/a", qos=1)
+            before = (gateway.get_json("/api/v1/status")[1]["pid"], gateway.events())
+            self.assertRegex(gateway.upgrade("--dry-run"), "^rehearsed the upgrade to .*: 1 clients would move")
+            self.assertEqual((gateway.get_json("/api/v1/status")[1]["pid"], gateway.events()), before)
+            client.publish("room/a", b"still here", qos=1)
+            self.assertEqual({client.receive()[0] >> 4 for _ in range(2)}, {3, 4})
+            gateway.upgrade()
+            client.ping()
+
+
+class FailedUpgradeTest(unittest.TestCase):
+    def script(self, gateway, text):
+        path = Path(gateway.folder.name) / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    def test_the_old_process_goes_on(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("stays", clean=False)
+            client.subscribe("room/a", qos=1)
+            programs = {
+                "/nowhere": "can't start /nowhere",
+                "/bin/true": "the other process has ended",
+                self.script(gateway, "kill -9 $$"): "the other process has ended",
+            }
+            for program, why in programs.items():
+                self.assertIn(why, gateway.fail_to_upgrade(program))
+                client.publish("room/a", b"x", qos=1)
+                self.assertEqual({client.receive()[0] >> 4 for _ in range(2)}, {3, 4})
+
+    def test_wrong_settings_are_named(self):
+        with gateway_for() as gateway:
+            gateway.settings.write_text("shards = 2\nidle-timeoot = 5\n")
+            self.assertIn("idle-timeout", gateway.fail_to_upgrade())
+            gateway.settings.write_text("shards = 2\n")
+            arguments = f"$(echo \"$@\" | sed s#{gateway.data}#{gateway.data}-2#)"
+            moved = self.script(gateway, f"exec {binary()} {arguments}")
+            self.assertIn("elsewhere", gateway.fail_to_upgrade(moved))
+            gateway.connect("new").ping()
+
+    def test_a_new_process_that_is_killed_on_its_way_harms_nobody(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("stays", clean=False)
+            client.subscribe("room/a", qos=1)
+            ways = set()
+            for tenths in range(0, 12):
+                killed = self.script(gateway, f"(sleep 0.{tenths:02}; kill -9 $$) & exec {binary()} \"$@\"")
+                done = gateway.ctl("upgrade", "--dry-run", "--longest-pause", PAUSE, killed)
+                ways.add(done.returncode)
+                client.publish("room/a", b"x", qos=1)
+                self.assertEqual({client.receive()[0] >> 4 for _ in range(2)}, {3, 4})
+            self.assertIn(1, ways)
+            gateway.upgrade()
+            client.ping()
+
+    def test_it_is_asked_for_by_the_unix_socket_only(self):
+        with gateway_for() as gateway:
+            status, answer = gateway.ask("POST", "/api/v1/upgrade")
+            self.assertEqual((status, answer["code"]), (403, "local_only"))
+        with Gateway("--admin-socket", Path(tempfile.gettempdir()) / f"admin-{os.getpid()}") as gateway:
+            done = subprocess.run([str(binary()), "ctl", "--socket", gateway.command[-1], "upgrade"],
+                                  capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("data folder", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
