@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gateway import REPOSITORY, Gateway, binary, wait_until
+from upgradable import PAUSE, gateway_for
 
 DEPLOY = REPOSITORY / "server" / "deploy"
 GENERATOR = binary().parent / "pulsegate-loadgen"
@@ -124,6 +125,40 @@ class ServiceTest(unittest.TestCase):
             gateway.wait_for_event(user="bob")
             self.assertEqual(gateway.events(user="ann"), [])
             self.assertIn('"ann"', (logs / "events.jsonl.1").read_text())
+
+    def configure(self, was_installed, is_active, pulsegate):
+        """What the package does behind its files: which words systemctl has heard. `pulsegate` is what that command runs."""
+        tools, heard = self.folder / "bin", self.folder / "heard"
+        tools.mkdir(exist_ok=True)
+        heard.write_text("")
+        scripts = {"systemctl": f'echo "$*" >>{heard}\ncase "$1" in is-active) exit {0 if is_active else 3} ;; esac',
+                   "getent": "", "install": "", "pulsegate": pulsegate}
+        for name, text in scripts.items():
+            (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tools / name).chmod(0o755)
+        script = self.folder / "postinst"
+        script.write_text((DEPLOY / "debian" / "postinst").read_text().replace("/run/systemd/system", str(self.folder)))
+        done = run("sh", script, "configure", *(["0.1.0"] if was_installed else [""]),
+                   env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return heard.read_text().splitlines()
+
+    def test_an_upgrade_of_the_package_disconnects_nobody(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("phone")
+            command = (f'[ "$*" = "ctl upgrade" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
+                       f"--longest-pause {PAUSE}")
+            self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=command),
+                             ["daemon-reload", "is-active --quiet pulsegate.service"])
+            self.assertEqual(gateway.await_successor(gateway.pid), 0)
+            client.ping()
+
+    def test_a_package_restarts_a_gateway_that_can_not_be_replaced(self):
+        restart = "try-restart pulsegate.service"
+        asked = ["daemon-reload", "is-active --quiet pulsegate.service"]
+        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate="exit 1"), [*asked, restart])
+        self.assertEqual(self.configure(was_installed=True, is_active=False, pulsegate="exit 9"), [*asked, restart])
+        self.assertEqual(self.configure(was_installed=False, is_active=False, pulsegate="exit 9"), ["daemon-reload"])
 
     def test_bash_completes_commands(self):
         words = run("bash", "-c", f"source <({shlex.quote(str(binary()))} ctl completion)\n"
