@@ -10,14 +10,17 @@
 
 int main(int argc, char** argv) {
     namespace load = pulsegate::load;
+    constexpr int wrong_usage = 64;  // sysexits.h: another one than that of a broken promise
+    int status_of_error = wrong_usage;
     try {
         const auto command = load::parse_command_line(argc, argv);
+        status_of_error = EXIT_FAILURE;
         return std::visit([](const auto& chosen) { return load::run(chosen); }, command);
     } catch (const load::Interrupted& interrupted) {
         fmt::print(stderr, "pulsegate-loadgen: {}\n", interrupted.what());
         return load::Interruption::exit_status;
     } catch (const std::exception& error) {
         fmt::print(stderr, "pulsegate-loadgen: {}\n", error.what());
-        return EXIT_FAILURE;
+        return status_of_error;
     }
 }

@@ -53,10 +53,10 @@ double parse_rate(std::string_view text) {
     return *number;
 }
 
-double parse_percent(std::string_view text) {
+double parse_percent(std::string_view text, double most) {
     const auto number = take_number(text);
-    if (!number || (!text.empty() && text != "%") || *number > 100)
-        throw std::invalid_argument("write a percentage from 0% to 100%");
+    if (!number || (!text.empty() && text != "%") || *number > most)
+        throw std::invalid_argument(fmt::format("write a percentage from 0% to {}%", most));
     return *number / 100;
 }
 

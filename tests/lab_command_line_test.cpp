@@ -103,6 +103,8 @@ TEST_CASE("there are as many hostile clients as were asked for, whatever --clien
 TEST_CASE("results that a command does not write are refused") {
     CHECK(complaint_about({"capacity", "--html", "x"}).starts_with("--html 'x': capacity writes"));
     CHECK(complaint_about({"compare", "a", "--json", "x"}).starts_with("--json 'x': compare"));
+    CHECK(complaint_about({"compare", "a", "b", "c", "--repeats", "2"})
+              .starts_with("--repeats '2': 3 files"));
     CHECK(complaint_about({"--json", "x", "plan", "10", "a"}).starts_with("plan prints text only"));
 }
 
@@ -122,6 +124,13 @@ TEST_CASE("results are compared and extrapolated") {
         std::get<CompareCommand>(command({"compare", "a.json", "b.json", "--html", "x.html"}));
     CHECK(compare.files.size() == 2);
     CHECK(compare.html == "x.html");
+    CHECK(compare.repeats == 1);
+    CHECK_FALSE(compare.most_worse);
+    const auto repeated = std::get<CompareCommand>(
+        command({"compare", "--repeats", "2", "--worse", "150%", "a", "b", "c", "d"}));
+    CHECK(repeated.files.size() == 4);
+    CHECK(repeated.repeats == 2);
+    CHECK(repeated.most_worse == 1.5);
     const auto paper = std::get<PaperCommand>(command({"plan", "1000000", "a.json", "b.json"}));
     CHECK(paper.clients == 1e6);
     CHECK(paper.files.size() == 2);

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <span>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "loadgen/report/comparison.h"
 #include "loadgen/report/html.h"
@@ -88,6 +91,68 @@ TEST_CASE("runs stand side by side, with what they differ in") {
     CHECK_FALSE(memory->difference(1));
     CHECK_FALSE(memory->difference(0));
     CHECK(std::ranges::find(figures, "ping p99", &ComparedFigure::label) == figures.end());
+}
+
+TEST_CASE("of a run that was repeated the median and the spread are shown") {
+    const std::vector runs{reported_run("a", 1ms), reported_run("a", 3ms), reported_run("a", 2ms),
+                           reported_run("b", 4ms), reported_run("b", 5ms), reported_run("b", 6ms)};
+    const auto text = text_comparison(runs, 3);
+    CHECK(has(text, "2.0 ms [1.0 ms..3.0 ms]"));
+    CHECK(has(text, "5.0 ms [4.0 ms..6.0 ms] (+150 %)"));
+    CHECK(widest_line(text) < 110);
+    const auto even = compared_figures(std::span(runs).first(2), 2);
+    const auto latency = std::ranges::find(even, "message p99", &ComparedFigure::label);
+    REQUIRE(latency != even.end());
+    CHECK(*latency->values[0] == doctest::Approx(0.002).epsilon(0.02));
+}
+
+TEST_CASE("of repeats the worst outcome of a check counts") {
+    std::vector runs(4, reported_run("a", 1ms));
+    runs[1].checks[0].outcome = CheckResult::Outcome::refused;
+    runs[2].checks[0].outcome = CheckResult::Outcome::failed;
+    const auto checks = compared_checks(runs, 2);
+    REQUIRE(checks.size() == 1);
+    CHECK(checks[0].outcomes[0] == CheckResult::Outcome::refused);
+    CHECK(checks[0].outcomes[1] == CheckResult::Outcome::failed);
+}
+
+TEST_CASE("a run is worse if its figures are, by more than was said and beyond the spread") {
+    const auto judged = [](std::vector<Duration> first, std::vector<Duration> second, double most) {
+        std::vector<RunRecord> runs;
+        for (const auto& latencies : {first, second})
+            for (const Duration latency : latencies) runs.push_back(reported_run("a", latency));
+        return worsening(runs, first.size(), most).figures.size();
+    };
+    CHECK(judged({1ms}, {3ms}, 1) > 0);
+    CHECK(judged({1ms}, {3ms}, 3) == 0);
+    CHECK(judged({3ms}, {1ms}, 0.1) == 0);  // better
+    CHECK(judged({1ms, 1ms}, {2ms, 3ms}, 0.1) > 0);
+    CHECK(judged({1ms, 3ms}, {2ms, 4ms}, 0.1) == 0);  // it may be chance
+}
+
+TEST_CASE("what the generator needed makes no run worse") {
+    std::vector runs(2, reported_run("a", 1ms));
+    for (auto& stretch : runs[0].series) stretch.measured.set(Gauge::worker_cpu, 0.1);
+    for (auto& stretch : runs[1].series) stretch.measured.set(Gauge::worker_cpu, 0.3);
+    CHECK(worsening(runs, 1, 0.1).figures.empty());
+}
+
+TEST_CASE("faults where there were none are worse, by whatever percentage") {
+    std::vector runs(2, reported_run("a", 1ms));
+    runs[1].totals.add(Count::messages_lost, 1);
+    CHECK(worsening(runs, 1, 100).figures.size() == 1);
+}
+
+TEST_CASE("a broken promise is worse, and a refused verdict says nothing of figures") {
+    std::vector runs(2, reported_run("a", 1ms));
+    runs[1].checks[0].outcome = CheckResult::Outcome::failed;
+    CHECK(worsening(runs, 1, 1).broken ==
+          std::vector<std::string>{"a (2) broke: every message arrived"});
+    runs[0].checks[0].outcome = CheckResult::Outcome::failed;
+    CHECK(worsening(runs, 1, 1).broken.empty());  // it was no better before
+    CHECK(worsening(runs, 1, 1).refused.empty());
+    for (auto& run : runs) run.checks[0].outcome = CheckResult::Outcome::refused;
+    CHECK(worsening(runs, 1, 1).refused == "a: All is well.");
 }
 
 TEST_CASE("what only one run has is compared with nothing") {

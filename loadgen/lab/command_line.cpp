@@ -43,17 +43,8 @@ constexpr const char* examples =
     "      starts a gateway, kills it under load, and finds out what it loses\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not be carried out,\n"
-    "2 no verdict because the generator was the bottleneck, 130 interrupted.";
-
-std::vector<ServerAddress> parse_servers(std::string_view text) {
-    std::vector<ServerAddress> servers;
-    while (true) {
-        const auto comma = text.find(',');
-        servers.push_back(parse_server(text.substr(0, comma)));
-        if (comma == std::string_view::npos) return servers;
-        text.remove_prefix(comma + 1);
-    }
-}
+    "2 no verdict because the generator was the bottleneck, 3 worse (compare --worse),\n"
+    "64 a mistake in the options or the scenario, 130 interrupted.";
 
 void parse_presence(Target& target, std::string_view text) {
     if (text == "topic")
@@ -142,7 +133,7 @@ private:
         if (worker_.fd >= 0) return worker_;
         if (is_worker_) return remote_worker();
         refuse_useless_outputs();
-        if (compare_->parsed()) return CompareCommand{compare_files_, run_.html};
+        if (compare_->parsed()) return compare();
         if (plan_->parsed()) return paper_;
         if (kill_->parsed()) return KillCommand{kill_->options()};
         return run();
@@ -161,6 +152,15 @@ private:
             throw std::runtime_error("plan prints text only; leave out --json and --html");
         if (kill_->parsed() && !(run_.json.empty() && run_.html.empty()))
             throw std::runtime_error("kill: write its options, such as --json, after it");
+    }
+
+    CompareCommand compare() {
+        if (comparison_.files.size() % comparison_.repeats != 0)
+            throw std::runtime_error(fmt::format(
+                "--repeats '{}': {} files are not so many of each run; name as many of each",
+                comparison_.repeats, comparison_.files.size()));
+        comparison_.html = run_.html;
+        return comparison_;
     }
 
     void refuse_questions_to_nobody() const {
@@ -433,7 +433,15 @@ private:
     void compare_options() {
         compare_ = app_.add_subcommand("compare", "put runs side by side (--html FILE: as a page)");
         compare_->fallthrough()->footer("");
-        compare_->add_option("FILES", compare_files_, "written by --json")->required();
+        compare_->add_option("FILES", comparison_.files, "written by --json")->required();
+        add(
+            *compare_, "--repeats", "N",
+            [this](auto text) { comparison_.repeats = parse_count_between(text, 1, 100); }, "1",
+            "files of each run, one after the other: the median and the spread", "Compare");
+        add(
+            *compare_, "--worse", "PERCENT",
+            [this](auto text) { comparison_.most_worse = parse_percent(text, 10'000); }, "",
+            "exit with 3 if a run is worse than the first by more", "Compare");
     }
 
     void plan_options() {
@@ -477,7 +485,7 @@ private:
     bool is_worker_ = false;
     Address coordinator_;
     WorkerCommand worker_;
-    std::vector<std::string> compare_files_;
+    CompareCommand comparison_;
     PaperCommand paper_;
 };
 

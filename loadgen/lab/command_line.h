@@ -32,8 +32,11 @@ struct WorkerCommand {
 };
 
 struct CompareCommand {
-    std::vector<std::string> files;
-    std::string html;
+    std::vector<std::string> files{};
+    std::string html{};
+    std::size_t repeats = 1;  ///< files of each run
+    std::optional<double>
+        most_worse{};  ///< the fraction by which a run may be worse than the first
 };
 
 struct PaperCommand {

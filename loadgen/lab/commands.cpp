@@ -16,6 +16,7 @@
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/worker.h"
 #include "loadgen/report/checks.h"
+#include "loadgen/report/comparison.h"
 #include "loadgen/report/html.h"
 #include "loadgen/report/plan_on_paper.h"
 #include "loadgen/report/text.h"
@@ -26,6 +27,7 @@ namespace pulsegate::load {
 namespace {
 
 constexpr int refused_status = 2;
+constexpr int worse_status = 3;
 
 /// A file for results, opened before the run, so that a wrong name is reported at once.
 class Output {
@@ -133,6 +135,21 @@ std::vector<RunRecord> read_records(const std::vector<std::string>& files) {
     return records;
 }
 
+/// A promise that was broken is a fact; figures of a generator that was too slow are not.
+int status_of(const Worsening& found, FILE* stream) {
+    fmt::print(stream, "\n");
+    for (const auto& promise : found.broken) fmt::print(stream, "worse: {}\n", promise);
+    if (!found.refused.empty())
+        fmt::print(stream, "the figures are not judged; {}\n", found.refused);
+    else
+        for (const auto& figure : found.figures) fmt::print(stream, "worse: {}\n", figure);
+    if (!found.broken.empty()) return worse_status;
+    if (!found.refused.empty()) return refused_status;
+    if (!found.figures.empty()) return worse_status;
+    fmt::print(stream, "no run is worse than the first\n");
+    return EXIT_SUCCESS;
+}
+
 }  // namespace
 
 int run(const RunCommand& command) {
@@ -146,9 +163,11 @@ int run(const RunCommand& command) {
 int run(const CompareCommand& command) {
     const auto records = read_records(command.files);
     Output html("--html", command.html);
-    if (command.html != "-") fmt::print("{}", text_comparison(records));
+    FILE* const stream = command.html == "-" ? stderr : stdout;
+    if (command.html != "-") fmt::print("{}", text_comparison(records, command.repeats));
     if (html.wanted()) html.write(html_report(records));
-    return EXIT_SUCCESS;
+    if (!command.most_worse) return EXIT_SUCCESS;
+    return status_of(worsening(records, command.repeats, *command.most_worse), stream);
 }
 
 int run(const PaperCommand& command) {

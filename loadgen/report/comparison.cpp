@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
+#include "loadgen/report/checks.h"
 #include "loadgen/report/figures.h"
 #include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/labels.h"
@@ -63,6 +65,7 @@ struct Row {
     Unit unit;
     Better better;
     Value (*of)(const Condensed&);
+    bool is_servers = true;
 };
 
 constexpr std::array rows{
@@ -115,9 +118,9 @@ constexpr std::array rows{
     Row{"server loop lag", Unit::time, Better::lower,
         [](const Condensed& run) { return run.most(Gauge::server_loop_lag); }},
     Row{"generator CPU", Unit::cores, Better::lower,
-        [](const Condensed& run) { return run.mean(Gauge::worker_cpu); }},
+        [](const Condensed& run) { return run.mean(Gauge::worker_cpu); }, false},
     Row{"generator lag p99", Unit::time, Better::lower,
-        [](const Condensed& run) { return run.percentile(Timing::send_lag, 0.99); }},
+        [](const Condensed& run) { return run.percentile(Timing::send_lag, 0.99); }, false},
 };
 
 std::string show_small_time(double value) {
@@ -125,10 +128,48 @@ std::string show_small_time(double value) {
                                   : show(from_seconds(value));
 }
 
-std::optional<CheckResult::Outcome> outcome_in(const RunRecord& record, const std::string& name) {
+using Outcome = CheckResult::Outcome;
+
+std::optional<Outcome> outcome_in(const RunRecord& record, const std::string& name) {
     const auto found = std::ranges::find(record.checks, name, &CheckResult::name);
     if (found == record.checks.end()) return {};
     return found->outcome;
+}
+
+std::optional<Outcome> worst_outcome(std::span<const RunRecord> repeats, const std::string& name) {
+    std::optional<Outcome> worst;
+    for (const RunRecord& record : repeats) {
+        const auto outcome = outcome_in(record, name);
+        for (const Outcome worse :
+             {Outcome::failed, Outcome::refused, Outcome::passed, Outcome::skipped}) {
+            if (worst == worse) break;
+            if (outcome == worse) worst = outcome;
+        }
+    }
+    return worst;
+}
+
+/// The value of a run that was repeated.
+void add_run(ComparedFigure& figure, std::vector<double> values) {
+    if (values.empty()) {
+        figure.values.emplace_back();
+        figure.spreads.emplace_back();
+        return;
+    }
+    std::ranges::sort(values);
+    const auto middle = values.size() / 2;
+    const bool is_even = values.size() % 2 == 0;
+    figure.values.emplace_back(is_even ? (values[middle - 1] + values[middle]) / 2
+                                       : values[middle]);
+    figure.spreads.push_back({values.front(), values.back()});
+}
+
+std::string worse_text(const ComparedFigure& figure, std::size_t at, const std::string& name) {
+    const auto difference = figure.difference(at);
+    return fmt::format("{} of {}: {} instead of {}{}", figure.label, name,
+                       show_figure(*figure.values[at], figure.unit),
+                       show_figure(*figure.values[0], figure.unit),
+                       difference ? fmt::format(" ({:+.0f} %)", *difference * 100) : "");
 }
 
 }  // namespace
@@ -152,22 +193,37 @@ std::optional<double> ComparedFigure::difference(std::size_t at) const {
     return difference;
 }
 
-std::vector<ComparedFigure> compared_figures(std::span<const RunRecord> records) {
+bool ComparedFigure::is_worse(std::size_t at, double fraction) const {
+    if (better == Better::neither || !is_servers || !values[at] || !values[0]) return false;
+    const double sign = better == Better::lower ? 1 : -1;
+    const bool overlap = better == Better::lower ? spreads[at].least <= spreads[0].most
+                                                 : spreads[at].most >= spreads[0].least;
+    return !overlap && (*values[at] - *values[0]) * sign > *values[0] * fraction;
+}
+
+std::vector<ComparedFigure> compared_figures(std::span<const RunRecord> records,
+                                             std::size_t repeats) {
     std::vector<Condensed> runs;
     for (const auto& record : records)
         runs.push_back(
             {record, measured_part(record), measured_stretches(record), hostile_effect(record)});
     std::vector<ComparedFigure> figures;
     for (const auto& row : rows) {
-        ComparedFigure figure{row.label, row.unit, row.better, {}};
-        for (const auto& run : runs) figure.values.push_back(row.of(run));
+        ComparedFigure figure{row.label, row.unit, row.better, row.is_servers};
+        for (std::size_t first = 0; first < runs.size(); first += repeats) {
+            std::vector<double> values;
+            for (std::size_t at = first; at < first + repeats; ++at)
+                if (const auto value = row.of(runs[at])) values.push_back(*value);
+            add_run(figure, std::move(values));
+        }
         const bool any = std::ranges::any_of(figure.values, &Value::has_value);
         if (any) figures.push_back(std::move(figure));
     }
     return figures;
 }
 
-std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records) {
+std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records,
+                                           std::size_t repeats) {
     std::vector<ComparedCheck> checks;
     std::vector<std::string> names;
     for (const auto& record : records) {
@@ -175,16 +231,35 @@ std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records) {
             if (std::ranges::find(names, check.name) != names.end()) continue;
             names.push_back(check.name);
             ComparedCheck compared{check.promise, {}};
-            for (const auto& each : records)
-                compared.outcomes.push_back(outcome_in(each, check.name));
+            for (std::size_t first = 0; first < records.size(); first += repeats)
+                compared.outcomes.push_back(
+                    worst_outcome(records.subspan(first, repeats), check.name));
             const auto is_first = [&](const auto& o) { return o == compared.outcomes.front(); };
             const bool alike = std::ranges::all_of(compared.outcomes, is_first);
-            const bool harmless = check.outcome == CheckResult::Outcome::passed ||
-                                  check.outcome == CheckResult::Outcome::skipped;
+            const auto first = compared.outcomes.front();
+            const bool harmless = first == Outcome::passed || first == Outcome::skipped;
             if (!alike || !harmless) checks.push_back(std::move(compared));
         }
     }
     return checks;
+}
+
+Worsening worsening(std::span<const RunRecord> records, std::size_t repeats, double fraction) {
+    Worsening found;
+    const auto names = names_of(records);
+    const auto name = [&](std::size_t run) { return names[run * repeats]; };
+    for (const auto& [promise, outcomes] : compared_checks(records, repeats))
+        for (std::size_t at = 1; at < outcomes.size(); ++at)
+            if (outcomes[at] == Outcome::failed && outcomes[0] != Outcome::failed)
+                found.broken.push_back(fmt::format("{} broke: {}", name(at), promise));
+    for (std::size_t at = 0; at < records.size() && found.refused.empty(); ++at)
+        if (overall(records[at].checks) == Outcome::refused)
+            found.refused = fmt::format("{}: {}", names[at], records[at].verdict);
+    for (const auto& figure : compared_figures(records, repeats))
+        for (std::size_t at = 1; at < figure.values.size(); ++at)
+            if (figure.is_worse(at, fraction))
+                found.figures.push_back(worse_text(figure, at, name(at)));
+    return found;
 }
 
 std::vector<std::string> names_of(std::span<const RunRecord> records) {

@@ -216,6 +216,9 @@ void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
 std::string with_difference(const ComparedFigure& figure, std::size_t at) {
     if (!figure.values[at]) return "-";
     auto text = show_figure(*figure.values[at], figure.unit);
+    if (const auto [least, most] = figure.spreads[at]; least < most)
+        text += fmt::format(" [{}..{}]", show_figure(least, figure.unit),
+                            show_figure(most, figure.unit));
     if (const auto difference = figure.difference(at))
         text += fmt::format(" ({:+.0f} %)", *difference * 100);
     return text;
@@ -238,21 +241,23 @@ std::string text_report(const RunRecord& record) {
     return std::move(out).take();
 }
 
-std::string text_comparison(std::span<const RunRecord> records) {
+std::string text_comparison(std::span<const RunRecord> records, std::size_t repeats) {
     const auto names = names_of(records);
-    std::size_t widest = 22;
-    for (const auto& name : names) widest = std::max(widest, columns_of(name) + 2);
+    std::vector<std::string> columns;
+    for (std::size_t at = 0; at < records.size(); at += repeats) columns.push_back(names[at]);
+    std::size_t widest = repeats > 1 ? 36 : 22;
+    for (const auto& name : columns) widest = std::max(widest, columns_of(name) + 2);
     TextTable out(22, widest);
     for (std::size_t at = 0; at < records.size(); ++at) out.row(names[at], about_run(records[at]));
     out.line();
-    out.cells("", names);
-    for (const auto& figure : compared_figures(records)) {
+    out.cells("", columns);
+    for (const auto& figure : compared_figures(records, repeats)) {
         std::vector<std::string> cells;
-        for (std::size_t at = 0; at < records.size(); ++at)
+        for (std::size_t at = 0; at < columns.size(); ++at)
             cells.push_back(with_difference(figure, at));
         out.cells(figure.label, cells);
     }
-    const auto checks = compared_checks(records);
+    const auto checks = compared_checks(records, repeats);
     if (!checks.empty()) out.line();
     for (const auto& [promise, outcomes] : checks) {
         std::string words;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -10,7 +11,8 @@ namespace pulsegate::load {
 /// The table at the end of a run.
 std::string text_report(const RunRecord& record);
 
-/// Several runs side by side, with their differences to the first one.
-std::string text_comparison(std::span<const RunRecord> records);
+/// Several runs side by side, with their differences to the first one. Each of them has been
+/// repeated so often, and has the median and the spread of its repeats.
+std::string text_comparison(std::span<const RunRecord> records, std::size_t repeats = 1);
 
 }  // namespace pulsegate::load

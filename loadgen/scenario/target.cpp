@@ -56,6 +56,16 @@ ServerAddress parse_server(std::string_view url) {
     return server;
 }
 
+std::vector<ServerAddress> parse_servers(std::string_view urls) {
+    std::vector<ServerAddress> servers;
+    while (true) {
+        const auto comma = urls.find(',');
+        servers.push_back(parse_server(urls.substr(0, comma)));
+        if (comma == std::string_view::npos) return servers;
+        urls.remove_prefix(comma + 1);
+    }
+}
+
 std::string url_of(const ServerAddress& server) {
     const auto scheme = std::ranges::find_if(
         schemes, [&](const Scheme& each) { return each.transport == server.transport; });

@@ -20,6 +20,7 @@ struct ServerAddress {
 
 /// Throws `std::invalid_argument`, which says what would be right.
 ServerAddress parse_server(std::string_view url);
+std::vector<ServerAddress> parse_servers(std::string_view urls);  ///< with commas between them
 std::string url_of(const ServerAddress& server);
 
 /// Where clients connect to, who they say they are, and where presence is to be seen. A file is

@@ -75,7 +75,7 @@ class ManualPagesTest(unittest.TestCase):
         self.assertEqual(set(commands), {"capacity", "compare", "plan", "kill"})
         for command in commands:
             self.assertRegex(page, rf"(?m)^ {{5}}{command}\b")
-        options = set(SUMMARY.findall("".join(help_of(GENERATOR, *words) for words in ((), ["capacity"], ["plan"]))))
+        options = set(SUMMARY.findall("".join(help_of(GENERATOR, *words) for words in ((), ["capacity"], ["compare"], ["plan"]))))
         self.assertEqual(set(OPTION.findall(page)), options)
 
 

@@ -8,11 +8,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Gateway, SANITIZED, binary, free_port, wait_until
+from gateway import Gateway, SANITIZED, binary, free_port, let_pass, wait_until
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
 REFUSED = 2  # no verdict: the machine that runs the tests may be busy with others
+WORSE = 3
+WRONG_USAGE = 64
 INTERRUPTED = 130
+
+
+def ask(*arguments):
+    return subprocess.run([GENERATOR, *arguments], capture_output=True, text=True, timeout=60)
 
 
 def children(process):
@@ -41,6 +47,9 @@ class Lab(unittest.TestCase):
         out, err = process.communicate(timeout=timeout)
         return process.returncode, out, err
 
+    def write(self, name, record):
+        Path(self.path(name)).write_text(json.dumps(record))
+
     def record(self, name):
         return json.loads(Path(self.path(name)).read_text())
 
@@ -68,11 +77,49 @@ class Lab(unittest.TestCase):
         self.assertNotIn("failed", self.outcomes(run).values())
         self.assertIn("</html>", Path(self.path("run.html")).read_text())
 
-        status, out, err = self.finish(subprocess.Popen(
-            [GENERATOR, "compare", self.path("run.json"), self.path("run.json")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        self.assertEqual(status, 0, err)
-        self.assertIn("keepalive", out)
+        done = ask("compare", self.path("run.json"), self.path("run.json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("keepalive", done.stdout)
+        self.check_comparison(run)
+
+    def check_comparison(self, run):
+        """Of this run with itself and with a worse one; each of them has two files."""
+        for check in run["checks"]:
+            check["outcome"] = "passed"
+        self.write("good.json", run)
+        run["totals"]["counts"]["messages_lost"] = 7
+        self.write("bad.json", run)
+        good, bad = self.path("good.json"), self.path("bad.json")
+        done = ask("compare", "--repeats", "2", "--worse", "10%", good, good, good, good)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no run is worse than the first", done.stdout)
+        done = ask("compare", "--repeats", "2", "--worse", "10%", good, good, bad, bad)
+        self.assertEqual(done.returncode, WORSE, done.stdout + done.stderr)
+        self.assertIn("worse: messages lost of keepalive (3): 7 instead of 0", done.stdout)
+        run["checks"][0]["outcome"] = "refused"
+        self.write("refused.json", run)
+        done = ask("compare", "--worse", "10%", good, self.path("refused.json"))
+        self.assertEqual(done.returncode, REFUSED, done.stdout + done.stderr)
+
+    def test_a_mistyped_option_has_an_exit_status_of_its_own(self):
+        for arguments in (["--clientz", "5"], ["no-such-scenario"], ["compare", "a", "b", "c", "--repeats", "2"]):
+            with self.subTest(arguments=arguments):
+                done = ask(*arguments)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (WRONG_USAGE, 1), done.stderr)
+
+    def test_a_generator_that_stands_still_in_the_ramp_gives_no_verdict(self):
+        with Gateway() as gateway:
+            run = self.start(gateway, "--clients", "300", "--ramp", "50/s", "--duration", "1s", "--silent", "0%",
+                             "--keepalive", "60s", "--json", self.path("run.json"))
+            wait_until(lambda: int(gateway.metric("pulsegate_connections")) > 10)
+            workers = children(run)
+            for stop in (signal.SIGSTOP, signal.SIGCONT):
+                for worker in workers:
+                    os.kill(worker, stop)
+                let_pass(1.5 if stop == signal.SIGSTOP else 0)
+            status, out, err = self.finish(run)
+        self.assertEqual(status, REFUSED, out + err)
+        self.assertEqual(self.outcomes(self.record("run.json"))["generator_stalls"], "refused")
 
     def test_a_worker_that_dies_ends_the_run_by_name(self):
         with Gateway() as gateway:
