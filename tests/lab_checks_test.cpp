@@ -248,6 +248,11 @@ TEST_CASE_FIXTURE(JudgedRun, "a generator that stood still in the drain refuses 
     CHECK(refuses(*this, "generator_stalls"));
 }
 
+TEST_CASE_FIXTURE(JudgedRun, "a generator that stood still in the ramp refuses the verdict") {
+    at(2).add(Timing::loop_lag, 3s);
+    CHECK(refuses(*this, "generator_stalls"));
+}
+
 TEST_CASE_FIXTURE(JudgedRun, "a generator that was busy in the ramp does not") {
     for (std::size_t second = 0; second < 5; ++second) at(second).set(Gauge::worker_cpu_max, 1);
     CHECK(not_passed().empty());
