@@ -381,6 +381,28 @@ TEST_CASE_FIXTURE(Pages, "kill: a message that may expire is not lost, and must 
     }
 }
 
+TEST_CASE_FIXTURE(Pages, "kill: a message that may expire has its order once") {
+    const auto first = book.send(mixed, now, {.lifetime = 2s});
+    SUBCASE("it was sent again: the first copy may have expired") {
+        book.send_again(first);
+        receive(acknowledged(mixed));
+        receive(first);
+        CHECK(counts(mixed).out_of_order == 0);
+    }
+    SUBCASE("it was sent once") {
+        receive(acknowledged(mixed));
+        receive(first);
+        CHECK(counts(mixed).out_of_order == 1);
+    }
+    SUBCASE("what was sent again outlives the run") {
+        const auto lasting = book.send(mixed, now, {.lifetime = 24h});
+        book.send_again(lasting);
+        receive(acknowledged(mixed));
+        receive(lasting);
+        CHECK(counts(mixed).out_of_order == 1);
+    }
+}
+
 TEST_CASE_FIXTURE(Pages, "kill: a message that outlives the run is lost if it never comes") {
     acknowledged(mixed, {.lifetime = 24h});
     CHECK(book.missing() == 1);

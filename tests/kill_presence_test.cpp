@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(Watched, "kill: a version that falls is a fault") {
     CHECK(book.fallen() == 1);
     CHECK_FALSE(book.kept());
     CHECK(only_fault() ==
-          "presence: version fell: watcher was told that alice is online at 4, after 5");
+          "presence: version fell: watcher was told that alice is online at 4, after online at 5");
     tell(true, 5);  // the highest counts
     CHECK(book.fallen() == 1);
 }

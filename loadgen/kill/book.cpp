@@ -105,7 +105,10 @@ void Book::receive(const Message& message, const Arrival& arrival) {
         holders_[message] = {arrival.member, arrival.connected_since};
     judge_late(message, *entry, arrival);
     judge_outdated(message, *entry, arrival);
-    if (is_ordered(message.stream.kind)) judge_order(message, arrival.at);
+    // An earlier copy may have expired: only the one that was sent again comes then, and comes
+    // late.
+    const bool may_be_a_copy = entry->sent_again && may_expire(entry->lifetime);
+    if (is_ordered(message.stream.kind) && !may_be_a_copy) judge_order(message, arrival.at);
 }
 
 bool Book::is_wrong_repetition(const Message& message, const Entry& entry,

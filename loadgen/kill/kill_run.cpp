@@ -22,6 +22,7 @@ namespace {
 constexpr auto tick_length = 5ms;
 constexpr auto line_every = 5s;
 constexpr auto first_start_patience = 600s;  // it may have to be built
+constexpr auto http_patience = 30s;          // after the port of MQTT is open
 constexpr auto start_patience = 60s;
 constexpr auto set_up_patience = 30s;
 constexpr auto drain_patience = 30s;  // after the last delayed message is due
@@ -64,7 +65,7 @@ KillRun::KillRun(const Options& options)
 }
 
 Results KillRun::run() {
-    if (accepts_connections())
+    if (accepts_connections(options_.broker))
         throw std::runtime_error(
             fmt::format("port {} is in use: name a free one with --port, and "
                         "have the broker listen there",
@@ -84,7 +85,7 @@ void KillRun::start_broker(Duration patience) {
     const Time started = load::Clock::now();
     start_process();
     const Time deadline = load::Clock::now() + patience;
-    while (!accepts_connections()) {
+    while (!accepts_connections(options_.broker)) {
         if (const auto how = broker_.ended())
             throw std::runtime_error(
                 fmt::format("after {} ends the broker ended with {} before port {} was open; "
@@ -122,10 +123,10 @@ void KillRun::have_standby() {
     standby_ahead_ = clock_.ahead();
 }
 
-bool KillRun::accepts_connections() {
+bool KillRun::accepts_connections(const asio::ip::tcp::endpoint& server) {
     asio::ip::tcp::socket probe(io_);
     boost::system::error_code error;
-    probe.connect(options_.broker, error);
+    probe.connect(server, error);
     return !error;
 }
 
@@ -168,9 +169,13 @@ void KillRun::set_up() {
     cast_.live();
 }
 
-/// A signal that comes during a request makes it fail, and is what the run ends with.
+/// A broker that starts opens its ports one after the other. A signal that comes during a request
+/// makes it fail, and is what the run ends with.
 void KillRun::ask_for_rooms() try {
-    if (options_.kinds.count(Kind::room) > 0) fill_rooms(scene_);
+    if (options_.kinds.count(Kind::room) == 0) return;
+    work_until(load::Clock::now() + http_patience,
+               [this] { return accepts_connections(options_.http); });
+    fill_rooms(scene_);
 } catch (const std::runtime_error&) {
     io_.poll();
     if (interrupted_) throw Interrupted();

@@ -35,7 +35,7 @@ private:
     void kill_broker();
     void stop_broker();
     void broker_ends(BrokerEnd how);
-    bool accepts_connections();
+    bool accepts_connections(const boost::asio::ip::tcp::endpoint& server);
     void set_up();
     void ask_for_rooms();
     std::uint32_t ends() const;

@@ -91,24 +91,27 @@ void PresenceBook::end_watching(const std::string& watcher) {
     watchers_[watcher].watching_since.reset();
 }
 
-void PresenceBook::tell(const std::string& name, const std::string& user, State state, Time now) {
+void PresenceBook::tell(const std::string& name, const std::string& user, State state, Time now,
+                        bool is_duplicate) {
     ++told_;
     Watcher& watcher = watchers_[name];
     watcher.online[user] = state.online;
     judge_grace(name, user, state, now);
-    State& highest = watcher.highest[user];
+    auto& versions = watcher.told[user];
+    const State highest = versions.empty() ? State() : versions.rbegin()->second;
+    const auto [known, is_first] = versions.emplace(state.version, state);
+    if (is_duplicate && !is_first && known->second == state) return;
     if (state.version < highest.version)
-        note(fallen_,
-             fmt::format("version fell: {} was told that {} is {} at {}, after {}", name, user,
-                         word(state.online), state.version, highest.version),
-             now);
+        note(
+            fallen_,
+            fmt::format("version fell: {} was told that {} is {} at {}, after {} at {}", name, user,
+                        word(state.online), state.version, word(highest.online), highest.version),
+            now);
     else if (state.version == highest.version && state != highest)
         note(fallen_,
              fmt::format("version repeated: {} was told that {} is {} and {} at {}", name, user,
                          word(highest.online), word(state.online), state.version),
              now);
-    else
-        highest = state;
 }
 
 /// What is older than the kill may still be under way to a watcher.

@@ -52,7 +52,9 @@ public:
     /// forgets those that it has; versions are never forgotten.
     void begin_watching(const std::string& watcher, bool anew, Time now);
     void end_watching(const std::string& watcher);
-    void tell(const std::string& watcher, const std::string& user, State state, Time now);
+    /// `is_duplicate`: with DUP, so that it may repeat what came before.
+    void tell(const std::string& watcher, const std::string& user, State state, Time now,
+              bool is_duplicate = false);
 
     /// Looks for states that are untrue, from time to time while the broker serves.
     void compare(Time now);
@@ -93,8 +95,8 @@ private:
     };
     struct Watcher {
         std::optional<Time> watching_since{};
-        std::map<std::string, bool> online{};  ///< as it was told
-        std::map<std::string, State> highest{};
+        std::map<std::string, bool> online{};                          ///< as it was told
+        std::map<std::string, std::map<std::uint64_t, State>> told{};  ///< by version
         std::map<std::string, Time> blamed{};  ///< since when the user was what it was not told
     };
 

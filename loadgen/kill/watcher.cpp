@@ -47,7 +47,7 @@ void Watcher::on_packet(const Packet& packet) {
     if (!change)
         return scene().book.note_fault(
             fmt::format("to {} on {}: '{:.40}'", id(), publish->topic, publish->payload), now);
-    scene().presence.tell(id(), change->user, change->state, now);
+    scene().presence.tell(id(), change->user, change->state, now, publish->dup);
 }
 
 }  // namespace pulsegate::kill

@@ -13,14 +13,15 @@ from pathlib import Path
 from gateway import SANITIZED, binary, free_port, wait_until
 from redis_server import RedisServer
 
-# The sanitizers' builds have only the gateway.
+# The release's: it is the gateway that a sanitizer looks at.
 GENERATOR = (binary().parents[1] / "build" if SANITIZED else binary().parent) / "pulsegate-loadgen"
+SLOWNESS = 6 if SANITIZED else 3  # the suite compiles meanwhile
 
 
 class KillRun:
     """A run against a gateway; `wrapper` goes before the gateway's command. With `clock` it has a wall clock that steps."""
 
-    def __init__(self, folder, data, *options, wrapper=(), clock=False):
+    def __init__(self, folder, data, *options, wrapper=(), clock=False, slowness=1):
         self.port, self.folder = free_port(), Path(folder)
         self.json = self.folder / "results.json"
         http = free_port()
@@ -31,8 +32,9 @@ class KillRun:
             options = (*options, "--clock", file)
             wrapper = ("env", f"LD_PRELOAD={library}", f"CLOCK={file}", *wrapper)
         self.command = [str(GENERATOR), "kill", "--port", str(self.port), "--http", str(http), "--json", str(self.json),
-                        "--log", str(self.folder / "log"), *map(str, options), "--", *wrapper, str(binary()), "--listen",
-                        f"mqtt://127.0.0.1:{self.port}", "--listen", f"http://127.0.0.1:{http}", "--data", str(data)]
+                        "--log", str(self.folder / "log"), "--slowness", str(slowness), *map(str, options), "--", *wrapper,
+                        str(binary()), "--listen", f"mqtt://127.0.0.1:{self.port}", "--listen",
+                        f"http://127.0.0.1:{http}", "--data", str(data)]
 
     def run(self):
         """The exit status, and what the run says of each kind of traffic."""
@@ -76,7 +78,7 @@ class ClusterTest(Case):
             done = subprocess.run(
                 [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", redis.url, "--kills", str(kills),
                  "--stops", str(stops), "--seconds", str(seconds), "--port", str(free_port()), "--http", str(http),
-                 "--rate", "600" if SANITIZED else "1500", "--slowness", "3" if SANITIZED else "1",
+                 "--rate", "600" if SANITIZED else "1500", "--slowness", str(SLOWNESS),
                  "--json", str(results), "--log", str(self.folder / "log")],
                 capture_output=True, text=True, timeout=180 + 4 * seconds)
         said = done.stdout + done.stderr
@@ -94,14 +96,16 @@ class GatewayTest(Case):
     def test_it_loses_nothing_with_a_folder_for_data(self):
         ends, seconds = (40, 160) if LONG else (4, 24)
         run = KillRun(self.folder, self.folder / "data", "--kills", ends, "--stops", ends, "--seconds", seconds,
-                          clock=not SANITIZED)  # a sanitizer must be loaded first
+                      slowness=SLOWNESS, clock=not SANITIZED)  # a sanitizer must be loaded first
         status, results, traffic = run.run()
         self.assertEqual(status, 0, run.said)
         self.assertTrue(results["passed"])
         self.assertEqual((len(results["kills"]), len(results["stops"])), (ends, ends))
         self.assertEqual(results["bad_stops"], [])
         for kind in MESSAGES:
-            self.assertGreater(traffic[kind]["acknowledged"], 2 if SANITIZED else 20, kind)
+            few = kind == "wills"  # each takes seconds; how many, the machine decides
+            if not (few and SANITIZED):
+                self.assertGreater(traffic[kind]["acknowledged"], 0 if few or SANITIZED else 20, kind)
             self.assertEqual([traffic[kind][fault] for fault in FAULTS], [0] * len(FAULTS), traffic[kind])
         self.assertGreater(results["presence"]["told"], 100)
         self.assertEqual([results["presence"][fault] for fault in ("fallen", "untrue", "offline_in_time")], [0, 0, 0],
@@ -129,7 +133,7 @@ class CommandTest(Case):
         self.assertEqual(status, 1, run.said)
         self.assertGreater(results["steps_back"], 0)
         self.assertGreater(results["presence"]["fallen"], 0)
-        self.assertRegex(run.said, r"presence: version fell: \S+ was told that \S+ is \w+ at \d+, after \d+")
+        self.assertRegex(run.said, r"presence: version fell: \S+ was told that \S+ is \w+ at \d+, after \w+ at \d+")
 
     def test_a_stop_must_end_in_order(self):
         script = ["/bin/sh", "-c", 'trap "exit 3" TERM; "$@" & wait', "sh"]
@@ -199,7 +203,7 @@ class CommandTest(Case):
         generator = self.folder / "pulsegate-loadgen"
         shutil.copy(GENERATOR, generator)
         done = subprocess.run([str(generator), "kill"], capture_output=True, text=True, timeout=60)
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual((done.returncode, done.stdout), (64, ""))
         self.assertIn(f"--gateway '{self.folder}/pulsegate': there is no such program", done.stderr)
 
     def test_the_gateway_says_where_the_command_is_now(self):
@@ -215,7 +219,8 @@ class CommandTest(Case):
                                  (["--json", "/nowhere/file", "--", "true"], "/nowhere/file")):
             with self.subTest(arguments=arguments):
                 done = usage(*arguments)
-                self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+                status = 1 if words == "/nowhere/file" else 64
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (status, 1), done.stderr)
                 self.assertIn(words, done.stderr)
         self.assertEqual(usage("--help").returncode, 0)
 
