@@ -1,0 +1,51 @@
+"""Small runs of the load generator, and what they have found."""
+
+import json
+import subprocess
+
+from gateway import REPORT, binary
+
+GENERATOR = binary().parent / "pulsegate-loadgen"
+SMALL = {"--clients": "200", "--keepalive": "2s", "--duration": "5s", "--messages": "200/s", "--drain": "2s"}
+# What a machine that runs other tests meanwhile says of itself.
+OWN = {"generator_cpu", "generator_lag", "generator_stalls", "generator_starved", "machine_steal", "machine_others"}
+
+
+def command(port, *scenario, **options):
+    """A small run, but for these options: `mqtt_version="5"` is --mqtt-version 5. A list repeats an option."""
+    chosen = SMALL | {"--" + name.replace("_", "-"): value for name, value in options.items()}
+    words = [word for name, values in chosen.items()
+             for value in (values if isinstance(values, list) else [values]) for word in (name, value)]
+    servers = [] if "connect" in options else ["--connect", f"mqtt://127.0.0.1:{port}"]
+    return [GENERATOR, *scenario, *words, *servers, "--json", "-"]
+
+
+def generate(port, *scenario, **options):
+    """What the load generator found: its exit status and its record."""
+    run = subprocess.run(command(port, *scenario, **options), capture_output=True, text=True, timeout=300, check=False)
+    assert not REPORT.search(run.stderr), f"a sanitizer reports:\n{run.stderr[-20000:]}"
+    try:
+        return run.returncode, json.loads(run.stdout)
+    except json.JSONDecodeError:
+        raise AssertionError(f"status {run.returncode}: {run.stderr}") from None
+
+
+def broken(record):
+    """The promises that were not kept, by the facts: on a busy machine the verdict may be refused."""
+    return {check["name"] for check in record["checks"]
+            if check["outcome"] == "failed" or check["outcome"] == "refused" and check["name"] in facts_against(record)}
+
+
+def facts_against(record):
+    counts = record["totals"]["counts"]
+    names = {"false_offline": "false_offline", "expiry_early": "closed_early", "expiry_late": "closed_late",
+             "expiry_never": "never_closed", "lost": "messages_lost", "repeated": "messages_repeated",
+             "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
+             "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
+             "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged"}
+    presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
+    names |= {f"presence_{name}": f"presence_{name}" for name in presence}
+    names["presence_states"] = "presence_contradicted"
+    names["presence_http_order"] = "presence_http_out_of_order"
+    names["presence_http_answers"] = "presence_unanswered"
+    return {name for name, count in names.items() if counts.get(count)}
