@@ -157,6 +157,23 @@ TEST_CASE("publishing is decided by the first rule that selects the topic") {
     }
 }
 
+TEST_CASE("rules come back as lines that say the same") {
+    AccessRules rules;
+    for (const char* line :
+         {"allow read inbox/%u", R"(deny write user "a \"b\\" "with blanks/#")",
+          "allow readwrite user bob 100%%/x%c/%2Fy", "deny read $share/+/jobs/#"})
+        REQUIRE(rules.add(line).empty());
+    const auto lines = rules.lines();
+    CHECK(lines == std::vector<std::string>{R"(allow read "inbox/%u")",
+                                            R"(deny write user "a \"b\\" "with blanks/#")",
+                                            R"(allow readwrite user "bob" "100%%/x%c/%%2Fy")",
+                                            R"(deny read "$share/+/jobs/#")"});
+    AccessRules again;
+    for (const auto& line : lines) REQUIRE(again.add(line).empty());
+    CHECK(again.lines() == lines);
+    CHECK(again.may_publish(bob, "100%/xbob-phone/%2Fy"));
+}
+
 TEST_CASE("without rules nothing is allowed") {
     CHECK_FALSE(AccessRules().may_publish(bob, "a"));
     CHECK_FALSE(AccessRules().may_subscribe(bob, "a"));

@@ -167,6 +167,30 @@ std::string_view wrong_with_filter(std::string& filter) {
     return {};
 }
 
+std::string in_rule_quotes(std::string_view word) {
+    std::string quoted = "\"";
+    for (const char c : word) {
+        if (c == '"' || c == '\\') quoted += '\\';
+        quoted += c;
+    }
+    return quoted + '"';
+}
+
+std::string without_marks(std::string_view filter) {
+    std::string text;
+    for (const char c : filter) {
+        if (c == user_mark)
+            text += "%u";
+        else if (c == client_mark)
+            text += "%c";
+        else if (c == '%')
+            text += "%%";
+        else
+            text += c;
+    }
+    return text;
+}
+
 constexpr std::string_view grammar =
     "is not a rule; write: allow|deny read|write|readwrite [user NAME] FILTER (names with blanks "
     "in double quotes)";
@@ -214,6 +238,20 @@ std::string_view AccessRules::add(std::string_view rule) {
         return "is for a group, which can only be read; write: deny read $share/GROUP/FILTER";
     rules_.push_back(std::move(added));
     return {};
+}
+
+std::vector<std::string> AccessRules::lines() const {
+    std::vector<std::string> lines;
+    lines.reserve(rules_.size());
+    for (const Rule& rule : rules_) {
+        const char* const access = rule.access == read    ? "read"
+                                   : rule.access == write ? "write"
+                                                          : "readwrite";
+        lines.push_back(fmt::format("{} {} {}{}", rule.allow ? "allow" : "deny", access,
+                                    rule.for_one ? "user " + in_rule_quotes(rule.user) + " " : "",
+                                    in_rule_quotes(without_marks(rule.filter))));
+    }
+    return lines;
 }
 
 namespace {

@@ -62,6 +62,9 @@ public:
     /// compared with the whole, and the others with its filter.
     [[nodiscard]] bool may_subscribe(const Who& who, std::string_view filter) const;
 
+    /// Each as a line that `add` takes.
+    std::vector<std::string> lines() const;
+
     std::size_t size() const { return rules_.size(); }
     /// About the memory that they take.
     std::size_t bytes() const;

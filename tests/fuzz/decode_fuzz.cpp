@@ -1,8 +1,7 @@
 // Throws bytes at the codec for as long as one likes:
 //
-//     cmake -S . -B build-fuzz -G Ninja -D CMAKE_CXX_COMPILER=clang++
-//     ninja -C build-fuzz decode_fuzz
-//     build-fuzz/tests/decode_fuzz -max_total_time=60 [CORPUS_FOLDER]
+//     .ci/build build-asan -C asan fuzzers
+//     build-asan/tests/decode_fuzz -max_total_time=60 [CORPUS_FOLDER]
 //
 // Without a corpus of its own it begins with the vectors of the tests. The first byte of an input
 // chooses version and sender, the rest is the stream.

@@ -1,8 +1,7 @@
 // Throws bytes at the WebSocket framing and at the PROXY protocol for as long as one likes:
 //
-//     cmake -S . -B build-fuzz -G Ninja -D CMAKE_CXX_COMPILER=clang++
-//     ninja -C build-fuzz framing_fuzz
-//     build-fuzz/tests/framing_fuzz -max_total_time=60 [CORPUS_FOLDER]
+//     .ci/build build-asan -C asan fuzzers
+//     build-asan/tests/framing_fuzz -max_total_time=60 [CORPUS_FOLDER]
 
 #include <cstdint>
 #include <cstdio>

@@ -1,8 +1,7 @@
 // Throws TLS records at the gateway's record layer, good and bad ones, for as long as one likes:
 //
-//     cmake -S . -B build-fuzz -G Ninja -D CMAKE_CXX_COMPILER=clang++
-//     ninja -C build-fuzz records_fuzz
-//     build-fuzz/tests/records_fuzz -max_total_time=60 [CORPUS_FOLDER]
+//     .ci/build build-asan -C asan fuzzers
+//     build-asan/tests/records_fuzz -max_total_time=60 [CORPUS_FOLDER]
 
 #include <cstdint>
 #include <cstdio>
