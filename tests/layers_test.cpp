@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -119,6 +120,31 @@ TEST_CASE("the folders of the server include each other in one direction only") 
     }
 }
 
+// The linker would take one of them for both, without a word.
+TEST_CASE("no two headers that may meet in one program define types of the same name") {
+    const fs::path root = PULSEGATE_SOURCE_DIR;
+    std::map<std::string, std::string> defined_by;
+    for (const char* folder : {"protocol", "wheel", "server", "tests/support"})
+        for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+            if (entry.path().extension() != ".h") continue;
+            std::ifstream in(entry.path());
+            for (std::string line; std::getline(in, line);) {
+                std::istringstream words(line);
+                std::string kind;
+                std::string name;
+                words >> kind >> name;
+                if (name.starts_with("[[")) words >> name;
+                const bool is_type = line.starts_with("struct ") || line.starts_with("class ");
+                if (!is_type || line.ends_with(";")) continue;
+                const auto [other, is_new] = defined_by.emplace(name, entry.path().string());
+                CAPTURE(name);
+                CAPTURE(other->second);
+                CHECK_MESSAGE(is_new, entry.path().string());
+            }
+        }
+    CHECK(defined_by.contains("Server"));
+}
+
 TEST_CASE("no folder of the server holds more than a reader can survey") {
     struct Size {
         std::size_t files = 0;
@@ -153,6 +179,7 @@ TEST_CASE("what everything stands on includes nothing of what stands on it") {
     check_of_ours("server/loop", {"server/base/", "server/loop/"});
     check_of_ours("server/backend", {"server/base/", "server/backend/"});
     check_of_ours("server/limits", {"protocol/", "wheel/", "server/base/", "server/limits/"});
+    check_of_ours("server/upgrade", {"server/base/", "server/upgrade/"});
     check_of_ours("server/message", {"protocol/", "server/base/", "server/message/"});
     check_of_ours("server/auth",
                   {"protocol/", "server/base/", "server/message/topics.h", "server/auth/"});
@@ -191,6 +218,11 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
     check_order("server/cluster", {"rules", "link", "."});
     check_order("server/http", {"serving", "questions", "messages", "events", "operation",
                                 "metrics", "dashboard", "chat", "users", "."});
+}
+
+TEST_CASE("a client's state on its way to another process knows nothing of the gateway") {
+    check_of_ours("server/upgrade", {"protocol/", "server/base/", "server/upgrade/"});
+    check_never("server/handover", {"server/server.h", "server/session", "server/transport"});
 }
 
 TEST_CASE("limits know nothing of connections and sessions") {
