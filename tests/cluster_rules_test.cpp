@@ -302,7 +302,7 @@ Outcome play(Rules rules, unsigned failovers, unsigned most_wrong) {
 }  // namespace
 
 TEST_CASE("no node writes upon rows that are not its own, whatever fails over") {
-    const Outcome outcome = play({}, sanitized ? 300 : 4'000, 1);
+    const Outcome outcome = play({}, sanitized ? 300 : 2'000, 1);
     CHECK(outcome.claims > outcome.failovers / 2);
     CHECK_MESSAGE(outcome.wrong == 0, outcome.first);
 }

@@ -203,8 +203,8 @@ private:
     std::mt19937 random_;
 };
 
-constexpr std::uint64_t written_stride = sanitized ? 17 : 5;
-constexpr std::uint64_t random_stride = sanitized ? 151 : 37;
+constexpr std::uint64_t written_stride = sanitized ? 17 : 11;
+constexpr std::uint64_t random_stride = sanitized ? 151 : 83;
 
 bool all_steps() { return std::getenv("PULSEGATE_LEDGER_CRASHES") != nullptr; }
 
