@@ -213,8 +213,8 @@ Decoded read_acknowledgement(Reader& in, const Header& header) {
 
 // SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK (sections 3.8 to 3.11)
 
-/// A text that is no topic filter (section 4.7) is a violation of the protocol, not a filter to be
-/// refused. 3.1.1 knows no shared subscriptions: to it `$share/` is the beginning of any filter.
+/// A text that is not a topic filter (section 4.7) is a violation of the protocol, not a filter to
+/// be refused. 3.1.1 knows no shared subscriptions: to it `$share/` is the beginning of any filter.
 std::string_view read_filter(Reader& in, const Header& header) {
     const std::string_view filter = in.name();
     const bool valid =

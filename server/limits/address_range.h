@@ -15,7 +15,7 @@ public:
     /// Nothing if the text is neither.
     static std::optional<AddressRange> parse(std::string_view text);
 
-    /// False if the text is no address.
+    /// False if the text is not an address.
     bool contains(std::string_view address) const;
 
 private:

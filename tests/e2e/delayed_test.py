@@ -77,7 +77,8 @@ class DelayedTest(unittest.TestCase):
                 date = datetime.datetime.fromtimestamp(at, datetime.timezone(datetime.timedelta(hours=2))).isoformat()
                 ids = self.post(gateway, [
                     {"topic": "a", "in": 1, "payload": "one"},
-                    {"topics": ["b", "c/d"], "at": date if data else at, "payload_base64": base64.b64encode(b"two").decode(), "qos": 2},
+                    {"topics": ["b", "c/d"], "at": date if data else at, "payload_base64": base64.b64encode(b"two").decode(),
+                     "qos": 2},
                     {"topic": "e", "in": 3600, "payload": "late", "user": "ann", "name": "n", "retain": True, "expiry": 9}])
                 after = time.time()
                 self.assertEqual(len(set(ids)), 4)

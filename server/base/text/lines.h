@@ -5,7 +5,7 @@
 
 namespace pulsegate {
 
-/// Editors on Windows begin a file with a byte order mark, which is no part of its text.
+/// Editors on Windows begin a file with a byte order mark, which is not a part of its text.
 std::string_view without_byte_order_mark(std::string_view text);
 
 /// Reads a file's text line by line. A line ends with LF or CRLF; the last one may lack its end.

@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 using Phase = DrainState::Phase;
 
-/// False: it is no number of seconds up to a day.
+/// False: it is not a number of seconds up to a day.
 bool set_span(const json::object& body, std::string_view member, Millis& span) {
     constexpr double most = 86'400;
     const auto* const value = body.if_contains(member);
