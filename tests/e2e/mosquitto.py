@@ -24,9 +24,9 @@ def first_line(gateway, *arguments):
     return done.stdout.rstrip("\n")
 
 
-def received(gateway, *arguments):
-    """What waits for a client that subscribes so, as lines: all that comes before a last message, which is published
-    when it has subscribed."""
+def received(gateway, *arguments, least=0):
+    """The messages for a client that subscribes so, as lines: all that come before a last message, which is published
+    when the client has subscribed. Retained messages may come after that one: it waits until there are `least` lines."""
     subacks = gateway.metric("pulsegate_packets_sent_total", type="suback")
     last = f"end/{next(_numbers)}"
     process = subprocess.Popen(["mosquitto_sub", "-p", str(gateway.port), "-W", str(PATIENCE), "-v", "-t", last, *arguments],
@@ -35,9 +35,13 @@ def received(gateway, *arguments):
         wait_until(lambda: gateway.metric("pulsegate_packets_sent_total", type="suback") > subacks, what="a subscription")
         publish(gateway, "-q", "2", "-t", last, "-m", "last")
         lines = []
+        has_ended = False
         for line in process.stdout:
             if line.startswith(last):
+                has_ended = True
+            else:
+                lines.append(line.rstrip("\n"))
+            if has_ended and len(lines) >= least:
                 process.terminate()
                 return lines
-            lines.append(line.rstrip("\n"))
-    raise AssertionError(f"{last} did not come, but {lines}")
+    raise AssertionError(f"{last} and {least} lines did not come, but {lines}")
