@@ -137,6 +137,7 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     }
     writer_.finish();
     keep_floor();
+    forget_dropped();
     if (next_wal_) writer_.put_meta("wal", *next_wal_);
     if (mirror_) mirror_->write();
     commit_.run();
@@ -191,7 +192,13 @@ void GroupCommit::keep_floor() {
     const Stamp latest = std::max(highest_, stamp_at(wall_now()));
     next_floor_ = std::max(floor_, latest + floor_ahead);  // the clock may have been put back
     writer_.put_meta("floor", next_floor_);
-    writer_.forget_dropped_before(latest - floor_ahead);
+    forget_before_ = latest - floor_ahead;
+}
+
+/// A few in each commit: everybody would wait while a crowd of rows is deleted at once. A start
+/// does not load those that a crash leaves, and they are forgotten half a minute later.
+void GroupCommit::forget_dropped() {
+    forgotten_ = forget_before_ == 0 || writer_.forget_dropped_before(forget_before_);
 }
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
@@ -199,6 +206,7 @@ void GroupCommit::committed(const std::deque<Request>& requests, std::size_t cou
     must_write_floor_ = false;
     if (mirror_) mirror_->committed();
     next_wal_.reset();
+    if (forgotten_) forget_before_ = 0;
     file_size_.measure();
     writer_.committed();
     index_.forget_dead(removed_);

@@ -40,12 +40,15 @@ public:
 
     /// Is there something to write without requests?
     bool has_work() const {
-        return !index_.dead().empty() || file_size_.is_to_shrink() || events_.is_to_trim() ||
-               floor_is_due();
+        return !index_.dead().empty() || forget_before_ != 0 || file_size_.is_to_shrink() ||
+               events_.is_to_trim() || floor_is_due();
     }
 
-    /// Messages to be deleted by the next commits.
-    std::size_t dead() const { return index_.dead().size(); }
+    /// Is so much to be deleted that the next commit should not wait for requests?
+    bool is_behind() const {
+        constexpr std::size_t many = 1000;
+        return index_.dead().size() > many || forget_before_ != 0 || file_size_.is_to_shrink();
+    }
 
     /// Operations that the database never takes, since the start. From any thread.
     std::uint64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
@@ -60,6 +63,7 @@ private:
     void perform(Unit& unit, const Request& request);
     void exclude_mistake();
     void keep_floor();
+    void forget_dropped();
     bool floor_is_due() const;
     void committed(const std::deque<Request>& requests, std::size_t count);
     void add_to_index(const Request& request, const Unit& unit);
@@ -78,6 +82,8 @@ private:
     Stamp next_floor_;  ///< after the transaction
     Stamp highest_ = 0;
     bool must_write_floor_ = false;
+    Stamp forget_before_ = 0;  ///< what was dropped before is to be forgotten; 0: it is
+    bool forgotten_ = true;    ///< by this transaction
     std::optional<std::uint64_t> next_wal_;
     std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
     Request* mistaken_ = nullptr;  ///< has caused the error, not the disk

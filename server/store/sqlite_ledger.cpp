@@ -179,9 +179,8 @@ void SqliteLedger::idle() {
 }
 
 SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
-    constexpr std::size_t many = 1000;
     if (has_failed_) return 10s;
-    return commits_.dead() > many || commits_.file_size().is_to_shrink() ? 0s : 1s;
+    return commits_.is_behind() ? 0s : 1s;
 }
 
 /// Each second, and before each commit. A folder that is not where it was may come back.

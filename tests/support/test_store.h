@@ -118,6 +118,7 @@ public:
     SqliteLedger* operator->() { return ledger_.get(); }
     FaultyDisk& disk() { return disk_; }
     MemoryRows& rows() { return rows_; }
+    const MemoryRows& rows() const { return rows_; }
     std::size_t wal_size() const { return disk_.size(options_.folder + "/pulsegate.db-wal"); }
     /// What the last start has found.
     const StoredState& found() const { return found_; }

@@ -17,6 +17,13 @@ namespace {
 /// Of one transaction, of messages that nobody waits for: those who have ended without them.
 constexpr int most_receivers_removed = 4000;
 
+/// Of one transaction, besides what it drops itself: 256 rows with short topics, 5 with the
+/// longest.
+constexpr std::size_t most_bytes_forgotten = 256 * 1024;
+
+/// Of the row of a retained message that was dropped. Even a short one may change several pages.
+std::size_t dropped_cost(std::string_view topic) { return 1024 + topic.size(); }
+
 }  // namespace
 
 UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
@@ -70,7 +77,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
           " properties = excluded.properties, payload = excluded.payload,"
           " sender = excluded.sender"
           " WHERE excluded.stamp > retained.stamp"),
-      forget_dropped_(database, "DELETE FROM retained WHERE payload IS NULL AND stamp < ?"),
+      find_dropped_(database,
+                    "SELECT rowid, topic FROM retained WHERE payload IS NULL AND stamp < ?"
+                    " ORDER BY stamp"),
+      forget_dropped_(database, "DELETE FROM retained WHERE rowid = ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
       raise_version_floor_(database,
@@ -105,6 +115,7 @@ void UnitWriter::begin() {
     delayed_.begin();
     events_.begin();
     bytes_ = 0;
+    dropped_bytes_ = 0;
 }
 
 std::size_t UnitWriter::write(Unit& unit, const std::vector<std::size_t>& left_out) {
@@ -139,6 +150,22 @@ bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
     for (const Stamp stamp : stamps)
         if (room > 0) room -= remove_receivers_.run(stamp, room);
     return room > 0;
+}
+
+/// They never pile up, however fast they come.
+bool UnitWriter::forget_dropped_before(Stamp stamp) {
+    const std::size_t most = most_bytes_forgotten + dropped_bytes_;
+    std::size_t bytes = 0;
+    std::vector<std::int64_t> rows;
+    find_dropped_.each(
+        [&](const Row& row) {
+            rows.push_back(row.number(0));
+            bytes += dropped_cost(row.view(1));
+            return bytes < most;
+        },
+        stamp);
+    for (const std::int64_t row : rows) forget_dropped_.run(row);
+    return bytes < most;
 }
 
 bool UnitWriter::is_owner(OwnerId owner) {
@@ -320,6 +347,7 @@ void UnitWriter::apply(const PutRetained& put) {
 
 void UnitWriter::apply(const DropRetained& drop) {
     put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{}, 0);
+    dropped_bytes_ += dropped_cost(drop.topic);
 }
 
 void UnitWriter::apply(const PutUser& put) {

@@ -41,8 +41,9 @@ public:
 
     /// False: some of their receivers are left, for there may be very many. To be called again.
     bool remove_messages(const std::vector<Stamp>& stamps);
-    /// Of retained messages that were dropped before `stamp`, nothing need be known any more.
-    void forget_dropped_before(Stamp stamp) { forget_dropped_.run(stamp); }
+    /// Deletes rows of retained messages that were dropped before `stamp`, the oldest first: a few,
+    /// and as many bytes as this transaction has dropped. False: some may be left.
+    bool forget_dropped_before(Stamp stamp);
     void put_meta(const char* key, std::uint64_t value) { put_meta_.run(key, value); }
 
     /// Bytes of bodies and receivers that were written since `begin`.
@@ -107,6 +108,7 @@ private:
     EventTable& events_;
     Cursors cursors_;
     std::size_t bytes_ = 0;
+    std::size_t dropped_bytes_ = 0;  ///< of rows that only say that a retained message was dropped
     bool may_have_receivers_ = false;  ///< in rows of their own: they have been needed here
 
     Statement receivers_between_;
@@ -134,6 +136,7 @@ private:
     Statement put_will_;
     Statement drop_will_;
     Statement put_retained_;
+    Statement find_dropped_;
     Statement forget_dropped_;
     Statement put_user_;
     Statement drop_user_;
