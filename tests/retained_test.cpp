@@ -96,6 +96,28 @@ TEST_CASE("expired messages are not found, and soon not kept") {
     CHECK(retained.messages() == 1);
 }
 
+TEST_CASE("messages with long topics that end together are forgotten a few at a time") {
+    constexpr int many = 200;
+    for (const bool expire : {true, false}) {
+        Retained retained({1000, 1 << 24});
+        for (int i = 0; i < many; ++i) {
+            const std::string topic = std::to_string(i) + std::string(60'000, 't');
+            CHECK(keep(retained, message(topic, "!", 1, 5000), 0));
+        }
+        Retained::Erasure erasure{.filter = "#", .sender = {}, .stamp = 2};
+        std::size_t left = many;
+        while (left > 0) {
+            if (expire)
+                retained.forget_some(5001);
+            else
+                retained.erase(erasure, 0);
+            CHECK(retained.messages() < left);
+            CHECK(left - retained.messages() <= 40);
+            left = retained.messages();
+        }
+    }
+}
+
 TEST_CASE("expired messages make room for new ones, at all limits") {
     const auto size = message("a", "1", 1)->cost();
     Retained by_number({2, 1 << 20});

@@ -10,6 +10,9 @@ namespace {
 /// How long deletions are kept, in milliseconds: messages between shards take much less.
 constexpr Millis deletion_counts = 10'000;
 
+/// The end of a message as work of the store, which must find and delete the pages of its topic.
+std::size_t work_of_end(const Message& message) { return 1 + message.topic.size() / 1024; }
+
 }  // namespace
 
 bool Retained::fits(Message& message, Millis now) {
@@ -122,9 +125,12 @@ void Retained::erase(Erasure& erasure, Millis now,
     constexpr std::size_t page = 2000;
     std::size_t left = page;
     std::vector<MessageRef> found;
+    std::size_t work = 0;
     erasure.after = visit(erasure.filter, erasure.after, left, now, [&](const MessageRef& message) {
-        if (!erasure.sender || message->sender == *erasure.sender) found.push_back(message);
-        return true;
+        if (erasure.sender && message->sender != *erasure.sender) return true;
+        found.push_back(message);
+        work += work_of_end(*message);
+        return work < page;
     });
     erasure.done = erasure.after.empty();
     for (const MessageRef& message : found) {
@@ -145,10 +151,11 @@ void Retained::forget_some(Millis now) {
 }
 
 void Retained::forget_expired(Millis now, std::size_t most) {
-    for (; most > 0 && !expiries_.empty(); --most) {
+    for (std::size_t work = 0; work < most && !expiries_.empty();) {
         const auto [expires, entry] = *expiries_.begin();
         if (!has_expired(expires, now)) return;
         const MessageRef message = entry->second;
+        work += work_of_end(*message);
         give_back(*message, message->stamp);
         forget(entry);
         if (expired_ && !message->payload.empty()) expired_(*message);
