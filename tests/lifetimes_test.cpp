@@ -3,6 +3,7 @@
 // server/store/README.md.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -11,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/shard/restoration.h"
 #include "tests/support/restarted_world.h"
+#include "tests/support/test_store.h"
 
 using namespace pulsegate;
 
@@ -65,6 +68,19 @@ std::string waits_for_bob(World& world) {
     world.brokers.settle();
     return texts(phone);
 }
+
+/// A ledger that notes the most operations of a unit.
+class MeasuringLedger final : public SqliteLedger {
+public:
+    explicit MeasuringLedger(MemoryRows& rows) : SqliteLedger({.rows = &rows}) {}
+
+    void submit_lazily(Unit unit) override {
+        most = std::max(most, unit.operations.size());
+        SqliteLedger::submit_lazily(std::move(unit));
+    }
+
+    std::size_t most = 0;
+};
 
 }  // namespace
 
@@ -357,4 +373,27 @@ TEST_CASE("a retained message that has expired does not come back when the clock
     bob.send("82 r k1 s'x' 00");
     world.brokers.settle();
     CHECK(texts(bob).empty());
+}
+
+TEST_CASE("a start stores what has expired in many units, so that others need not wait for all") {
+    MemoryRows rows;
+    MeasuringLedger ledger(rows);
+    StoredState found;
+    Restored restored;
+    restored.start = found.read(ledger);
+    constexpr std::size_t count = 1050;
+    std::vector<Operation> puts;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string topic = "t" + std::to_string(i);
+        puts.emplace_back(PutRetained{.stamp = 1, .message = message(topic, "!")});
+        restored.expired.emplace_back(DropRetained{2, topic});
+    }
+    commit(ledger, std::move(puts));
+    store_restored(ledger, restored);
+    commit(ledger, {});
+    CHECK(ledger.most <= 100);
+    SqliteLedger next({.rows = &rows});
+    StoredState left;
+    left.read(next);
+    CHECK(left.text() == found.text());
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <future>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -433,6 +434,16 @@ private:
     bool bans_ended_ = false;
 };
 
+/// In many units, because the store divides its work between units. None depends on another.
+void submit_expired(Ledger& ledger, std::vector<Operation> expired) {
+    constexpr std::ptrdiff_t most = 100;
+    for (auto next = expired.begin(); next != expired.end();) {
+        const auto end = next + std::min(most, expired.end() - next);
+        ledger.submit_lazily({{std::make_move_iterator(next), std::make_move_iterator(end)}, {}});
+        next = end;
+    }
+}
+
 }  // namespace
 
 Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
@@ -448,7 +459,7 @@ Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
 }
 
 void store_restored(Ledger& ledger, Restored& restored) {
-    if (!restored.expired.empty()) ledger.submit_lazily({std::move(restored.expired), {}});
+    submit_expired(ledger, std::move(restored.expired));
     if (restored.divided.empty()) return;
     std::promise<Outcome> answer;
     ledger.submit({std::move(restored.divided),
