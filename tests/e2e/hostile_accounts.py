@@ -132,6 +132,11 @@ class Attacker:
             one.close()
         self.ask(*(publish(f"away/{self.user}/{number}", b"!" * LARGE) for _ in range(5)))
 
+    def delayed(self):
+        delay = random.choice((5, 60, 3600))
+        self.ask(*(publish(f"$delayed/{delay}/" + self.name(1000), b"!" * LARGE) for _ in range(3)),
+                 publish(f"$delayed/{delay}/" + self.name(LONG_NAME), b"!"))
+
     def filters(self):
         if one := self.hold(f"filters{next(self.counter)}", 5):
             one.send(subscribe(*(self.name(LONG_NAME) for _ in range(4))))
@@ -148,7 +153,7 @@ class Attacker:
         getattr(self, random.choice(KINDS))()
 
 
-KINDS = ("retained", "wills", "inboxes", "away", "filters", "aliases")
+KINDS = ("retained", "wills", "inboxes", "away", "delayed", "filters", "aliases")
 
 
 class Attack:

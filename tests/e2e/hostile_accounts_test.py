@@ -28,6 +28,8 @@ class Honest:
         self.receiver.send(subscribe("talk"))
         assert self.receiver.receive()[0] == 0x90
         self.newcomers = 0
+        self.refused = 0
+        self.slowest_login = 0.0
 
     def close(self):
         self.sender.close()
@@ -42,8 +44,14 @@ class Honest:
         return one
 
     def welcome(self):
+        began = time.monotonic()
         self.newcomers += 1
-        self.enter(f"newcomer{self.newcomers % 1000}").close()
+        try:
+            self.enter(f"newcomer{self.newcomers % 1000}").close()
+        except (OSError, AssertionError) as why:
+            self.refused += 1
+            print(f"newcomer {self.newcomers}: {why}", flush=True)
+        self.slowest_login = max(self.slowest_login, time.monotonic() - began)
 
     def talk(self):
         """How long a message takes, in seconds."""
@@ -92,8 +100,10 @@ class HostileAccountsTest(unittest.TestCase):
             busy = honest.live(seconds, see)
         see()
         what = (f"{kind}: {attack.steps} steps, {most >> 20} MiB, p99 {quiet * 1000:.1f} ms quiet "
-                f"and {busy * 1000:.1f} ms busy")
+                f"and {busy * 1000:.1f} ms busy, {honest.refused} of {honest.newcomers} newcomers refused, "
+                f"the slowest let in or refused after {honest.slowest_login * 1000:.0f} ms")
         print(what, flush=True)
+        self.assertEqual(honest.refused, 0, what)
         self.assertGreater(attack.steps, seconds)
         self.assertLessEqual(busy, max(2 * quiet, PATIENCE), what)
         if not SANITIZED:
@@ -110,6 +120,9 @@ class HostileAccountsTest(unittest.TestCase):
 
     def test_sessions_of_clients_that_are_away(self):
         self.survive("away")
+
+    def test_delayed_messages(self):
+        self.survive("delayed")
 
     def test_filters(self):
         self.survive("filters")
