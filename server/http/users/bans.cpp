@@ -108,6 +108,11 @@ BanTarget target_of(const BanTerms& terms) {
     if (!target.address)
         throw BadRequest(ApiError::bad_parameter,
                          "'address' is no IP address, nor an IPv6 network of 64 bits");
+    constexpr std::string_view link = "fe80::/64";
+    if (target.address == Address::parse(link) && terms.address != link)
+        throw BadRequest(ApiError::bad_parameter,
+                         "a link-local address can't be banned by itself; name a user or a client, "
+                         "or fe80::/64, which is all machines of the link");
     return target;
 }
 
