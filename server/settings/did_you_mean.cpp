@@ -21,7 +21,7 @@ std::string letters_of(std::string_view name) {
 
 /// How many letters must be inserted, removed, replaced or exchanged with their neighbour.
 std::size_t distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
+    std::vector<std::size_t> before(b.size() + 1), last(before), row(before);
     std::iota(last.begin(), last.end(), std::size_t{0});
     for (std::size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;
@@ -30,8 +30,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 row[j] = std::min(row[j], before[j - 2] + 1);
         }
-        before = last;
-        last = row;
+        std::swap(before, last);
+        std::swap(last, row);
     }
     return last[b.size()];
 }
@@ -41,12 +41,13 @@ std::optional<std::size_t> mistakes(std::string_view written, std::string_view n
     constexpr std::size_t longest = 64;  // the work grows with the square
     constexpr std::size_t shortest_beginning = 4;
     if (written.size() > longest) return std::nullopt;
+    const std::size_t near = 1 + name.size() / 5;
+    const auto [shorter, longer] = std::minmax({written.size(), name.size()});
+    const bool begins_alike =
+        shorter >= shortest_beginning && written.substr(0, shorter) == name.substr(0, shorter);
+    if (!begins_alike && longer - shorter > near) return std::nullopt;
     const std::size_t apart = distance(written, name);
-    if (apart <= 1 + name.size() / 5) return apart;
-    const auto shorter = std::min(written.size(), name.size());
-    if (shorter >= shortest_beginning && written.substr(0, shorter) == name.substr(0, shorter))
-        return apart;
-    return std::nullopt;
+    return begins_alike || apart <= near ? std::optional(apart) : std::nullopt;
 }
 
 }  // namespace
