@@ -56,14 +56,29 @@ void attempt(std::vector<std::string>& complaints, const Step& step) {
     }
 }
 
+/// The table of settings, which is made once: that takes longer than to read a small file.
+class Table {
+public:
+    Table() { add_settings(settings, config); }
+
+    /// As if nothing had been read yet.
+    void begin() {
+        config = Config();
+        leave_shares_open(config);
+        for (Setting& setting : settings.all()) setting.stated.clear();
+    }
+
+    Config config;
+    Settings settings;
+};
+
 /// What ConfigReading does, but for the command line: to take that apart takes a hundred times as
 /// long.
 Read read(std::string_view text) {
+    static Table table;
+    auto& [config, settings] = table;
     const SettingsFile file(text);
-    Config config;
-    Settings settings;
-    leave_shares_open(config);
-    add_settings(settings, config);
+    table.begin();
     Read read;
     const Statements stated = read_config_file(
         settings, file.path(),
