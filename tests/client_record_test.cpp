@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "server/upgrade/record_codec.h"
 #include "server/upgrade/record_fields.h"
+#include "tests/support/record_bytes.h"
 
 using namespace pulsegate;
 
@@ -168,13 +168,6 @@ private:
     std::mt19937_64 random_;
 };
 
-/// A field as it lies in a record.
-std::string field(std::uint8_t tag, const std::string& content) {
-    std::string bytes(1, static_cast<char>(tag));
-    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(content.size() >> (8 * i));
-    return bytes + content;
-}
-
 /// Without its beginning and its checksum.
 std::string fields_of(const ClientRecord& record) {
     const std::string bytes = encode(record);
@@ -291,17 +284,6 @@ ClientRecord full_record() {
                                             .server_secret = SecretBytes("server's secret")}}};
 }
 
-/// Of a file with hexadecimal digits.
-std::string bytes_in(const std::string& path) {
-    std::ifstream file(path);
-    std::string digits;
-    for (std::string line; std::getline(file, line);) digits += line;
-    std::string bytes;
-    for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
-        bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-    return bytes;
-}
-
 }  // namespace
 
 TEST_CASE("a client's record comes back as it was") {
@@ -347,14 +329,17 @@ TEST_CASE("any fields with a right checksum are read or refused, and come back i
 TEST_CASE("a field of a later version is passed over if it may be, or the record is refused") {
     const ClientRecord record = RandomRecords(3).next();
     const std::string fields = fields_of(record);
-    CHECK(decode(sealed_record(fields + field(optional_tag | 100, "news"))) == record);
-    CHECK_FALSE(decode(sealed_record(fields + field(100, "news"))));
+    CHECK(decode(sealed_record(fields + record_field(optional_tag | 100, "news"))) == record);
+    CHECK_FALSE(decode(sealed_record(fields + record_field(100, "news"))));
     CHECK_FALSE(decode(sealed_record(fields + "x")));
-    const std::string other_user = field(1, "ann");
-    CHECK(decode(sealed_record(field(1, other_user)))->session.user == "ann");
-    CHECK(user_of_record(sealed_record(field(1, other_user) + field(100, "news"))) == "ann");
-    CHECK_FALSE(decode(sealed_record(field(1, field(1, "ann") + field(99, "")))));
-    CHECK(decode(sealed_record(field(1, field(1, "ann") + field(optional_tag | 99, "")))));
+    const std::string other_user = record_field(1, "ann");
+    CHECK(decode(sealed_record(record_field(1, other_user)))->session.user == "ann");
+    CHECK(user_of_record(sealed_record(record_field(1, other_user) + record_field(100, "news"))) ==
+          "ann");
+    CHECK_FALSE(
+        decode(sealed_record(record_field(1, record_field(1, "ann") + record_field(99, "")))));
+    CHECK(decode(sealed_record(
+        record_field(1, record_field(1, "ann") + record_field(optional_tag | 99, "")))));
 }
 
 TEST_CASE("a record of an earlier version is read, and an earlier version reads ours") {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "server/session/users/history_passage.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -195,4 +197,77 @@ TEST_CASE("a block does what a list of events would that drops the oldest of who
             REQUIRE(times == expected[name]);
         }
     }
+}
+
+TEST_CASE("a history goes on in another process, refused logins and all, with its shares") {
+    Tracer tracer;
+    History before(64 * one_block, tracer);
+    const HistoryEvent refused{.kind = HistoryKind::refused,
+                               .time = 5,
+                               .reason = Reason::banned,
+                               .version = Version::v5_0,
+                               .client = "phone",
+                               .address = "192.0.2.1:9",
+                               .listener = "mqtt://0.0.0.0:1883",
+                               .why = "banned"};
+    for (int i = 0; i < 1500; ++i) before.add(fmt::format("user{}", i), login(i));
+    before.add("ann", login(1));
+    before.add("ann", {.kind = HistoryKind::ended,
+                       .time = 2,
+                       .silence = 90'000,
+                       .cause = Cause::timeout,
+                       .reason = Reason::keep_alive_timeout});
+    for (int i = 0; i < 3; ++i) before.add_refused("ann", at("192.0.2.1"), refused);
+    before.add_refused("nobody", at("192.0.2.1"), refused);
+    // Of another size, and on the way through bytes.
+    History after(128 * one_block, tracer);
+    std::size_t records = 0;
+    std::size_t events = 0;
+    describe(before, 7, [&](const HistoryRecord& record) {
+        ++records;
+        events += record.events.size();
+        CHECK(record.shard == 7);
+        CHECK(record.events.size() <= events_of_record);
+        adopt(after, *decode_history(encode(record)));
+    });
+    CHECK(records > 1);
+    std::size_t kept = 0;
+    for (int i = 0; i < 1500; ++i) {
+        const auto user = fmt::format("user{}", i);
+        kept += told(before, user).size();
+        CHECK(told(after, user) == told(before, user));
+    }
+    CHECK(kept + 4 == events);
+    CHECK(told(after, "ann") == told(before, "ann"));
+    CHECK(told(after, "nobody") == told(before, "nobody"));
+    REQUIRE(told(after, "nobody").size() == 1);
+    after.visit("nobody", [&](const HistoryEvent& each) {
+        CHECK(each.reason == Reason::banned);
+        CHECK(each.version == Version::v5_0);
+        CHECK(each.listener == refused.listener);
+    });
+    // The next refusal is counted in the last one, so the account is the same.
+    after.add_refused("ann", at("192.0.2.1"), refused);
+    REQUIRE(told(after, "ann").size() == 3);
+    CHECK(told(after, "ann").back().count == 4);
+    after.forget("ann");
+    CHECK(told(after, "ann").empty());
+}
+
+TEST_CASE("events of a later version that this one does not know are left out of a history") {
+    Tracer tracer;
+    History history(4 * one_block, tracer);
+    history.add("ann", login(1));
+    HistoryRecord record;
+    describe(history, 0, [&](const HistoryRecord& each) { record = each; });
+    REQUIRE(record.events.size() == 1);
+    record.events.resize(4, record.events.front());
+    record.events[1].kind = 200;
+    record.events[2].cause = 200;
+    History other(4 * one_block, tracer);
+    adopt(other, record);
+    CHECK(told(other, "ann").size() == 2);
+    History off(0, tracer);
+    adopt(off, record);
+    CHECK(told(off, "ann").empty());
 }

@@ -35,6 +35,24 @@ TEST_CASE("keys that are counted together don't add up while they are few") {
     CHECK(most < 10);
 }
 
+TEST_CASE("counts go on in another process as if they had never left, those that count most") {
+    using Counts = RecentCounts<std::uint64_t>;
+    Counts before;
+    for (std::uint64_t key = 0; key < 2 * Counts::most_told; ++key) before.add(key, 1000);
+    before.add(7, 30'000, 40);
+    before.add(7, Counts::window + 30'000, 5);
+    before.add(8, Counts::window + 30'000, 5);
+    const auto pages = before.pages(Counts::window + 30'000);
+    CHECK(pages.counted.size() == Counts::most_told);
+    Counts after;
+    after.adopt(pages, 100);
+    for (const Millis later : {0, 10'000, 29'000, 31'000, 80'000, 130'000}) {
+        CAPTURE(later);
+        CHECK(after.count(7, 100 + later) == before.count(7, Counts::window + 30'000 + later));
+        CHECK(after.count(8, 100 + later) == before.count(8, Counts::window + 30'000 + later));
+    }
+}
+
 TEST_CASE("guesses from very many addresses leave the bans of others as they are") {
     AddressLimits limits(
         {.max_connections_per_address = 0, .ban_failures = 10, .ban_time = 60'000});

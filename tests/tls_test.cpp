@@ -207,6 +207,32 @@ TEST_CASE("a ticket resumes for one period after its keys were replaced, and is 
     }
 }
 
+TEST_CASE("tickets of the process before resume in the next one, for no longer than there") {
+    StoppedClock clock;
+    const Tls before(self_signed().settings());
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        CAPTURE(version);
+        Tls after(self_signed().settings());
+        Client client(version);
+        CHECK_FALSE(connect(before, client).resumed);
+        after.ticket_keys().adopt(before.ticket_keys().describe());
+        CHECK(connect(after, client).resumed);
+        CHECK(connect(before, client).resumed);  // it may go on all the same
+        clock.advance(TicketKeys::period / 2);
+        Tls last(self_signed().settings());
+        last.ticket_keys().adopt(after.ticket_keys().describe());
+        clock.advance(TicketKeys::period / 2);
+        CHECK(connect(last, client).resumed);  // that replaces the ticket
+        clock.advance(TicketKeys::period);
+        clock.advance(TicketKeys::period);
+        CHECK_FALSE(connect(last, client).resumed);
+        Tls other(self_signed().settings());
+        other.ticket_keys().adopt({.present = SecretBytes("no key"), .past = SecretBytes("")});
+        CHECK_FALSE(connect(other, client).resumed);
+        CHECK(connect(other, client).resumed);
+    }
+}
+
 TEST_CASE("where clients show certificates nothing is resumed: nobody would look at them again") {
     Tls::Settings settings = self_signed().settings();
     settings.client_ca = self_signed().certificate;

@@ -83,4 +83,23 @@ bool AddressLimits::lift_ban(const Address& address, Millis now) {
     return bans_.lift(address, now);
 }
 
+AddressLimits::Counts AddressLimits::counts(Millis now) {
+    const std::lock_guard lock(mutex_);
+    return {.guesses = guesses_.pages(now),
+            .different_guesses = different_guesses_.pages(now),
+            .failures = failures_.pages(now)};
+}
+
+void AddressLimits::adopt(const Counts& counts, Millis now) {
+    const std::lock_guard lock(mutex_);
+    guesses_.adopt(counts.guesses, now);
+    different_guesses_.adopt(counts.different_guesses, now);
+    failures_.adopt(counts.failures, now);
+}
+
+bool AddressLimits::adopt(const Address& address, const Ban& ban, Millis now) {
+    const std::lock_guard lock(mutex_);
+    return bans_.adopt(address, now, ban);
+}
+
 }  // namespace pulsegate

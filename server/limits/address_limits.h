@@ -63,6 +63,19 @@ public:
     /// False if the address was not banned.
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 
+    // For an upgrade, in which another process goes on with the same addresses.
+
+    /// What was counted of wrong passwords.
+    struct Counts {
+        RecentCounts<std::pair<Address, std::uint64_t>>::Pages guesses{};
+        RecentCounts<Address>::Pages different_guesses{};
+        RecentCounts<Address>::Pages failures{};
+    };
+    Counts counts(Millis now);
+    void adopt(const Counts& counts, Millis now);
+    /// False if there are too many bans.
+    [[nodiscard]] bool adopt(const Address& address, const Ban& ban, Millis now);
+
 private:
     /// Refused connections of one address that may be open at once to be sent the reason.
     static constexpr std::size_t courtesy = 64;

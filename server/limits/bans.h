@@ -52,6 +52,14 @@ public:
         return true;
     }
 
+    /// As another process had it, which this one takes the place of. False as for `order`.
+    [[nodiscard]] bool adopt(Key key, Millis now, const Ban& ban) {
+        const Millis until = ban.left ? now + *ban.left : for_good;
+        if (ban.cause.ordered) return order(std::move(key), now, until, ban.cause.reason);
+        add(std::move(key), now, until);
+        return true;
+    }
+
     /// Why the key is banned; nothing if it is not.
     [[nodiscard]] std::optional<BanCause> find(const Key& key, Millis now) const {
         const auto found = terms_.find(key);

@@ -72,4 +72,20 @@ bool ClientLimits::lift_ban(std::string_view user, std::string_view client, Mill
     return bans_.lift({std::string(user), std::string(client)}, now);
 }
 
+ClientLimits::Counts ClientLimits::counts(Millis now) {
+    thread_.assert_here();
+    return {.flaps = flaps_.pages(now), .takeovers = takeovers_.pages(now)};
+}
+
+void ClientLimits::adopt(const Counts& counts, Millis now) {
+    thread_.assert_here();
+    flaps_.adopt(counts.flaps, now);
+    takeovers_.adopt(counts.takeovers, now);
+}
+
+bool ClientLimits::adopt(const Ban& ban, Millis now) {
+    thread_.assert_here();
+    return bans_.adopt({ban.user, ban.client}, now, ban);
+}
+
 }  // namespace pulsegate

@@ -64,6 +64,18 @@ public:
     /// False if there was no such ban.
     [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client, Millis now);
 
+    // For an upgrade, in which another process goes on with the same clients.
+
+    struct Counts {
+        RecentCounts<std::uint64_t>::Pages flaps{};
+        RecentCounts<std::uint64_t>::Pages takeovers{};
+    };
+    Counts counts(Millis now);
+    /// Those of other shards' clients do no harm.
+    void adopt(const Counts& counts, Millis now);
+    /// False if there are too many bans.
+    [[nodiscard]] bool adopt(const Ban& ban, Millis now);
+
 private:
     using Name = std::pair<std::string, std::string>;  ///< user and client id
     struct NameHash {

@@ -41,6 +41,17 @@ public:
         due_.fetch_sub(interval_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
 
+    /// By how much those that were allowed are ahead of the time, in ns.
+    std::int64_t ahead(Millis now) const {
+        return std::max<std::int64_t>(due_.load(std::memory_order_relaxed) - now * 1'000'000, 0);
+    }
+    /// Goes on where another process was, in an upgrade.
+    void adopt(std::int64_t ahead, Millis now) {
+        const auto most = most_ahead_.load(std::memory_order_relaxed);
+        due_.store(now * 1'000'000 + std::clamp<std::int64_t>(ahead, 0, most),
+                   std::memory_order_relaxed);
+    }
+
 private:
     static constexpr double longest = 1e18;  // ns; it can be added to the time
     /// In ns: little enough for connected clients not to notice.

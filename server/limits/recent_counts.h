@@ -5,6 +5,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,9 +15,10 @@
 
 namespace pulsegate {
 
-/// A key for two texts. Peers can't choose texts whose keys collide.
+/// A key for two texts. Peers can't choose texts whose keys collide. It is the same in a process
+/// that goes on counting after an upgrade.
 inline std::uint64_t recent_key(std::string_view first, std::string_view second) {
-    return keyed_hash(first, second);
+    return fingerprint(first, second);
 }
 
 /// Counters that keys share, each two of them: the lower one is not less than what is the key's own
@@ -82,9 +84,48 @@ public:
         past_.counts.erase(key);
     }
 
+    /// The counts as another process goes on with them, in an upgrade.
+    struct Pages {
+        struct Counted {
+            Key key{};
+            unsigned present = 0;
+            unsigned past = 0;
+        };
+
+        Millis age = 0;  ///< of the present page
+        std::vector<Counted> counted{};
+    };
+
+    /// Of very many keys only those that count most, and none that share counters.
+    Pages pages(Millis now) {
+        turn_page(now);
+        Pages pages{.age = now - began_};
+        pages.counted.reserve(present_.counts.size() + past_.counts.size());
+        for (const auto& [key, count] : present_.counts) {
+            const auto past = past_.counts.find(key);
+            pages.counted.push_back({key, count, past == past_.counts.end() ? 0 : past->second});
+        }
+        for (const auto& [key, count] : past_.counts)
+            if (!present_.counts.contains(key)) pages.counted.push_back({key, 0, count});
+        keep_highest(pages.counted);
+        return pages;
+    }
+
+    /// Goes on with them, beside what is counted here.
+    void adopt(const Pages& pages, Millis now) {
+        turn_page(now);
+        began_ = now - std::clamp<Millis>(pages.age, 0, window - 1);
+        for (const auto& [key, present, past] : pages.counted) {
+            present_.raise(key, present);
+            past_.raise(key, past);
+        }
+    }
+
     static constexpr Millis window = 60'000;
 
     static constexpr std::size_t most_keys = 200'000;
+    /// That pass to another process, while nobody is served.
+    static constexpr std::size_t most_told = 20'000;
 
 private:
     static std::uint64_t hash(const Key& key) { return boost::hash<Key>()(key); }
@@ -98,7 +139,21 @@ private:
             const auto found = counts.find(key);
             return found == counts.end() ? shared.count(hash(key)) : found->second;
         }
+        void raise(const Key& key, unsigned count) {
+            if (count == 0 || (counts.size() >= most_keys && !counts.contains(key))) return;
+            unsigned& present = counts[key];
+            present = std::max(present, count);
+        }
     };
+
+    static void keep_highest(std::vector<typename Pages::Counted>& counted) {
+        if (counted.size() <= most_told) return;
+        const auto end = counted.begin() + most_told;
+        std::ranges::nth_element(counted, end, std::ranges::greater(), [](const auto& each) {
+            return std::uint64_t{each.present} + each.past;
+        });
+        counted.erase(end, counted.end());
+    }
 
     void turn_page(Millis now) {
         if (now - began_ < window) return;

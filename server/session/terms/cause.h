@@ -5,7 +5,7 @@
 
 namespace pulsegate {
 
-/// Why a user's presence changed.
+/// Why a user's presence changed. The numbers pass to other processes, in an upgrade.
 enum class Cause : std::uint8_t {
     login,            ///< the first device logged in
     logout,           ///< DISCONNECT by the client

@@ -83,10 +83,10 @@ struct HistoryBlocks::Head {
     std::uint8_t listener;
     std::uint8_t why;
 
-    static Head of(const HistoryEvent& event, std::uint64_t owner, std::uint64_t account) {
-        return {.owner = owner,
+    static Head of(const HistoryEvent& event, const HistoryOwner& owner) {
+        return {.owner = owner.user,
                 .time = event.time,
-                .account = static_cast<std::uint32_t>(account),
+                .account = static_cast<std::uint32_t>(owner.account),
                 .count = event.count,
                 .lasted = as_32_bits(event.lasted),
                 .silence = as_32_bits(event.silence),
@@ -132,15 +132,24 @@ struct HistoryBlocks::Head {
 HistoryBlocks::HistoryBlocks(std::size_t bytes)
     : blocks_(std::max<std::size_t>(bytes / block_bytes, 1)) {}
 
-void HistoryBlocks::add(std::uint64_t owner, std::uint64_t account, const HistoryEvent& event) {
+void HistoryBlocks::add(const HistoryOwner& owner, const HistoryEvent& event) {
     const HistoryEvent shorter = with_short_texts(event);
-    const Head head = Head::of(shorter, owner, account);
-    Block& block = block_of(owner);
-    if (event.kind != HistoryKind::login && add_to_last(block, head, shorter)) return;
+    const bool may_repeat = event.kind != HistoryKind::login;
+    const Head head = Head::of(shorter, owner);
+    Block& block = block_of(owner.user);
+    if (!may_repeat || !add_to_last(block, head, shorter)) append(block, head, shorter);
+}
+
+void HistoryBlocks::append(const HistoryOwner& owner, const HistoryEvent& event) {
+    const HistoryEvent shorter = with_short_texts(event);
+    append(block_of(owner.user), Head::of(shorter, owner), shorter);
+}
+
+void HistoryBlocks::append(Block& block, const Head& head, const HistoryEvent& event) {
     make_room(block, head);
     head.put(block, block.used);
     char* to = block.bytes + block.used + sizeof head;
-    for (const auto text : {shorter.client, shorter.address, shorter.listener, shorter.why})
+    for (const auto text : {event.client, event.address, event.listener, event.why})
         to = std::ranges::copy(text, to).out;
     block.used = static_cast<std::uint16_t>(block.used + head.size());
 }
@@ -203,21 +212,31 @@ void HistoryBlocks::remove(Block& block, std::size_t place) {
     block.used = static_cast<std::uint16_t>(block.used - size);
 }
 
-void HistoryBlocks::visit(std::uint64_t owner,
+void HistoryBlocks::visit(std::uint64_t user,
                           const std::function<void(const HistoryEvent&)>& visitor) const {
-    const Block& block = blocks_[owner % blocks_.size()];
+    const Block& block = blocks_[user % blocks_.size()];
     for (std::size_t place = 0; place < block.used;) {
         const Head each = Head::at(block, place);
-        if (each.owner == owner) visitor(each.event(block, place));
+        if (each.owner == user) visitor(each.event(block, place));
         place += each.size();
     }
 }
 
-void HistoryBlocks::forget(std::uint64_t owner) {
-    Block& block = block_of(owner);
+void HistoryBlocks::visit_all(
+    const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const {
+    for (const Block& block : blocks_)
+        for (std::size_t place = 0; place < block.used;) {
+            const Head each = Head::at(block, place);
+            visitor({each.owner, each.account}, each.event(block, place));
+            place += each.size();
+        }
+}
+
+void HistoryBlocks::forget(std::uint64_t user) {
+    Block& block = block_of(user);
     for (std::size_t place = 0; place < block.used;) {
         const Head each = Head::at(block, place);
-        if (each.owner == owner)
+        if (each.owner == user)
             remove(block, place);
         else
             place += each.size();
@@ -231,15 +250,15 @@ void History::add(std::string_view user, const HistoryEvent& event) {
     thread_.assert_here();
     tell_traces(user, event);
     if (!keeps_) return;
-    const auto owner = keyed_hash(user);
-    of_users_.add(owner, owner, event);
+    const auto owner = fingerprint(user);
+    of_users_.add({owner, owner}, event);
 }
 
 void History::add_refused(std::string_view user, const Address& address,
                           const HistoryEvent& event) {
     thread_.assert_here();
     tell_traces(user, event);
-    if (keeps_) of_refused_.add(keyed_hash(user), hash_value(address), event);
+    if (keeps_) of_refused_.add({fingerprint(user), fingerprint(address.text())}, event);
 }
 
 /// What is still to be sent on the connection, or how it ends, is about the same client.
@@ -257,16 +276,27 @@ void History::tell_traces(std::string_view user, const HistoryEvent& event) {
 void History::visit(std::string_view user,
                     const std::function<void(const HistoryEvent&)>& visitor) const {
     thread_.assert_here();
-    const auto owner = keyed_hash(user);
+    const auto owner = fingerprint(user);
     of_users_.visit(owner, visitor);
     of_refused_.visit(owner, visitor);
 }
 
 void History::forget(std::string_view user) {
     thread_.assert_here();
-    const auto owner = keyed_hash(user);
+    const auto owner = fingerprint(user);
     of_users_.forget(owner);
     of_refused_.forget(owner);
+}
+
+void History::visit_all(
+    Part part, const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const {
+    thread_.assert_here();
+    if (keeps_) (part == Part::users ? of_users_ : of_refused_).visit_all(visitor);
+}
+
+void History::adopt(Part part, const HistoryOwner& owner, const HistoryEvent& event) {
+    thread_.assert_here();
+    if (keeps_) (part == Part::users ? of_users_ : of_refused_).append(owner, event);
 }
 
 }  // namespace pulsegate

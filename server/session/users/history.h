@@ -17,7 +17,7 @@
 
 namespace pulsegate {
 
-/// What can happen to a user and their clients.
+/// What can happen to a user and their clients. The numbers pass to other processes, in an upgrade.
 enum class HistoryKind : std::uint8_t {
     login,
     refused,        ///< a login
@@ -50,6 +50,12 @@ struct HistoryEvent {
     bool is_traced = false;      ///< those who trace the user were told before
 };
 
+/// Whose event it is: the same in another process that has the same store.
+struct HistoryOwner {
+    std::uint64_t user = 0;     ///< a fingerprint
+    std::uint64_t account = 0;  ///< that the event is charged to
+};
+
 /// Events in a fixed amount of memory, which is taken at once. Owners share blocks of 4 KiB, by
 /// their hash. When a block is full, the oldest event goes of the account that has most in it: who
 /// causes many events loses their own.
@@ -57,10 +63,15 @@ class HistoryBlocks {
 public:
     explicit HistoryBlocks(std::size_t bytes);
 
-    void add(std::uint64_t owner, std::uint64_t account, const HistoryEvent& event);
+    void add(const HistoryOwner& owner, const HistoryEvent& event);
+    /// As an event of its own, though it may tell the same as the one before.
+    void append(const HistoryOwner& owner, const HistoryEvent& event);
     /// In the order in which they were added.
-    void visit(std::uint64_t owner, const std::function<void(const HistoryEvent&)>& visitor) const;
-    void forget(std::uint64_t owner);
+    void visit(std::uint64_t user, const std::function<void(const HistoryEvent&)>& visitor) const;
+    /// All of them, those of one owner in their order.
+    void visit_all(
+        const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const;
+    void forget(std::uint64_t user);
 
     static constexpr std::size_t block_bytes = 4096;
 
@@ -71,7 +82,8 @@ private:
     };
     struct Head;
 
-    Block& block_of(std::uint64_t owner) { return blocks_[owner % blocks_.size()]; }
+    Block& block_of(std::uint64_t user) { return blocks_[user % blocks_.size()]; }
+    static void append(Block& block, const Head& head, const HistoryEvent& event);
     static bool add_to_last(Block& block, const Head& head, const HistoryEvent& event);
     static void make_room(Block& block, const Head& head);
     static void remove(Block& block, std::size_t place);
@@ -97,6 +109,16 @@ public:
     void visit(std::string_view user,
                const std::function<void(const HistoryEvent&)>& visitor) const;
     void forget(std::string_view user);
+
+    // For an upgrade, in which another process goes on with the same users; see history_passage.h.
+
+    enum class Part : std::uint8_t { users, refused_logins };
+    /// All events of a part, those of one owner in their order.
+    void visit_all(
+        Part part,
+        const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const;
+    /// An event of another process, that nobody is told of. They come in their order.
+    void adopt(Part part, const HistoryOwner& owner, const HistoryEvent& event);
 
 private:
     void tell_traces(std::string_view user, const HistoryEvent& event);

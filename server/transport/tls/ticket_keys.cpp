@@ -6,6 +6,7 @@
 #include <openssl/params.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -32,6 +33,29 @@ bool set_mac_key(EVP_MAC_CTX* mac, Secret& key) {
 }  // namespace
 
 TicketKeys::TicketKeys() : present_(random_key()), past_(random_key()), since_(monotonic_now()) {}
+
+TicketKeys::~TicketKeys() {
+    OPENSSL_cleanse(&present_, sizeof present_);
+    OPENSSL_cleanse(&past_, sizeof past_);
+}
+
+TicketKeysRecord TicketKeys::describe() const {
+    const auto bytes = [](const Key& key) {
+        return SecretBytes({reinterpret_cast<const char*>(&key), sizeof key});
+    };
+    const std::lock_guard lock(mutex_);
+    return {.age = monotonic_now() - since_, .present = bytes(present_), .past = bytes(past_)};
+}
+
+void TicketKeys::adopt(const TicketKeysRecord& record) {
+    const auto present = record.present.view();
+    const auto past = record.past.view();
+    if (present.size() != sizeof present_ || past.size() != sizeof past_) return;
+    const std::lock_guard lock(mutex_);
+    std::memcpy(&present_, present.data(), sizeof present_);
+    std::memcpy(&past_, past.data(), sizeof past_);
+    since_ = monotonic_now() - std::clamp<Millis>(record.age, 0, 2 * period);
+}
 
 TicketKeys::Key TicketKeys::random_key() {
     Key key;

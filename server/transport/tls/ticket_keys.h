@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "server/base/clock.h"
+#include "server/upgrade/gateway_record.h"
 
 namespace pulsegate {
 
@@ -19,6 +20,14 @@ public:
 
     /// Throws std::runtime_error if there are no random numbers.
     TicketKeys();
+    ~TicketKeys();
+    TicketKeys(const TicketKeys&) = delete;
+    TicketKeys& operator=(const TicketKeys&) = delete;
+
+    /// For another process, that its clients can resume with after an upgrade.
+    TicketKeysRecord describe() const;
+    /// Goes on with such keys. Those that are none are passed over.
+    void adopt(const TicketKeysRecord& record);
 
     /// The context's tickets are encrypted with these keys, which must outlive it.
     void use_for(SSL_CTX* context);
@@ -38,7 +47,7 @@ private:
     int open(const unsigned char* name, const unsigned char* iv, EVP_CIPHER_CTX* cipher,
              EVP_MAC_CTX* mac);
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     Key present_;
     Key past_;
     Millis since_;  ///< when `present_` was made

@@ -39,6 +39,9 @@ public:
     /// not outlive this.
     SSL* new_session() const { return SSL_new(contexts_.front().get()); }
 
+    TicketKeys& ticket_keys() { return ticket_keys_; }
+    const TicketKeys& ticket_keys() const { return ticket_keys_; }
+
     /// When a certificate, or the first of its chain, stops being valid.
     struct Expiry {
         std::string file;

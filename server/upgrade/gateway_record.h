@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/upgrade/secret_bytes.h"
+
+namespace pulsegate {
+
+// What a gateway has in memory only, besides its clients: for the process that goes on in an
+// upgrade. As in client_record.h, times are durations, and all that is not stated is zero or empty.
+// Users and clients stand as fingerprints, whose key is in the store that both processes use.
+
+struct BanRecord {
+    std::string address{};
+    std::string user{};  ///< if it is not an address
+    std::string client{};
+    bool is_ordered = false;             ///< by the administrator
+    std::optional<std::int64_t> left{};  ///< ms until it ends; nothing: it is for good
+    std::string reason{};
+
+    bool operator==(const BanRecord&) const = default;
+};
+
+/// How often something happened lately, by keys: see RecentCounts.
+struct CountsRecord {
+    struct Counted {
+        std::string address{};
+        std::uint64_t fingerprint = 0;
+        std::uint32_t present = 0;
+        std::uint32_t past = 0;
+
+        bool operator==(const Counted&) const = default;
+    };
+
+    std::int64_t age = 0;  ///< ms of the present minute
+    std::vector<Counted> counted{};
+
+    bool operator==(const CountsRecord&) const = default;
+};
+
+/// What one shard has counted of its clients.
+struct ClientCountsRecord {
+    CountsRecord flaps{};
+    CountsRecord takeovers{};
+
+    bool operator==(const ClientCountsRecord&) const = default;
+};
+
+struct TicketKeysRecord {
+    std::int64_t age = 0;  ///< ms of the present key
+    SecretBytes present{};
+    SecretBytes past{};
+
+    bool operator==(const TicketKeysRecord&) const = default;
+};
+
+struct GatewayRecord {
+    std::vector<BanRecord> bans{};
+    CountsRecord guesses{};
+    CountsRecord different_guesses{};
+    CountsRecord failures{};
+    std::vector<ClientCountsRecord> shards{};
+    std::int64_t login_wait = 0;  ///< ns that the pace of logins is ahead of the time
+    std::optional<TicketKeysRecord> ticket_keys{};
+
+    bool operator==(const GatewayRecord&) const = default;
+};
+
+/// Some events of the history of one shard's users, in their order.
+struct HistoryRecord {
+    struct Event {
+        std::uint64_t user = 0;
+        std::uint32_t account = 0;
+        bool is_refused = false;  ///< it is charged to an address
+        std::uint8_t kind = 0;
+        std::int64_t time = 0;  ///< Unix time in ms
+        std::uint32_t count = 0;
+        std::int64_t lasted = 0;
+        std::int64_t silence = 0;
+        std::uint8_t cause = 0;
+        std::uint8_t reason = 0;
+        std::uint8_t version = 0;  ///< of MQTT
+        std::string client{};
+        std::string address{};
+        std::string listener{};
+        std::string why{};
+
+        bool operator==(const Event&) const = default;
+    };
+
+    std::uint32_t shard = 0;
+    std::vector<Event> events{};
+
+    bool operator==(const HistoryRecord&) const = default;
+};
+
+/// As bytes, like a client's record. That of a gateway holds secrets: who has it wipes it.
+std::string encode(const GatewayRecord& record);
+std::string encode(const HistoryRecord& record);
+
+/// Nothing: the bytes are damaged, or of a version that says what this one does not understand.
+std::optional<GatewayRecord> decode_gateway(std::string_view bytes);
+std::optional<HistoryRecord> decode_history(std::string_view bytes);
+
+}  // namespace pulsegate
