@@ -214,6 +214,7 @@ UpgradeOutcome take_over(Server& server, Predecessor& predecessor) {
         [&](UniqueFd socket, std::string_view state) {
             return server.adopt(std::move(socket), state);
         },
+        [&](std::string_view state) { return server.adopt_history(state); },
         [&] { server.finish_adoption(); }, server.divides_rooms());
     server.begin();
     predecessor.tell_serving();

@@ -113,15 +113,15 @@ Server::Server(const Config& config, ServerHost host) try
         read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
         std::move(host.api));
     if (admin_has_tls(config_)) admin_->use(admin_tls_sessions(config_));
-    const auto tls = read_certificates(config_);
-    watch_certificates(tls.get());
+    tls_ = read_certificates(config_, host.inheritance);
+    watch_certificates(tls_.get());
     for (Shard* shard : all) {
-        shard->use(tls);
+        shard->use(tls_);
         shard->use(authenticator_.rules());
         shard->use(authenticator_.password_lines());
         shard->before_each_round(host.before_each_round);
     }
-    restore();
+    restore(host.inheritance);
     for (const ListenUrl& url : config_.listen) listen(url);
     check_inherited();
     listen_locally();
@@ -139,11 +139,12 @@ Server::Server(const Config& config, ServerHost host) try
 Server::~Server() { stop(); }
 
 /// In a thread that ends, for then the shards may have threads of their own.
-void Server::restore() {
+void Server::restore(const Inheritance& inheritance) {
     std::vector<Broker*> brokers;
     for (auto& shard : shards_) brokers.push_back(&shard->broker());
     std::async(std::launch::async, [&] {
         keep_out(store_->restore(brokers), shards_, address_limits_);
+        if (inheritance.gateway) adopt(*inheritance.gateway);
     }).get();
     malloc_trim(0);  // what was read lay between what stays
 }
@@ -308,9 +309,13 @@ void Server::await_presence_sent() {
 }
 
 /// Null if no listener has TLS.
-std::shared_ptr<const Tls> Server::read_certificates(const Config& config) const {
-    const bool needed = std::ranges::any_of(config.listen, &ListenUrl::has_tls);
-    return needed ? std::make_shared<const Tls>(config.tls) : nullptr;
+std::shared_ptr<const Tls> Server::read_certificates(const Config& config,
+                                                     const Inheritance& inheritance) const {
+    if (std::ranges::none_of(config.listen, &ListenUrl::has_tls)) return nullptr;
+    const auto tls = std::make_shared<Tls>(config.tls);
+    if (inheritance.gateway && inheritance.gateway->ticket_keys)
+        tls->ticket_keys().adopt(*inheritance.gateway->ticket_keys);
+    return tls;
 }
 
 void Server::watch_certificates(const Tls* tls) {
@@ -341,6 +346,7 @@ std::function<void()> Server::prepare_certificates(const Config& config) {
     return [this, tls = read_certificates(config), of_admin] {
         if (!tls) return;
         if (of_admin) admin_->use(of_admin);
+        tls_ = tls;
         for (auto& shard : shards_) shard->send(Shard::Task([tls](Shard& each) { each.use(tls); }));
         spdlog::info("certificates reloaded");
         watch_certificates(tls.get());

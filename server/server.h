@@ -55,6 +55,8 @@ public:
     /// Takes a client that another process has had, with its state. Before `start`; in a thread
     /// that ends before it. False: the client is closed, the log says why.
     bool adopt(UniqueFd socket, std::string_view state);
+    /// Takes events of users that another process has had; the same. False: they can't be read.
+    [[nodiscard]] bool adopt_history(std::string_view state);
     /// That were all clients.
     void finish_adoption();
     /// Does `begin` store what a process that has had the data before would miss?
@@ -119,7 +121,8 @@ private:
     /// Each with the URL by which it was asked for. They stay the server's.
     std::vector<std::pair<std::string, int>> listening_sockets() const;
     void show_chat();
-    std::shared_ptr<const Tls> read_certificates(const Config& config) const;
+    std::shared_ptr<const Tls> read_certificates(const Config& config,
+                                                 const Inheritance& inheritance = {}) const;
     void watch_certificates(const Tls* tls);
     // What a reload has to do once all files have been read. These throw if one can't be used.
     std::function<void()> prepare_tokens(const Config& config);
@@ -127,7 +130,11 @@ private:
     std::function<void()> prepare_users(const Config& config);
     void use(const Config& config);
     void await_presence_sent();
-    void restore();
+    void restore(const Inheritance& inheritance);
+    void adopt(const GatewayRecord& record);
+    std::size_t adopt_bans(const GatewayRecord& record, Millis now);
+    /// When all shards stand still.
+    GatewayRecord describe();
 
     const Config config_;  ///< of the start
     std::atomic<Millis> stop_wait_;
@@ -139,6 +146,7 @@ private:
     GatewayTotals totals_;
     DrainState drain_;
     CertificateWatch certificates_;
+    std::shared_ptr<const Tls> tls_;  ///< of new connections; null: no listener has TLS
     std::unique_ptr<LineWriter> events_;
     Authenticator authenticator_;
     std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it

@@ -1,10 +1,20 @@
 // What the server does when another process takes its place, or it takes that of another.
+#include <spdlog/spdlog.h>
+
+#include <cstddef>
+#include <future>
+#include <memory>
 #include <utility>
 
+#include "server/base/hash.h"
 #include "server/http/admin.h"
 #include "server/server.h"
+#include "server/session/users/history_passage.h"
 #include "server/shard/data_store.h"
+#include "server/shard/limits_passage.h"
 #include "server/shard/shard.h"
+#include "server/transport/tls/tls.h"
+#include "server/upgrade/gateway_record.h"
 
 namespace pulsegate {
 
@@ -35,8 +45,65 @@ GatewayPieces Server::pieces() {
             .store = *store_,
             .webhook = webhook_.get(),
             .events = events_.get(),
-            .sockets = listening_sockets()};
+            .sockets = listening_sockets(),
+            .describe = [this] { return encode(describe()); }};
 }
+
+// -- what it has in memory only --
+
+/// One shard after the other, for the order of their counts matters.
+GatewayRecord Server::describe() {
+    const Millis now = monotonic_now();
+    GatewayRecord record{.login_wait = admission_.login_rate().ahead(now)};
+    pulsegate::describe(address_limits_, record, now);
+    for (const auto& shard : shards_) {
+        const auto done = std::make_shared<std::promise<void>>();
+        shard->send(Shard::Task([&record, now, done](Shard& each) {
+            pulsegate::describe(each.client_limits(), record, now);
+            done->set_value();
+        }));
+        done->get_future().wait();
+    }
+    if (tls_) record.ticket_keys = tls_->ticket_keys().describe();
+    return record;
+}
+
+/// Nobody knows where the clients of a count are at home: with another number of shards, each shard
+/// gets the counts of all, and looks for its own.
+void Server::adopt(const GatewayRecord& record) {
+    const Millis now = monotonic_now();
+    admission_.login_rate().adopt(record.login_wait, now);
+    pulsegate::adopt(address_limits_, record, now);
+    const bool are_as_many = record.shards.size() == shards_.size();
+    for (std::size_t to = 0; to < shards_.size(); ++to)
+        for (std::size_t from = 0; from < record.shards.size(); ++from)
+            if (!are_as_many || from == to)
+                pulsegate::adopt(shards_[to]->client_limits(), record.shards[from], now);
+    if (const auto lost = adopt_bans(record, now); lost > 0)
+        spdlog::error("{} bans or revocations are too many, and are not kept", lost);
+}
+
+/// Returns how many are too many.
+std::size_t Server::adopt_bans(const GatewayRecord& record, Millis now) {
+    std::size_t lost = 0;
+    for (const BanRecord& each : record.bans) {
+        const auto address = Address::parse(each.address);
+        const auto home = home_shard(each.user, static_cast<unsigned>(shards_.size()));
+        lost += !(address ? address_limits_.adopt(*address, ban_of(each), now)
+                          : shards_[home]->client_limits().adopt(ban_of(each), now));
+    }
+    return lost;
+}
+
+/// Histories are asked of all shards: any of them may have these events.
+bool Server::adopt_history(std::string_view state) {
+    const auto record = decode_history(state);
+    if (!record) return false;
+    pulsegate::adopt(shards_[record->shard % shards_.size()]->broker().history(), *record);
+    return true;
+}
+
+// -- its clients --
 
 bool Server::adopt(UniqueFd socket, std::string_view state) {
     Shard& home = *shards_[Shard::home_of(state, static_cast<unsigned>(shards_.size()))];

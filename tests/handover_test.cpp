@@ -88,6 +88,8 @@ TEST_CASE("a program takes over only if it reads the state and the store of the 
     other = own;
     other.store += 1;
     CHECK(objection(other).find("of the store") != std::string::npos);
+    CHECK(decode_hello(encode(own)).gateway > 0);
+    CHECK(decode_hello(R"({"version":"0.1"})").gateway == 0);  // it reads clients only
     CHECK(objection(decode_hello(R"({"version":"9","what":[]})")) != "");
     CHECK_THROWS_AS(decode_hello("[]"), HandoverError);
 }

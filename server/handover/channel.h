@@ -24,6 +24,8 @@ enum class HandoverStep : std::uint32_t {
     ready = 8,      ///< new to old, JSON: how many clients it has
     go = 9,         ///< old to new, JSON: serve
     serving = 10,   ///< new to old, before it does anything
+    gateway = 11,   ///< old to new, before the listeners: what it has in memory only
+    history = 12,   ///< old to new, before the clients: some events of users
 };
 
 /// The exit status that has a supervisor start the gateway.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ struct GatewayPieces {
     LineWriter* events;  ///< null if there is no file of events
     /// Those that listen, each with the URL by which it was asked for.
     std::vector<std::pair<std::string, int>> sockets;
+    /// Returns a GatewayRecord as bytes, when all stand still. They hold secrets.
+    std::function<std::string()> describe;
 };
 
 }  // namespace pulsegate

@@ -1,7 +1,7 @@
 #include "server/handover/predecessor.h"
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
+#include <spdlog/spdlog.h>
 
 #include <charconv>
 #include <chrono>
@@ -21,6 +21,10 @@ using namespace std::chrono_literals;
 
 /// The old process decides how long it waits: then it ends this one.
 HandoverChannel::Deadline long_wait() { return Clock::now() + 10min; }
+
+void tell_unread(const char* what) {
+    spdlog::warn("upgrade: {} of the old process can't be read, and are lost", what);
+}
 
 }  // namespace
 
@@ -50,6 +54,13 @@ Inheritance Predecessor::await_inheritance() {
     for (;;) {
         auto message = channel_.receive(long_wait());
         if (message.step == HandoverStep::listeners) return inheritance;
+        if (message.step == HandoverStep::gateway) {
+            const WipedAtEnd wiped(message.body);
+            inheritance.gateway = decode_gateway(message.body);
+            if (!inheritance.gateway)
+                tell_unread("bans, counts of wrong passwords and TLS tickets");
+            continue;
+        }
         if (message.step != HandoverStep::listener)
             throw HandoverError("the old process passes something else than a listener");
         inheritance.sockets.push_back(
@@ -57,18 +68,22 @@ Inheritance Predecessor::await_inheritance() {
     }
 }
 
-Go Predecessor::take_clients(const Adopt& adopt, const std::function<void()>& finish,
-                             bool divides_rooms) {
+Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_history,
+                             const std::function<void()>& finish, bool divides_rooms) {
     Ready ready{.divides_rooms = divides_rooms};
     // In a thread that ends, for then the shards may have threads of their own.
     std::async(std::launch::async, [&] {
         for (;;) {
             auto message = channel_.receive(long_wait());
+            const WipedAtEnd wiped(message.body);
             if (message.step == HandoverStep::clients) return finish();
+            if (message.step == HandoverStep::history) {
+                if (!adopt_history(message.body)) tell_unread("events of users");
+                continue;
+            }
             if (message.step != HandoverStep::client)
                 throw HandoverError("the old process passes something else than a client");
             ++(adopt(std::move(message.descriptor), message.body) ? ready.adopted : ready.refused);
-            OPENSSL_cleanse(message.body.data(), message.body.size());
         }
     }).get();
     try {

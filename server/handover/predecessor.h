@@ -29,9 +29,12 @@ public:
     Inheritance await_inheritance();
     /// Takes a client with its state. False: it is closed.
     using Adopt = std::function<bool(UniqueFd socket, std::string_view state)>;
+    /// Takes some events of users. False: they can't be read.
+    using AdoptHistory = std::function<bool(std::string_view state)>;
     /// Has all clients adopted, in a thread that ends, calls `finish` there, and waits until this
     /// process is to serve. `divides_rooms`: see DataStore.
-    Go take_clients(const Adopt& adopt, const std::function<void()>& finish, bool divides_rooms);
+    Go take_clients(const Adopt& adopt, const AdoptHistory& adopt_history,
+                    const std::function<void()>& finish, bool divides_rooms);
     /// From here on it is silent for good.
     void tell_serving();
 

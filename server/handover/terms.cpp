@@ -22,6 +22,9 @@ namespace {
 /// understand; and the oldest one that is still read.
 constexpr int state_format = 1;
 constexpr int oldest_state_format = 1;
+/// The same of what a gateway has besides its clients. A program that does not say that it reads
+/// that is not sent any.
+constexpr int gateway_format = 1;
 
 json::object parse(std::string_view text) {
     auto object = read_object(text);
@@ -49,14 +52,16 @@ UpgradeHello own_hello() {
     return {.version = program_version(),
             .state = state_format,
             .oldest_state = oldest_state_format,
-            .store = newest_schema()};
+            .store = newest_schema(),
+            .gateway = gateway_format};
 }
 
 std::string encode(const UpgradeHello& hello) {
     return json::serialize(json::object{{"version", hello.version},
                                         {"state", hello.state},
                                         {"oldest_state", hello.oldest_state},
-                                        {"store", hello.store}});
+                                        {"store", hello.store},
+                                        {"gateway", hello.gateway}});
 }
 
 UpgradeHello decode_hello(std::string_view body) {
@@ -64,7 +69,8 @@ UpgradeHello decode_hello(std::string_view body) {
     return {.version = text(object, "version"),
             .state = number<int>(object, "state"),
             .oldest_state = number<int>(object, "oldest_state"),
-            .store = number<int>(object, "store")};
+            .store = number<int>(object, "store"),
+            .gateway = number<int>(object, "gateway")};
 }
 
 std::string objection(const UpgradeHello& hello) {

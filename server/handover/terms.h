@@ -18,6 +18,7 @@ struct UpgradeHello {
     int state = 0;         ///< the format of a client's state that it writes
     int oldest_state = 0;  ///< and the oldest that it reads
     int store = 0;         ///< the format of its store
+    int gateway = 0;       ///< the format of a gateway's state that it reads; 0: it reads none
 };
 UpgradeHello own_hello();
 std::string encode(const UpgradeHello& hello);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@
 #include "server/shard/data_store.h"
 #include "server/shard/shard.h"
 #include "server/start/service_manager.h"
+#include "server/upgrade/secret_bytes.h"
 
 namespace pulsegate {
 
@@ -79,7 +81,7 @@ public:
         const Pause pause(outcome);
         Standstill standstill(gateway_, deadline);
         const EndFirst guard{successor_};
-        pass_all(standstill, deadline, outcome);
+        pass_all(standstill, hello, deadline, outcome);
         if (!order_.is_rehearsal) go(standstill, deadline, outcome);
         outcome.end = UpgradeOutcome::End::rehearsed;
     }
@@ -87,12 +89,16 @@ public:
 private:
     HandoverChannel& channel() { return successor_.channel(); }
 
-    void pass_all(Standstill& standstill, HandoverChannel::Deadline deadline,
-                  UpgradeOutcome& outcome) {
+    void pass_all(Standstill& standstill, const UpgradeHello& hello,
+                  HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
+        const bool reads_gateway = hello.gateway != 0;
         channel().send(HandoverStep::lock, "", deadline, standstill.close_store());
+        if (reads_gateway) pass_gateway(deadline);
         for (const auto& [url, socket] : gateway_.sockets)
             channel().send(HandoverStep::listener, url, deadline, socket);
         channel().send(HandoverStep::listeners, "", deadline);
+        if (reads_gateway)
+            for (Shard* shard : gateway_.shards) pass_history(*shard, deadline);
         for (Shard* shard : gateway_.shards) pass_clients(*shard, deadline, outcome);
         channel().send(HandoverStep::clients, "", deadline);
         const Ready ready = decode_ready(channel().expect(HandoverStep::ready, deadline).body);
@@ -104,16 +110,37 @@ private:
         outcome.moved = ready.adopted;
     }
 
-    /// On the shard's thread; this one waits.
+    void pass_gateway(HandoverChannel::Deadline deadline) {
+        std::string state = gateway_.describe();
+        const WipedAtEnd wiped(state);
+        channel().send(HandoverStep::gateway, state, deadline);
+    }
+
+    void pass_history(Shard& shard, HandoverChannel::Deadline deadline) {
+        run_on(shard, [&] {
+            shard.export_history([&](std::string_view events) {
+                channel().send(HandoverStep::history, events, deadline);
+            });
+        });
+    }
+
     void pass_clients(Shard& shard, HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
+        run_on(shard, [&] {
+            const auto counts = shard.export_clients([&](int socket, std::string_view state) {
+                channel().send(HandoverStep::client, state, deadline, socket);
+            });
+            outcome.moved += counts.moved;
+            for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
+        });
+    }
+
+    /// On the shard's thread, behind all that was sent to it before; this one waits. Throws what
+    /// the task throws.
+    static void run_on(Shard& shard, const std::function<void()>& task) {
         const auto done = std::make_shared<std::promise<void>>();
-        shard.send(Shard::Task([&, done](Shard& each) {
+        shard.send(Shard::Task([&task, done](Shard&) {
             try {
-                const auto counts = each.export_clients([&](int socket, std::string_view state) {
-                    channel().send(HandoverStep::client, state, deadline, socket);
-                });
-                outcome.moved += counts.moved;
-                for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
+                task();
                 done->set_value();
             } catch (...) {
                 done->set_exception(std::current_exception());

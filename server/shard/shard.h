@@ -123,6 +123,8 @@ public:
     /// Calls `visit(socket, state)` for each client that another process can have, and changes
     /// nothing. The bytes hold secrets, and are wiped when it returns.
     ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
+    /// The same of what its history has, in parts. It grows no more when the freeze is complete.
+    void export_history(const std::function<void(std::string_view)>& visit);
     /// Goes on with such a client, which another process had: in a task, or before `run` when the
     /// store is restored.
     enum class Adoption : std::uint8_t {

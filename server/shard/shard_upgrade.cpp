@@ -1,16 +1,16 @@
 // What a shard does when another process takes the place of this one: it comes to rest, describes
 // its clients, and wakes again if the other one fails; or it begins with the clients of another.
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include "server/base/hash.h"
+#include "server/session/users/history_passage.h"
 #include "server/shard/shard.h"
 #include "server/transport/connections/connection.h"
 #include "server/upgrade/record_codec.h"
+#include "server/upgrade/secret_bytes.h"
 
 namespace pulsegate {
 
@@ -92,10 +92,15 @@ ExportCounts Shard::export_clients(const std::function<void(int, std::string_vie
         ++counts.moved;
         std::string state = encode({.session = broker_.passage().describe(*connection.session, now),
                                     .connection = connection.describe(rested_)});
+        const WipedAtEnd wiped(state);
         visit(connection.socket(), state);
-        OPENSSL_cleanse(state.data(), state.size());
     });
     return counts;
+}
+
+void Shard::export_history(const std::function<void(std::string_view)>& visit) {
+    describe(broker_.history(), index_,
+             [&](const HistoryRecord& record) { visit(encode(record)); });
 }
 
 Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {

@@ -29,4 +29,16 @@ private:
     std::string bytes_;
 };
 
+/// Wipes bytes of somebody else when it ends, however that comes about.
+class WipedAtEnd {
+public:
+    explicit WipedAtEnd(std::string& bytes) : bytes_(bytes) {}
+    ~WipedAtEnd() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+    WipedAtEnd(const WipedAtEnd&) = delete;
+    WipedAtEnd& operator=(const WipedAtEnd&) = delete;
+
+private:
+    std::string& bytes_;
+};
+
 }  // namespace pulsegate

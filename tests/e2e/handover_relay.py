@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 # As in server/handover/channel.h.
-STEPS = ("", "hello", "refused", "lock", "listener", "listeners", "client", "clients", "ready", "go", "serving")
+STEPS = ("", "hello", "refused", "lock", "listener", "listeners", "client", "clients", "ready", "go", "serving", "gateway",
+         "history")
 HEADER = struct.Struct("=IIQ")
 CHANNEL = 3
 
