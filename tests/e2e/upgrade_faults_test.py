@@ -9,12 +9,15 @@ With PULSEGATE_LONG (tests/run --long) there are hundreds of moments:
 import json
 import os
 import random
+import signal
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from gateway import SANITIZED, binary
+from gateway import PATIENCE, SANITIZED, Client, Gateway, binary, connect_packet, wait_until
 from handover_relay import program_with_fault
-from upgradable import PAUSE, Load
+from upgradable import PAUSE, Load, gateway_for
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
 MOMENTS, DURATION = (400, 900) if LONG else (8, 25)
@@ -88,6 +91,51 @@ class UpgradeFaultsTest(unittest.TestCase):
             load.counts()
             load.gateway.upgrade()
             self.check(client)
+
+    def test_a_new_process_that_never_says_hello_is_ended_and_clients_are_served_meanwhile(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("stays", clean=False)
+            client.subscribe("room/a", qos=1)
+            told = Path(gateway.folder.name) / "pid"
+            program = Path(gateway.folder.name) / "program"
+            program.write_text(f"#!/bin/sh\necho $$ >{told}.new && mv {told}.new {told} && exec sleep 600\n")
+            program.chmod(0o755)
+            with ThreadPoolExecutor(1) as threads:
+                upgrade = threads.submit(gateway.ctl, "upgrade", str(program))
+                wait_until(told.exists, what="the start of the new process")
+                while not upgrade.done():
+                    self.check(client)
+            self.assertEqual(upgrade.result().returncode, 1)
+            self.assertIn("does not answer in time", upgrade.result().stderr)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(told.read_text()), 0)
+            gateway.upgrade()
+            self.check(client)
+
+    def test_an_old_process_that_dies_before_all_clients_have_passed_is_a_crash_of_the_gateway(self):
+        for fault in ({"at": "lock"}, {"at": "client", "number": 2}, {"at": "clients"}):
+            with self.subTest(fault=fault), gateway_for() as gateway:
+                sender, *others = (gateway.connect(f"c{number}", clean=False) for number in range(4))
+                for client in others:
+                    client.subscribe("room/a", qos=1)
+                sender.publish("room/a", b"acknowledged", qos=1)
+                self.assertEqual(sender.receive()[0] >> 4, 4)
+                program, report = program_with_fault(gateway.folder.name, binary(), does="kill old", **fault)
+                self.assertNotEqual(gateway.ctl("upgrade", "--longest-pause", PAUSE, program).returncode, 0)
+                self.assertEqual(gateway.process.wait(PATIENCE), -signal.SIGKILL)
+                # It serves nobody, and leaves the folder to the next start.
+                self.assertEqual(gateway.wait_for_process(json.loads(report.read_text())["new"]), 1)
+                for client in (sender, *others):
+                    while client.receive():  # the message
+                        pass
+                gateway.kill()
+                with Gateway("--data", gateway.data) as restarted:
+                    for number in range(1, 4):
+                        again = Client(restarted.port)
+                        again.send(connect_packet(f"c{number}", clean=False))
+                        self.assertEqual(again.receive(), (0x20, b"\1\0"))  # its session is there
+                        self.assertEqual(again.receive_publish(), ("room/a", b"acknowledged"))
+                        again.close()
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class UpgradeMemoryTest(Folder):
                 break_off(gateway, user, times)
             self.assertEqual(gateway.ask("PUT", "/api/v1/bans?user=dan&reason=spam")[0], 200)
             before, _ = bans(gateway)
-            self.assertEqual([(ban["user"], ban["by"]) for ban in before], [("dan", "administrator"), ("ann", "gateway")])
+            self.assertEqual([(ban["user"], ban["by"]) for ban in before], [("ann", "gateway"), ("dan", "administrator")])
             gateway.settings.write_text("shards = 3\n")
             gateway.upgrade()
             self.assertEqual(bans(gateway)[0], before)
