@@ -27,7 +27,7 @@ constexpr const char* explanation =
     "      another broker\n"
     "\n"
     "Exit status: 0 nothing was lost, wrongly repeated, out of order or early; 1 something was,\n"
-    "or the run could not be carried out; 130 interrupted, and nothing is judged.";
+    "or the run could not be carried out; 130 interrupted, without a verdict.";
 
 /// The gateway that was built or installed with this program.
 std::string gateway_beside_us() {
@@ -51,22 +51,24 @@ bool CommandLine::parsed() const { return app_.parsed(); }
 
 void CommandLine::bind() {
     auto& options = options_;
-    app_.add_option("--kills", options.kills, "how often to kill the broker")
+    app_.add_option("--kills", options.kills, "how many times to kill the broker")
         ->check(CLI::Range(0u, 100'000u).description(""));
     app_.add_option("--stops", options.stops,
-                    "how often to stop it with SIGTERM, in turn with kills")
+                    "how many times to stop it with SIGTERM, alternating with kills")
         ->check(CLI::Range(0u, 100'000u).description(""));
-    app_.add_option("--seconds", options.seconds, "how long to publish; draining comes on top")
+    app_.add_option("--seconds", options.seconds,
+                    "how long to publish, not counting the drain at the end")
         ->check(CLI::Range(1u, 1'000'000u).description(""));
     auto* gateway =
         app_.add_option("--gateway", options.gateway,
                         "the gateway to start; the default is the pulsegate beside this program");
-    auto* data = app_.add_option("--data", options.data,
-                                 "its data folder; the default is one that is removed at the end");
-    auto* cluster = app_.add_option(
-        "--cluster", options.cluster,
-        "redis://HOST:PORT: start two gateways that have their data there; one stands by, and\n"
-        "takes over when the other one is killed or stopped");
+    auto* data =
+        app_.add_option("--data", options.data,
+                        "its data folder; the default is a folder that is removed at the end");
+    auto* cluster = app_.add_option("--cluster", options.cluster,
+                                    "redis://HOST:PORT: start two gateways that store their data "
+                                    "in this Redis; one stands by,\n"
+                                    "and takes over when the other one is killed or stopped");
     cluster->excludes(data);
     app_.add_option("--host", host_, "where the broker listens: a loopback address");
     app_.add_option("--port", port_, "the port that it listens on")
@@ -77,19 +79,19 @@ void CommandLine::bind() {
                         "none. The default is 8080 for the gateway and 0 for a COMMAND");
     http->check(CLI::Range(0, 65535).description(""));
     app_.add_option("--clock", options.clock,
-                    "write to this file before each start how many seconds the broker's clock is\n"
-                    "to be ahead, as libfaketime reads it");
+                    "before each start, write to this file how many seconds the broker's clock\n"
+                    "is ahead, in the format of libfaketime");
     app_.add_option("--version", version_, "5, 3.1.1, or both: every other client")
         ->check(CLI::IsMember({"5", "3.1.1", "both"}).description(""));
     app_.add_option("--publishers", options.publishers, "clients that publish")
         ->check(CLI::Range(1, 1000).description(""));
     app_.add_option("--receivers", options.receivers, "clients that subscribe")
         ->check(CLI::Range(1, 1000).description(""));
-    app_.add_option("--rate", options.rate, "messages a second, all publishers together")
+    app_.add_option("--rate", options.rate, "messages per second from all publishers together")
         ->check(CLI::Range(0.1, 1e6).description(""));
     app_.add_option("--slowness", options.slowness,
-                    "a broker with a sanitizer: it may take so many times as long to write down\n"
-                    "and tell what has happened")
+                    "for a broker with a sanitizer: how many times longer it may take to store\n"
+                    "and report events")
         ->check(CLI::Range(1, 100).description(""));
     auto* without =
         app_.add_option("--without", without_,
@@ -97,12 +99,12 @@ void CommandLine::bind() {
                         "inbox,rooms,shared,delayed,retained,wills,presence")
             ->delimiter(',')
             ->allow_extra_args(false);  // or the command would be among them
-    auto* seed = app_.add_option("--seed", options.seed, "of all that is left to chance");
+    auto* seed = app_.add_option("--seed", options.seed, "seed of all random choices");
     app_.add_option("--json", options.json,
                     "write the results to this file as well; - is standard output");
     app_.add_option("--log", options.log, "append what the broker prints to this file");
-    auto* command =
-        app_.add_option("COMMAND", options.command, "starts another broker; comes after --");
+    auto* command = app_.add_option("COMMAND", options.command,
+                                    "command that starts another broker; write it after --");
     command->excludes(gateway)->excludes(data)->excludes(cluster);
     for (auto* option : app_.get_options()) option->type_name("")->capture_default_str();
     for (auto* option : {http, gateway, without, seed, command}) option->default_str("");

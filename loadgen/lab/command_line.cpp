@@ -32,18 +32,18 @@ constexpr const char* examples =
     "  pulsegate-loadgen\n"
     "      15,000 clients (fewer if the file limit is lower) with 3,000 packets a second\n"
     "  pulsegate-loadgen chat --clients 5000 --set phones.online=5s..10s --html chat.html\n"
-    "      another scenario (--scenarios lists them), changed in one place, with a page of plots\n"
+    "      another scenario (--scenarios lists all) with one changed key, and a page of plots\n"
     "  pulsegate-loadgen --clients 16000 --storm 15000\n"
     "      1,000 clients keep talking while 15,000 vanish and reconnect\n"
     "  pulsegate-loadgen --clients 200000 --connect mqtt://127.0.0.1:1883,mqtt://127.0.0.1:1884\n"
-    "      as many worker processes as the file limit demands\n"
+    "      as many worker processes as the file limit requires\n"
     "  pulsegate-loadgen capacity chat\n"
-    "      how much of it the server holds\n"
+    "      finds the highest load that the server handles\n"
     "  pulsegate-loadgen kill\n"
     "      starts a gateway, kills it under load, and finds out what it loses\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not be carried out,\n"
-    "2 no verdict because the generator was the bottleneck, 3 worse (compare --worse),\n"
+    "2 no verdict because the generator was the bottleneck, 3 a run is worse (compare --worse),\n"
     "64 a mistake in the options or the scenario, 130 interrupted.";
 
 void parse_presence(Target& target, std::string_view text) {
@@ -156,9 +156,10 @@ private:
 
     CompareCommand compare() {
         if (comparison_.files.size() % comparison_.repeats != 0)
-            throw std::runtime_error(fmt::format(
-                "--repeats '{}': {} files are not so many of each run; name as many of each",
-                comparison_.repeats, comparison_.files.size()));
+            throw std::runtime_error(
+                fmt::format("--repeats '{}': {} files can't be divided into runs; name that many "
+                            "files for each run",
+                            comparison_.repeats, comparison_.files.size()));
         comparison_.html = run_.html;
         return comparison_;
     }
@@ -168,7 +169,7 @@ private:
         const bool given = http_rate_given_ || !target.http_token_file.empty();
         if (given && target.http.empty())
             throw std::runtime_error(
-                fmt::format("{}: nobody is asked by HTTP; name the server's API with --http URL",
+                fmt::format("{}: there is no HTTP API to ask; name it with --http URL",
                             http_rate_given_ ? "--http-rate" : "--http-token-file"));
     }
 
@@ -251,15 +252,15 @@ private:
         app_.add_flag("--scenarios", list_, "list the built-in scenarios")->group("Scenario");
         add(
             "--show", "NAME", [this](auto text) { show_ = text; }, "",
-            "print a built-in scenario, to begin one of your own with", "Scenario");
+            "print a built-in scenario, as a start for your own", "Scenario");
         add(
             "--scale", "N", [this](auto text) { run_.request.scale = parse_scale(text); }, "1",
             "multiply clients and rates", "Scenario");
         add(
             "--set", "[GROUP.]KEY=VALUE",
             [this](auto text) { sets_.push_back(read_override(text)); }, "",
-            "set a key of the scenario, or of one of its groups; may be\nrepeated, and holds over "
-            "the options below",
+            "set a key of the scenario, or of one of its groups; may be\n"
+            "repeated, and overrides the options below",
             "Scenario");
         add(
             "--hostile", "KIND=N", [this](auto text) { take_hostile(text); }, "",
@@ -301,7 +302,7 @@ private:
             "user names; {n} is the client's number", group);
         add(
             "--password", "PATTERN", [&](auto text) { target.identity.password = text; }, "",
-            "passwords, likewise", group);
+            "passwords; {n} is the client's number", group);
         add(
             "--users", "FILE", [&](auto text) { target.identity.users_file = text; }, "",
             "users and passwords from lines NAME:PASSWORD", group);
@@ -320,15 +321,16 @@ private:
             "1h", "how long tokens are valid", group);
         add(
             "--ca", "FILE", [&](auto text) { target.ca_file = text; }, "the system's",
-            "certificates that the server's must come from", group);
+            "CAs that are trusted for the server's certificate", group);
         app_.add_flag("--insecure", target.insecure, "don't check the server's certificate")
             ->group(group);
         add(
             "--presence", "WHERE", [&](auto text) { parse_presence(target, text); }, "topic",
-            "where watchers look: topic, or events=FILE", group);
+            "where watchers get presence from: topic, or events=FILE", group);
         add(
             "--http", "URL", [&](auto text) { target.http = parse_api_url(text); }, "",
-            "of the server's HTTP API, such as http://127.0.0.1:8080:\npresence is asked for there",
+            "the server's HTTP API, such as http://127.0.0.1:8080; the\n"
+            "generator asks it for presence",
             group);
         add(
             "--http-rate", "RATE",
@@ -336,21 +338,24 @@ private:
                 target.http_rate = parse_http_rate(text);
                 http_rate_given_ = true;
             },
-            "10/s", "questions, for 100 users each; a worker asks one after the other", group);
+            "10/s",
+            "requests per second, for 100 users each; each worker waits for\n"
+            "one answer before it sends the next request",
+            group);
         add(
             "--http-token-file", "FILE", [&](auto text) { target.http_token_file = text; }, "",
-            "file of the API's token", group);
+            "file with the token for the HTTP API", group);
         add(
             "--metrics", "URL",
             [this](auto text) {
                 run_.request.metrics = text;
                 check_metrics_url(run_.request.metrics);
             },
-            "", "of the server, such as http://127.0.0.1:8080/metrics", group);
+            "", "the server's metrics, such as http://127.0.0.1:8080/metrics", group);
         add(
             "--server-pid", "N",
             [this](auto text) { run_.request.server_pid = parse_count_between(text, 1, 1u << 30); },
-            "found by its port", "process of the server, to see its CPU and memory", group);
+            "found by its port", "process id of the server, to measure its CPU and memory", group);
     }
 
     void machine_options() {
@@ -363,7 +368,7 @@ private:
         add(
             "--in-progress", "N",
             [&](auto text) { layout.in_progress = parse_count_between(text, 1, 100'000); }, "200",
-            "logins in progress at once, at most", group);
+            "maximum number of logins in progress at once", group);
         add(
             "--sources", "N",
             [&](auto text) { layout.sources = parse_count_between(text, 1, 1'000'000); }, "auto",
@@ -374,10 +379,10 @@ private:
         constexpr const char* group = "Results";
         add(
             "--json", "FILE", [this](auto text) { run_.json = parse_output(text); }, "",
-            "write all that was measured; - is standard output", group);
+            "write all measurements to this file; - is standard output", group);
         add(
             "--html", "FILE", [this](auto text) { run_.html = parse_output(text); }, "",
-            "write a page with plots", group);
+            "write a page with plots to this file", group);
     }
 
     void worker_options() {
@@ -388,22 +393,24 @@ private:
                 const auto address = parse_listen(text);
                 run_.remote = RemoteWorkers{address.host, address.port, {}, 0};
             },
-            "", "wait here for --workers N on other machines", group);
-        app_.add_flag("--worker", is_worker_, "be a worker of a coordinator elsewhere")
+            "", "wait at this address for --workers N on other machines", group);
+        app_.add_flag("--worker", is_worker_,
+                      "run as a worker for a coordinator on another machine")
             ->group(group);
         add(
             "--coordinator", "HOST:PORT",
             [this](auto text) { coordinator_ = parse_address("mqtt://" + std::string(text)); }, "",
-            "of this worker", group);
+            "address of the coordinator, for a worker", group);
         add(
             "--token-file", "FILE", [this](auto text) { run_.token_file = text; }, "",
-            "file with the secret that coordinator and workers share", group);
+            "file with the secret that the coordinator and the workers share", group);
         app_.add_option("--worker-fd", worker_.fd)->group("");  // for processes of our own
     }
 
     void capacity_options() {
         capacity_ = app_.add_subcommand(
-            "capacity", "raise the load until the server breaks, and say what it holds");
+            "capacity",
+            "raise the load until the server breaks, and print the highest load that it handles");
         capacity_->fallthrough()->footer("");
         auto& search = search_.search;
         const auto factor = [](double& value) {
@@ -412,47 +419,53 @@ private:
         add(
             *capacity_, "--objective", "LIST",
             [this](auto text) { search_.objectives = parse_objectives(text); },
-            "p99=100ms,false-offline=0,losses=0,server-cpu=90%", "what the server must keep to",
+            "p99=100ms,false-offline=0,losses=0,server-cpu=90%", "limits that the server must keep",
             "Search");
-        add(*capacity_, "--from", "SCALE", factor(search.first), "1", "where to begin", "Search");
-        add(*capacity_, "--most", "SCALE", factor(search.most), "4096", "where to stop", "Search");
+        add(*capacity_, "--from", "SCALE", factor(search.first), "1", "scale of the first trial",
+            "Search");
+        add(*capacity_, "--most", "SCALE", factor(search.most), "4096", "largest scale to try",
+            "Search");
         add(
             *capacity_, "--resolution", "PERCENT",
             [&](auto text) { search.resolution = std::max(0.01, parse_percent(text)); }, "10%",
-            "how near to the edge to go", "Search");
+            "how precisely to find the limit", "Search");
         add(
             *capacity_, "--repeats", "N",
             [&](auto text) { search.repeats = parse_count_between(text, 1, 100); }, "3",
-            "trials on each side of the edge", "Search");
+            "trials on each side of the limit", "Search");
         add(
             *capacity_, "--trials", "N",
             [&](auto text) { search.most_trials = parse_count_between(text, 1, 1'000); }, "30",
-            "trials at most", "Search");
+            "maximum number of trials", "Search");
     }
 
     void compare_options() {
-        compare_ = app_.add_subcommand("compare", "put runs side by side (--html FILE: as a page)");
+        compare_ =
+            app_.add_subcommand("compare", "compare runs side by side (--html FILE: as a page)");
         compare_->fallthrough()->footer("");
-        compare_->add_option("FILES", comparison_.files, "written by --json")->required();
+        compare_->add_option("FILES", comparison_.files, "results of runs, written by --json")
+            ->required();
         add(
             *compare_, "--repeats", "N",
             [this](auto text) { comparison_.repeats = parse_count_between(text, 1, 100); }, "1",
-            "files of each run, one after the other: the median and the spread", "Compare");
+            "number of files of each run, named one after the other; shows the\n"
+            "median and the spread",
+            "Compare");
         add(
             *compare_, "--worse", "PERCENT",
             [this](auto text) { comparison_.most_worse = parse_percent(text, 10'000); }, "",
-            "exit with 3 if a run is worse than the first by more", "Compare");
+            "exit with 3 if a run is worse than the first one by more than this", "Compare");
     }
 
     void plan_options() {
-        plan_ = app_.add_subcommand("plan", "say on paper what a larger number of clients needs");
+        plan_ = app_.add_subcommand("plan", "estimate what a larger number of clients needs");
         plan_->footer("");
         add(
             *plan_, "--per-node", "N",
             [this](auto text) {
                 paper_.clients_per_node = parse_count_between(text, 1, 1'000'000'000);
             },
-            "100000", "clients that one server shall hold", "Plan");
+            "100000", "number of clients on one server", "Plan");
         plan_
             ->add_option_function<std::string>(
                 "CLIENTS",
@@ -463,9 +476,9 @@ private:
                         throw std::runtime_error(fmt::format("plan '{}': {}", text, remedy.what()));
                     }
                 },
-                "how many")
+                "number of clients")
             ->required();
-        plan_->add_option("FILES", paper_.files, "of runs, written by --json")->required();
+        plan_->add_option("FILES", paper_.files, "results of runs, written by --json")->required();
     }
 
     CLI::App app_;

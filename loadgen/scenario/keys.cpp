@@ -50,19 +50,19 @@ const std::vector<ScenarioKey>& scenario_keys() {
              draft.clients = parse_count_between(text, 1, 10'000'000);
          }},
         {"packets", "RATE", "3000/s",
-         "packets that all clients send, pings included; groups with `messages = fill` share what "
-         "the others leave",
+         "packets that all clients send together, including pings; groups with `messages = fill` "
+         "share what the other groups leave",
          [](ScenarioDraft& draft, Text text) { draft.packets = parse_rate(text); }},
         {"duration", "TIME", "45s",
-         "from the end of the ramp; extended until silent clients can be judged and storms are "
-         "over",
+         "time from the end of the ramp; extended until silent clients can be judged and storms "
+         "are over",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.duration = parse_time_above_zero(text);
          }},
         {"drain", "TIME", "5s", "how long to wait at the end for messages under way",
          [](ScenarioDraft& draft, Text text) { draft.scenario.drain = parse_duration(text); }},
         {"peak", "FROM..TO xFACTOR", "none",
-         "more or less of all messages for a while after the ramp, such as `3m..6m x2.5`; may be "
+         "a period after the ramp with more or fewer messages, such as `3m..6m x2.5`; may be "
          "repeated",
          add_peak},
         {"limit", "TIME", "1.5 keepalives",
@@ -71,35 +71,37 @@ const std::vector<ScenarioKey>& scenario_keys() {
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.limit = parse_time_above_zero(text);
          }},
-        {"tolerance", "TIME", "100ms", "allowance for delays of the machine, beyond limit and tick",
+        {"tolerance", "TIME", "100ms",
+         "allowance for delays of the machine, in addition to limit and tick",
          [](ScenarioDraft& draft, Text text) { draft.scenario.tolerance = parse_duration(text); }},
         {"ping-within", "TIME", "1s", "time within which a ping must be answered",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.ping_within = parse_time_above_zero(text);
          }},
-        {"message-within", "TIME", "not asked", "what the p99 of messages may be",
+        {"message-within", "TIME", "not asked", "the highest allowed p99 of message latency",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.message_within = parse_time_above_zero(text);
          }},
-        {"storm-within", "TIME", "60s", "time within which all must be back after a storm",
+        {"storm-within", "TIME", "60s", "time within which all clients must be back after a storm",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.storm_within = parse_time_above_zero(text);
          }},
         {"storm-factor", "N", "5",
-         "the others' p99 in a storm may be this many times the one before",
+         "how many times its earlier value the other clients' p99 may reach in a storm",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.storm_factor = parse_factor_from(text, 1);
          }},
         {"hostile-after", "TIME", "10s, or a third of `duration`",
-         "quiet time before the hostile clients come, from the end of the ramp; 0s: they are there "
+         "quiet time from the end of the ramp until the hostile clients come; 0s: they are there "
          "from the start",
          [](ScenarioDraft& draft, Text text) { draft.hostile_after = parse_duration(text); }},
         {"hostile-factor", "N", "5",
-         "the others' p99 with the hostile clients may be this many times the one before",
+         "how many times its earlier value the other clients' p99 may reach with the hostile "
+         "clients",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.hostile_factor = parse_factor_from(text, 1);
          }},
-        {"seed", "N", "another in each run", "of everything random, to repeat a run",
+        {"seed", "N", "another in each run", "seed of all random choices, to repeat a run",
          [](ScenarioDraft& draft, Text text) { draft.scenario.seed = parse_count(text); }},
     };
     return keys;
@@ -107,34 +109,37 @@ const std::vector<ScenarioKey>& scenario_keys() {
 
 const std::vector<GroupKey>& group_keys() {
     static const std::vector<GroupKey> keys{
-        {"transport", "tcp\\|tls\\|ws\\|wss", "that of the first server", "how they connect",
+        {"transport", "tcp\\|tls\\|ws\\|wss", "that of the first server", "how the clients connect",
          set_transport},
         {"version", "3.1.1\\|5", "3.1.1", "protocol version",
          [](GroupDraft& draft, Text text) { draft.group.version = parse_mqtt_version(text); }},
-        {"keepalive", "TIME", "20s", "keepalive; who talks pings after 0.75 to 1.0 of it",
+        {"keepalive", "TIME", "20s",
+         "keepalive; clients that are not silent ping after 0.75 to 1.0 of it",
          [](GroupDraft& draft, Text text) { draft.group.keepalive = parse_keepalive_time(text); }},
-        {"session", "clean\\|kept", "clean", "whether the server keeps their session while away",
+        {"session", "clean\\|kept", "clean",
+         "whether the server keeps their sessions while they are away",
          [](GroupDraft& draft, Text text) { draft.group.kept_session = parse_session(text); }},
         {"starts", "TIME", "0s",
-         "when the first of them arrives; the measured part does not wait "
-         "for groups that start later than 0s",
+         "when the first client arrives; the measured part does not wait for groups that start "
+         "later than 0s",
          [](GroupDraft& draft, Text text) { draft.group.starts = parse_duration(text); }},
         {"ramp", "RATE", "2000/s",
-         "new connections a second; at the top: of all groups that have none of their own",
+         "new connections per second; above the groups: for all groups that do not set it",
          [](GroupDraft& draft, Text text) { draft.ramp = parse_rate_above_zero(text); }},
         {"messages", "RATE\\|fill", "0/s",
-         "messages of the group a second; at the top: of all groups that have none of their own; "
+         "messages of the group per second; above the groups: for all groups that do not set it; "
          "`fill`: see `packets`",
          [](GroupDraft& draft, Text text) { draft.messages = parse_messages(text); }},
         {"to", "WHAT [of GROUP]", "clients",
-         "who gets them: `nobody`, `clients` or `rooms`, of the own group or of another",
+         "who receives the messages: `nobody`, `clients` or `rooms`, of this group or of another "
+         "group",
          set_receivers},
-        {"contacts", "N", "4", "how many clients or rooms each of them writes to",
+        {"contacts", "N", "4", "how many clients or rooms each client writes to",
          [](GroupDraft& draft, Text text) {
              draft.group.contacts = parse_count_between(text, 1, 10'000);
          }},
         {"qos", "0\\|1\\|2\\|SHARES", "0",
-         "of messages; with shares, such as `0:80% 1:20%`, each contact has one of them",
+         "QoS of the messages; with shares, such as `0:80% 1:20%`, each contact gets one QoS",
          [](GroupDraft& draft, Text text) { draft.group.qos = parse_qos_shares(text); }},
         {"size", "BYTES[..BYTES]", "64", "payload of a message, at least 32",
          [](GroupDraft& draft, Text text) { draft.group.size = parse_sizes(text); }},
@@ -142,21 +147,20 @@ const std::vector<GroupKey>& group_keys() {
          [](GroupDraft& draft, Text text) {
              draft.group.rooms = parse_count_between(text, 0, 10'000'000);
          }},
-        {"rooms-each", "N", "1", "rooms that each of its clients is in",
+        {"rooms-each", "N", "1", "rooms that each client of the group is in",
          [](GroupDraft& draft, Text text) {
              draft.group.rooms_each = parse_count_between(text, 1, 1'000);
          }},
-        {"watches", "N", "0", "clients whose presence each of them watches",
+        {"watches", "N", "0", "how many clients' presence each client watches",
          [](GroupDraft& draft, Text text) {
              draft.group.watches = parse_count_between(text, 0, 100'000);
          }},
-        {"watched", "GROUP", "its own group", "the group they watch",
+        {"watched", "GROUP", "its own group", "the group that they watch",
          [](GroupDraft& draft, Text text) { draft.watched = text; }},
         {"silent", "PERCENT", "0%", "clients that stop sending without closing",
          [](GroupDraft& draft, Text text) { draft.group.silent = parse_percent(text); }},
         {"silent-after", "TIME", "0s",
-         "when the first of them fall silent, from the end of the "
-         "ramp",
+         "time from the end of the ramp until the first of them fall silent",
          [](GroupDraft& draft, Text text) { draft.group.silent_after = parse_duration(text); }},
         {"silent-over", "TIME", "keepalive/2",
          "time within which they fall silent, each at a random moment",
@@ -166,17 +170,16 @@ const std::vector<GroupKey>& group_keys() {
         {"away", "TIME[..TIME]", "0s", "how long a nap takes",
          [](GroupDraft& draft, Text text) { draft.group.away = parse_times(text); }},
         {"leave", "disconnect\\|reset\\|vanish", "disconnect",
-         "how they go: with DISCONNECT, by a TCP reset, or silently, as in a dead zone",
+         "how clients leave: with DISCONNECT, by a TCP reset, or silently, as in a dead zone",
          [](GroupDraft& draft, Text text) { draft.group.leave = parse_leave(text); }},
         {"network-changes", "RATE", "0/s",
-         "new connections while the old one is half open; at the top: of all groups that have none "
-         "of their own",
+         "new connections while the old one is half open; above the groups: for all groups that do "
+         "not set it",
          [](GroupDraft& draft, Text text) { draft.network_changes = parse_rate(text); }},
         {"storm", "N\\|PERCENT", "0",
-         "clients that vanish at once and come back at once; they "
-         "don't write",
+         "clients that vanish together and come back together; they do not write",
          [](GroupDraft& draft, Text text) { draft.storm = parse_share(text); }},
-        {"storm-after", "TIME", "10s", "quiet time before the storm, from the end of the ramp",
+        {"storm-after", "TIME", "10s", "quiet time from the end of the ramp until the storm",
          [](GroupDraft& draft, Text text) {
              draft.group.storm_after = parse_time_above_zero(text);
          }},
@@ -196,8 +199,8 @@ std::string key_reference() {
     for (const auto& key : scenario_keys()) row(key);
     text += "\n| Key of a group, or default of all | | Default | |\n|---|---|---|---|\n";
     text +=
-        "| `clients` | N\\|PERCENT | what the others leave | number, or share of all clients; "
-        "only in a group |\n";
+        "| `clients` | N\\|PERCENT | what the others leave | number of clients, or share of all "
+        "clients; only in a group |\n";
     for (const auto& key : group_keys()) row(key);
     return text;
 }

@@ -39,8 +39,8 @@ int backup_command(int argc, const char* const* argv) {
     bool overwrite = false;
 
     CLI::App app{
-        "Has a running gateway copy all that it stores to a file, while it goes on serving. The "
-        "gateway itself writes the file, on its own machine.",
+        "Copies all data of a running gateway to a file, while the gateway serves. The gateway "
+        "writes the file, on its own machine.",
         "pulsegate backup"};
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.add_option("FILE", file, "The copy, outside of the gateway's data folder")
@@ -49,9 +49,9 @@ int backup_command(int argc, const char* const* argv) {
     app.add_option("--admin", url, "The gateway's HTTP listener")
         ->type_name("URL")
         ->capture_default_str();
-    app.add_option("--admin-token-file", token_file, "The token that the gateway asks for")
+    app.add_option("--admin-token-file", token_file, "File with the gateway's token")
         ->type_name("FILE");
-    app.add_flag("--overwrite", overwrite, "Replace the file if it is there");
+    app.add_flag("--overwrite", overwrite, "Replace the file if it exists");
 
     return run_command(app, argc, argv, [&] {
         GatewayPlace place{.url = url};

@@ -46,13 +46,13 @@ void add_import_option(CLI::App& app, const Setting& setting) {
 
 int import_command(int argc, const char* const* argv) {
     CLI::App app(
-        "Copies what a data folder has to the empty Redis of a cluster. The gateway that "
-        "uses the folder must be stopped; the folder stays as it is.",
+        "Copies a data folder to the empty Redis of a cluster. Stop the gateway that uses the "
+        "folder first. The folder is not changed.",
         "pulsegate import");
     spdlog::set_default_logger(spdlog::stderr_logger_mt("pulsegate"));
     std::string folder;
     Config config;
-    app.add_option("DIR", folder, "The folder that --data named")->required();
+    app.add_option("DIR", folder, "The gateway's data folder (setting data)")->required();
     Settings settings;
     settings.begin("Cluster");
     add_cluster(settings, config);

@@ -110,22 +110,22 @@ int passwd_command(int argc, const char* const* argv) {
     unsigned iterations = usual_iterations;
 
     CLI::App app{
-        "Sets a user's password in a password file, or adds the user. The password is asked for "
-        "on a terminal; otherwise it is the line on standard input.",
+        "Sets a user's password in a password file, or adds the user. On a terminal, the command "
+        "asks for the password; otherwise it reads a line from standard input.",
         "pulsegate passwd"};
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.add_option("FILE", file, "The password file, in mosquitto_passwd's format")
         ->type_name("")
         ->required();
     app.add_option("USER", user, "The user's name")->type_name("")->required();
-    auto* creates = app.add_flag("-c,--create", create, "Make a new file");
+    auto* creates = app.add_flag("-c,--create", create, "Create a new file");
     auto* removes = app.add_flag("-D,--delete", remove, "Remove the user");
     auto* argon2s = app.add_flag("-a,--argon2", argon2,
                                  "Hash with Argon2id, as mosquitto 2.1 does: each check takes 46 "
                                  "MiB of memory, and so does each guess");
-    auto* iterates =
-        app.add_option("-I,--iterations", iterations,
-                       "Rounds of PBKDF2: how slow the password is to check, and to guess");
+    auto* iterates = app.add_option(
+        "-I,--iterations", iterations,
+        "Rounds of PBKDF2: more rounds make a password slower to check, and slower to guess");
     iterates->check(CLI::Range(1u, most_iterations).description(""))
         ->type_name("N")
         ->capture_default_str();

@@ -19,8 +19,8 @@ void check_tls(const Config& config) {
     const Tls::Settings& tls = config.tls;
     if (!tls.client_crl.empty() && tls.client_ca.empty())
         throw ConfigError(
-            "tls-client-crl: clients are not asked for certificates; name a --tls-client-ca as "
-            "well");
+            "tls-client-crl: the gateway does not ask clients for certificates; name a "
+            "--tls-client-ca as well");
     const char* unused = tls.allow_1_2 ? nullptr : "tls-min-version";
     if (!tls.certificates.empty()) unused = "tls-cert";
     if (!tls.keys.empty()) unused = "tls-key";
@@ -40,9 +40,10 @@ void check_certificates(const Config& config) {
                         "key with --tls-key",
                         needs->text()));
     if (tls.certificates.size() != tls.keys.size())
-        throw ConfigError(fmt::format(
-            "tls-cert: {} certificates have {} keys; name a --tls-key for each, in their order",
-            tls.certificates.size(), tls.keys.size()));
+        throw ConfigError(
+            fmt::format("tls-cert: there are {} certificates and {} keys; name one --tls-key for "
+                        "each certificate, in the same order",
+                        tls.certificates.size(), tls.keys.size()));
 }
 
 /// Where anybody may log in under any name, members mean nothing; where there are rules, these say
@@ -64,13 +65,15 @@ void check_packets(const Config& config) {
 void check_sender(const Config& config) {
     if (config.sender_in_topic && config.sender_property.empty())
         throw ConfigError(
-            "sender-in-topic: the sender is not told at all; name a --sender-property as well");
+            "sender-in-topic: receivers do not get the sender, because the sender-property is "
+            "empty; name a --sender-property as well");
 }
 
 void check_users(const Config& config) {
     if (config.user_from == UserFrom::certificate && config.tls.client_ca.empty())
         throw ConfigError(
-            "user-from: clients are not asked for certificates; name a --tls-client-ca as well");
+            "user-from: the gateway does not ask clients for certificates; name a --tls-client-ca "
+            "as well");
 }
 
 void check_tokens(const Config& config) {
@@ -78,15 +81,16 @@ void check_tokens(const Config& config) {
     const KeyServerSettings& keys = config.authenticator.key_server;
     if (!keys.ca_file.empty() && !(keys.url && keys.url->tls))
         throw ConfigError(
-            "jwt-jwks-ca: there is no certificate to check; name a --jwt-jwks-url with https://");
+            "jwt-jwks-ca: there is no certificate to check; use --jwt-jwks-url with an https:// "
+            "URL");
     if (config.authenticator.has_keys()) return;
     const char* unused = jwt.issuer.empty() ? nullptr : "jwt-issuer";
     if (!jwt.audience.empty()) unused = "jwt-audience";
     if (unused)
-        throw ConfigError(fmt::format(
-            "{}: there is no key to check tokens by; name one with --jwt-key, --jwt-secret or "
-            "--jwt-jwks-url",
-            unused));
+        throw ConfigError(
+            fmt::format("{}: there is no key to check tokens with; name one with --jwt-key, "
+                        "--jwt-secret or --jwt-jwks-url",
+                        unused));
 }
 
 void check_hook(const Config& config) {
@@ -96,7 +100,7 @@ void check_hook(const Config& config) {
             "auth-hook-token-file: there is no auth hook; name its URL with --auth-hook");
     if (!hook.ca_file.empty() && !(hook.url && hook.url->tls))
         throw ConfigError(
-            "auth-hook-ca: the auth-hook has no certificate to check; name one with https://");
+            "auth-hook-ca: there is no certificate to check; use --auth-hook with an https:// URL");
 }
 
 /// A kind of listener that is not named keeps its default.

@@ -75,7 +75,7 @@ void check_unused(const Config& config) {
     for (const auto& [name, is_stated] : stated)
         if (is_stated)
             throw ConfigError(std::string(name) +
-                              ": this node is in no cluster; name its Redis with --cluster");
+                              ": this node is not in a cluster; name its Redis with --cluster");
 }
 
 void check_link(const ClusterSettings& cluster) {
@@ -96,19 +96,18 @@ void check_link(const ClusterSettings& cluster) {
                         "they reach this node",
                         cluster.link_listen));
     if (!cluster.link_address.empty() && split_link_address(cluster.link_address).first.empty())
-        throw ConfigError(fmt::format(
-            "link-address: '{}' is no HOST:PORT; write it as 10.0.0.1:7883", cluster.link_address));
+        throw ConfigError(
+            fmt::format("link-address: '{}' is not HOST:PORT; write, for example, 10.0.0.1:7883",
+                        cluster.link_address));
 }
 
 /// What is for a folder means nothing in a cluster.
 void check_data(const Config& config) {
     if (!config.data.empty())
-        throw ConfigError(
-            "data: the data lies in the Redis that --cluster names; leave one of them out");
+        throw ConfigError("data: with --cluster, Redis stores the data; leave one of them out");
     if (config.fsync != Fsync::always)
         throw ConfigError(
-            "fsync: the data lies in Redis, which has settings of its own; what it must promise is "
-            "--cluster-durability");
+            "fsync: Redis stores the data and has its own settings; use --cluster-durability");
 }
 
 }  // namespace
@@ -116,42 +115,40 @@ void check_data(const Config& config) {
 void add_cluster(Settings& settings, Config& config) {
     ClusterSettings& cluster = config.cluster;
     settings.any("cluster", "URL", "",
-                 "The Redis that has the data of all nodes, instead of a folder for data: "
-                 "redis://HOST:PORT, rediss:// with TLS, redis+sentinel://HOST:PORT/NAME; several "
-                 "addresses are divided by commas",
+                 "Redis that stores the data of all nodes, instead of a data folder: "
+                 "redis://HOST:PORT, rediss:// for TLS, or redis+sentinel://HOST:PORT/NAME. "
+                 "Several addresses are separated by commas",
                  [&](auto& name, auto& text) { cluster.redis = parse_cluster(name, text); });
     settings.any("cluster-password-file", "FILE", "", "File with the password of Redis",
                  [&](auto&, auto& text) { cluster.password_file = text; });
     settings.any("cluster-ca", "FILE", "",
-                 "CAs that may have signed the certificate of Redis, PEM; default: the system's "
-                 "CAs",
+                 "PEM file with CAs that are trusted for Redis; default: the system's CAs",
                  [&](auto&, auto& text) { cluster.redis_ca = text; });
     settings.any(
         "cluster-durability", "always|everysec|none", "always",
-        "What Redis must promise at least: that all it has taken survives a power cut, all but the "
-        "last second, or nothing; only with always an acknowledgement means that it is on disk",
+        "Durability that Redis must offer at least. always: acknowledged data is on disk. "
+        "everysec: a power cut can lose the last second. none: no promise",
         [&](auto& name, auto& text) { cluster.durability = parse_durability(name, text); });
     settings.count("cluster-replicas", cluster.replicas, 0, 10, "0",
-                   "How many replicas of Redis must have what is acknowledged");
-    settings.any("node-name", "NAME", "the host name",
-                 "The name of this node, which no other node of the cluster has",
+                   "Number of replicas of Redis that must have data before it is acknowledged");
+    settings.any("node-name", "NAME", "the host name", "Name of this node, unique in the cluster",
                  [&](auto& name, auto& text) { cluster.node_name = parse_node_name(name, text); });
     settings.duration("node-lease", cluster.node_lease, 4 * second, 60 * second, "8s",
-                      "How long a node may be silent before another one takes over; it must be "
-                      "the same for all nodes");
+                      "How long a node may be silent before another node takes over; must be the "
+                      "same on all nodes");
     settings.any("link-listen", "HOST:PORT", "127.0.0.1:7883",
-                 "Where this node listens for other nodes, which ask whether it lives",
+                 "Where this node listens for other nodes, which check whether it is alive",
                  [&](auto&, auto& text) { cluster.link_listen = text; });
     settings.any("link-address", "HOST:PORT", "link-listen",
-                 "Where other nodes reach it, if that is another address",
+                 "Where other nodes reach this node, if that is another address",
                  [&](auto&, auto& text) { cluster.link_address = text; });
     settings.any("link-cert", "FILE", "",
-                 "The certificate that this node shows to other nodes, PEM; needed unless it "
-                 "listens for them at a loopback address",
+                 "PEM file with the certificate that this node presents to other nodes; required "
+                 "unless link-listen is a loopback address",
                  [&](auto&, auto& text) { cluster.link_cert = text; });
-    settings.any("link-key", "FILE", "", "Its private key, PEM",
+    settings.any("link-key", "FILE", "", "PEM file with the private key of link-cert",
                  [&](auto&, auto& text) { cluster.link_key = text; });
-    settings.any("link-ca", "FILE", "", "CAs that sign the certificates of nodes, PEM",
+    settings.any("link-ca", "FILE", "", "PEM file with the CAs that sign the certificates of nodes",
                  [&](auto&, auto& text) { cluster.link_ca = text; });
 }
 
@@ -166,7 +163,8 @@ void complete_cluster(Config& config) {
     check_data(config);
     check_link(cluster);
     if (!cluster.redis_ca.empty() && !cluster.redis->tls)
-        throw ConfigError("cluster-ca: Redis has no certificate to check; write rediss://");
+        throw ConfigError(
+            "cluster-ca: there is no certificate to check; use --cluster with a rediss:// URL");
     cluster.redis->ca_file = cluster.redis_ca;
     if (!cluster.password_file.empty())
         cluster.redis->password = read_password(cluster.password_file);

@@ -24,13 +24,14 @@ void describe_program(CLI::App& app) {
                          "Print the version and exit");
     app.footer(
         "DURATION: 500ms, 30s, 5m, 24h, 7d. SIZE: 65536, 256KiB, 1MiB, 1GiB.\n"
-        "[live]: SIGHUP applies a change of the file; all other changes need a restart.\n"
+        "[live]: SIGHUP applies changes in the file. Changes of other settings need a restart.\n"
         "The same settings are read from the file of --config, as idle-timeout = \"30s\", and\n"
-        "from variables, as PULSEGATE_IDLE_TIMEOUT=30s. A flag beats a variable, and a variable\n"
-        "beats the file.\n"
-        "Other commands, each with a --help: pulsegate passwd writes a password file, pulsegate\n"
-        "backup has a running gateway copy what it stores, pulsegate import moves a data folder\n"
-        "to a cluster. server/docs/settings.md describes every setting.");
+        "from variables, as PULSEGATE_IDLE_TIMEOUT=30s. A flag overrides a variable, and a\n"
+        "variable overrides the file.\n"
+        "Other commands, each with --help: pulsegate ctl controls a running gateway, pulsegate\n"
+        "passwd writes a password file, pulsegate token makes a token for the admin API,\n"
+        "pulsegate backup copies the data of a running gateway, and pulsegate import copies a\n"
+        "data folder to a cluster. server/docs/settings.md describes every setting.");
 }
 
 void add_option(CLI::App& app, const Setting& setting, Texts& texts) {
@@ -57,19 +58,19 @@ void add_option(CLI::App& app, const Setting& setting, Texts& texts) {
 /// What is not a setting: what to read, and what to do other than to serve.
 void add_requests(CLI::App& app, const Settings& settings, CommandLine& line, Texts& texts) {
     app.add_flag("--check", line.check,
-                 "Check the settings and the files that they name, without serving: tells every "
-                 "fault, and exits with 1 if there is one");
+                 "Check the settings and the files that they name, print every error, and exit "
+                 "without serving; the exit status is 1 if there is an error");
     app.add_flag("--print-config", line.print_config,
-                 "Print the settings in force, and where each is from, as a settings file");
+                 "Print the settings in force, and the source of each, as a settings file");
     app.add_flag_callback(
         "--print-sample", [&settings] { throw UsageRequested{sample_file(settings)}; },
-        "Print a settings file with every setting, its default and its use");
+        "Print a settings file with every setting, its default and its description");
     app.add_flag_callback(
         "--print-reference", [&settings] { throw UsageRequested{settings_page(settings)}; },
-        "Print a page (Markdown) with the same");
+        "Print the same as a page of Markdown");
     app.add_option_function<std::vector<std::string>>(
            "--config", [&values = texts["config"]](const auto& all) { values = all; },
-           "Read settings from a TOML-style file, by the names below without the dashes: "
+           "Read settings from a TOML-style file. Names are as below without the dashes: "
            "idle-timeout = \"30s\"")
         ->type_name("FILE")
         ->expected(1)
@@ -107,8 +108,8 @@ void refuse_unknown(const Settings& settings, const std::vector<std::string>& un
     const auto option = std::ranges::find_if(
         unknown, [](const std::string& argument) { return argument.starts_with('-'); });
     if (option == unknown.end())
-        throw ConfigError(
-            fmt::format("'{}' is not a setting; each begins with --, see --help", unknown.front()));
+        throw ConfigError(fmt::format("'{}' is not a setting; settings begin with --, see --help",
+                                      unknown.front()));
     const std::string name = option->substr(0, option->find('='));
     throw ConfigError(fmt::format("unknown setting '{}'{}", name,
                                   remedy_for_unknown(settings, name, [](const std::string& near) {
@@ -148,8 +149,8 @@ CommandLine read_command_line(const Settings& settings, int argc, const char* co
     for (const auto& [name, values] : texts) {
         const Setting* const setting = settings.find(name);
         if (values.size() > 1 && !(setting && setting->form == Setting::Form::list))
-            fault(here, fmt::format("{0}: the command line has it {1} times; say --{0} once", name,
-                                    values.size()));
+            fault(here, fmt::format("{0}: it is on the command line {1} times; write --{0} once",
+                                    name, values.size()));
         if (!setting) {
             if (!values.empty()) line.config_file = values.front();
             if (!values.empty() && values.front().empty())

@@ -135,7 +135,7 @@ private:
         };
         if (rest_.empty()) return fmt::format("{}: the value is missing; {}", name, written(""));
         if (rest_.front() == ':')
-            return fmt::format("{}: there is a ':' in place of the '='; {}", name,
+            return fmt::format("{}: there is a ':' instead of a '='; {}", name,
                                written(rest_.substr(1)));
         return fmt::format("{}: there is no '=' before the value; {}", name, written(rest_));
     }
@@ -179,10 +179,10 @@ private:
             if (rest_[i] == '\\') {
                 ++i;
                 if (i == rest_.size() || (rest_[i] != '"' && rest_[i] != '\\'))
-                    throw Unreadable{fmt::format(
-                        "{}: \\ begins an escape in double quotes, and this one is unknown; write "
-                        "\\\\, or the text in single quotes",
-                        name)};
+                    throw Unreadable{
+                        fmt::format("{}: the escape after \\ is unknown; write \\\\, or use single "
+                                    "quotes instead of double quotes",
+                                    name)};
             }
             text += rest_[i];
         }
@@ -198,19 +198,18 @@ private:
     }
 
     std::string no_closing_quote(const std::string& name, char quote) const {
-        return fmt::format("{}: {} has no closing quote; write a {} behind the value", name,
+        return fmt::format("{}: {} has no closing quote; write a {} after the value", name,
                            trimmed(rest_), quote);
     }
 
     std::string surplus(const FileLine& setting) const {
         const std::string& name = setting.name;
         if (rest_.front() == ',')
-            return fmt::format("{}: several values are a list; write {} = [\"{}\", ...]", name,
+            return fmt::format("{}: several values need a list; write {} = [\"{}\", ...]", name,
                                name, setting.values.front().text);
         return fmt::format(
-            "{}: there is something behind the value: {}; remove it, or write a # "
-            "before a comment",
-            name, rest_);
+            "{}: there is text after the value: {}; remove it, or write a # before a comment", name,
+            rest_);
     }
 
     /// The rest of a list with a fault.
@@ -224,10 +223,10 @@ private:
         for (skip_blanks(); !rest_.empty(); skip_blanks()) {
             if (rest_.starts_with(']')) return end_list();
             if (rest_.starts_with('['))
-                throw Unreadable{list_.name + ": there is a list in the list; write one list"};
+                throw Unreadable{list_.name + ": a list can't contain a list; write one list"};
             if (rest_.starts_with(',') || needs_comma_)
                 throw Unreadable{list_.name +
-                                 ": the values of the list are not divided by one comma each; "
+                                 ": the values of the list are not separated by single commas; "
                                  "write [\"...\", \"...\"]"};
             list_.values.push_back({read_value(list_.name), number_});
             skip_blanks();
@@ -243,10 +242,9 @@ private:
         FileLine setting = std::move(list_);
         in_list_ = false;
         if (!rest_.empty())
-            throw Unreadable{
-                fmt::format("{}: there is something behind the list: {}; remove it, "
-                            "or write a # before a comment",
-                            setting.name, rest_)};
+            throw Unreadable{fmt::format(
+                "{}: there is text after the list: {}; remove it, or write a # before a comment",
+                setting.name, rest_)};
         if (setting.values.empty()) setting.values.push_back({"", setting.line});
         found_.push_back(std::move(setting));
     }
@@ -259,7 +257,7 @@ private:
     }
 
     std::string unclosed() const {
-        return list_.name + ": the list has no end; write a ] behind its last value";
+        return list_.name + ": the list is not closed; write a ] after its last value";
     }
 
     /// And a comment.

@@ -99,12 +99,12 @@ std::string line_in_force(const Setting& setting) {
 
 std::string sample_file(const Settings& settings) {
     std::string text = wrapped(
-        "Every setting of Pulsegate, with its default, as a comment. Remove the # before a "
-        "setting and write your value; name the file with --config. A change of a live "
-        "setting is applied by SIGHUP, any other one by a restart; of one that is live while set, "
-        "the first and the last value need a restart. DURATION: \"500ms\", "
-        "\"30s\", \"5m\", \"24h\", \"7d\". SIZE: 65536, \"256KiB\", \"1MiB\", \"1GiB\". "
-        "pulsegate --check --config FILE checks the file.",
+        "All settings of Pulsegate with their defaults, as comments. To change a setting, remove "
+        "the # before it and write your value. Start the gateway with --config FILE. SIGHUP "
+        "applies changes of live settings; changes of other settings need a restart. For a setting "
+        "that is live while set, only adding the first value and removing the last one need a "
+        "restart. DURATION: \"500ms\", \"30s\", \"5m\", \"24h\", \"7d\". SIZE: 65536, \"256KiB\", "
+        "\"1MiB\", \"1GiB\". pulsegate --check --config FILE checks the file.",
         "# ");
     std::string_view group;
     for (const Setting& setting : settings.all()) {
@@ -118,13 +118,13 @@ std::string sample_file(const Settings& settings) {
 
 std::string settings_page(const Settings& settings) {
     std::string text =
-        "# All settings\n\nThis page is made from the table that `--help` uses: `pulsegate "
-        "--print-reference` prints it,\nand `pulsegate --print-sample` a settings file with the "
-        "same. [How settings are written](operation.md#settings).\nThe variable of a setting is "
-        "`PULSEGATE_` and its name in capitals, with `_` for `-`. A change of a live setting is\n"
-        "applied by SIGHUP, any other one by a restart. Of a setting that is live while set, the "
-        "first and the last value\n"
-        "need a restart.\n";
+        "# All settings\n\n"
+        "This page is generated from the table that `--help` uses. `pulsegate --print-reference`\n"
+        "prints it, and `pulsegate --print-sample` prints a settings file with the same content.\n"
+        "[How to write settings](operation.md#settings). The environment variable of a setting is\n"
+        "`PULSEGATE_` and its name in capitals, with `_` for `-`. SIGHUP applies changes of live\n"
+        "settings; changes of other settings need a restart. For a setting that is live while\n"
+        "set, only adding the first value and removing the last one need a restart.\n";
     std::string_view group;
     for (const Setting& setting : settings.all()) {
         const std::string heading = heading_before(setting, group, "## ");
@@ -137,7 +137,7 @@ std::string settings_page(const Settings& settings) {
 
 std::string settings_in_force(const Settings& settings) {
     std::string text =
-        "# The settings in force. What nobody has stated is a comment, with its default.\n";
+        "# The settings in force. Settings that are not set are comments with their defaults.\n";
     std::string_view group;
     for (const Setting& setting : settings.all()) {
         text += heading_before(setting, group, "## ");

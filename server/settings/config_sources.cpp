@@ -39,10 +39,10 @@ void take_line(const Settings& settings, const FileLine& line, const std::string
     auto& values = statements[line.name];
     const bool is_list = setting->form == Setting::Form::list;
     if (!is_list && !values.empty())
-        return fault(here, fmt::format("{}: line {} has set it already; remove one of the lines",
+        return fault(here, fmt::format("{}: line {} sets it already; remove one of the lines",
                                        line.name, values.front().origin.line));
     if (!is_list && line.values.size() > 1)
-        return fault(here, fmt::format("{0}: it has one value, and this is a list; write {0} = {1}",
+        return fault(here, fmt::format("{0}: it takes one value, not a list; write {0} = {1}",
                                        line.name, setting->written({line.values.front().text})));
     for (const auto& [text, number] : line.values)
         values.push_back({text, {SettingOrigin::Kind::file, path, number}});

@@ -58,7 +58,7 @@ void parse_authority(std::string_view authority, std::string& host, std::uint16_
                      const auto& fail) {
     if (authority.starts_with('[')) {
         const auto bracket = authority.find(']');
-        if (bracket == authority.npos) throw fail("lacks a ']'");
+        if (bracket == authority.npos) throw fail("has no ']'");
         host = authority.substr(1, bracket - 1);
         authority.remove_prefix(bracket + 1);
     } else {

@@ -44,13 +44,15 @@ void add_list(CLI::App& app, Ctl& ctl) {
     };
     const auto options = std::make_shared<Options>();
     auto* const list = app.add_subcommand("clients", "List clients");
-    list->add_option("--user", options->user, "Of this user");
-    list->add_option("--client", options->client, "With a client id that begins with this");
-    list->add_option("--address", options->address, "From this address or network");
-    list->add_option("--listener", options->listener, "Of this listener");
-    list->add_option("--state", options->state, "connected or away");
-    list->add_option("--after", options->after, "The next page");
-    list->add_option("--limit", options->limit, "Clients in a page");
+    list->add_option("--user", options->user, "Only clients of this user");
+    list->add_option("--client", options->client,
+                     "Only clients with an id that begins with this text");
+    list->add_option("--address", options->address, "Only clients from this address or network");
+    list->add_option("--listener", options->listener, "Only clients of this listener");
+    list->add_option("--state", options->state, "Only clients in this state: connected or away");
+    list->add_option("--after", options->after,
+                     "Page to print, as named at the end of the page before it");
+    list->add_option("--limit", options->limit, "Clients per page");
     list->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
             const auto target = api_target("/api/v1/clients", {{"user", options->user},
@@ -88,7 +90,7 @@ int print_user(const Ctl& ctl, const std::string& user) {
 
 void add_user(CLI::App& app, Ctl& ctl) {
     const auto user = std::make_shared<std::string>();
-    auto* const show = app.add_subcommand("user", "A user's presence and clients");
+    auto* const show = app.add_subcommand("user", "Show a user's presence and clients");
     show->add_option("USER", *user)->required();
     show->callback([&ctl, user] { ctl.run = [&ctl, user] { return print_user(ctl, *user); }; });
 }
@@ -118,7 +120,7 @@ int explain(const Ctl& ctl, const std::string& user) {
 void add_why(CLI::App& app, Ctl& ctl) {
     const auto user = std::make_shared<std::string>();
     auto* const why = app.add_subcommand(
-        "why", "Why a user is online or offline: what happened last, refused logins as well");
+        "why", "Show why a user is online or offline: the latest events, including refused logins");
     why->add_option("USER", *user)->required();
     why->callback([&ctl, user] { ctl.run = [&ctl, user] { return explain(ctl, *user); }; });
 }
@@ -132,7 +134,7 @@ void add_kick(CLI::App& app, Ctl& ctl) {
     const auto options = std::make_shared<Options>();
     auto* const kick = app.add_subcommand("kick", "Disconnect a user's clients");
     kick->add_option("USER", options->user)->required();
-    kick->add_option("--client", options->client, "Only the one with this client id");
+    kick->add_option("--client", options->client, "Only the client with this id");
     kick->add_flag("--end-sessions", options->ends_sessions, "End their sessions as well");
     kick->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
@@ -159,7 +161,7 @@ struct BanOptions {
 
     void add_to(CLI::App& command) {
         command.add_option("--user", user, "All clients of this user");
-        command.add_option("--client", client, "Of that user, only the one with this client id");
+        command.add_option("--client", client, "Only that user's client with this id");
         command.add_option("--address", address, "All clients from this address");
     }
     std::string target() const {
@@ -173,10 +175,10 @@ struct BanOptions {
 
 void add_bans(CLI::App& app, Ctl& ctl) {
     const auto options = std::make_shared<BanOptions>();
-    auto* const ban = app.add_subcommand("ban", "Keep a user, a client or an address out");
+    auto* const ban = app.add_subcommand("ban", "Ban a user, a client or an address");
     options->add_to(*ban);
-    ban->add_option("--seconds", options->seconds, "For so long; default: for good");
-    ban->add_option("--reason", options->reason, "For the log and the list of bans");
+    ban->add_option("--seconds", options->seconds, "How long the ban lasts; default: permanently");
+    ban->add_option("--reason", options->reason, "Reason, for the log and the list of bans");
     ban->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
             return ctl.ask(Verb::put, options->target(), {}, [](const json::value& answer) {

@@ -73,7 +73,8 @@ std::string api_target(
 
 void add_completion(CLI::App& app, Ctl& ctl) {
     auto* const completion = app.add_subcommand(
-        "completion", "Print what makes bash complete: source <(pulsegate ctl completion)");
+        "completion",
+        "Print the completion script for bash; use it with: source <(pulsegate ctl completion)");
     completion->callback([&ctl] {
         ctl.run = [] {
             print_completion();
@@ -86,21 +87,25 @@ int ctl_command(int argc, const char* const* argv) {
     Ctl ctl;
     std::string token_file;
     CLI::App app{
-        "Asks a running gateway, and has it do something. Exit status: 0 done, 1 the gateway "
-        "refuses or is not well, 2 the command line is wrong, 3 there is no gateway.",
+        "Shows the state of a running gateway, and controls it. Exit status: 0 done, 1 the gateway "
+        "refuses or is not healthy, 2 the command line is wrong, 3 no gateway answers.",
         "pulsegate ctl"};
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.require_subcommand(1);
     app.fallthrough();
-    app.add_flag("--json", ctl.json, "Print the answer as the gateway gives it");
+    app.add_flag("--json", ctl.json, "Print the gateway's answer as JSON");
     app.add_option("--socket", ctl.place.socket,
                    "The gateway's Unix socket; default: data/admin.sock, or "
                    "/var/lib/pulsegate/admin.sock")
         ->type_name("FILE");
-    app.add_option("--url", ctl.place.url, "A gateway's HTTP listener instead")->type_name("URL");
-    app.add_option("--token-file", token_file, "The token that it asks for")->type_name("FILE");
-    app.add_option("--ca-file", ctl.place.ca_file,
-                   "CAs that may have signed its certificate, PEM; default: the system's")
+    app.add_option("--url", ctl.place.url,
+                   "HTTP listener of a gateway, to use instead of the socket")
+        ->type_name("URL");
+    app.add_option("--token-file", token_file, "File with the token for the HTTP listener")
+        ->type_name("FILE");
+    app.add_option(
+           "--ca-file", ctl.place.ca_file,
+           "PEM file with CAs that are trusted for the HTTP listener; default: the system's CAs")
         ->type_name("FILE");
     add_observing(app, ctl);
     add_clients(app, ctl);

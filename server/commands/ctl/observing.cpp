@@ -124,26 +124,28 @@ int check(const Ctl& ctl) {
 }  // namespace
 
 void add_observing(CLI::App& app, Ctl& ctl) {
-    auto* const status = app.add_subcommand("status", "What the gateway is, and how it does");
+    auto* const status =
+        app.add_subcommand("status", "Show the gateway's version, state and main figures");
     status->callback([&ctl] { ctl.run = [&ctl] { return ctl.get(status_path, print_status); }; });
 
-    auto* const top = app.add_subcommand("top", "Clients, rates and memory, a line a second");
+    auto* const top =
+        app.add_subcommand("top", "Show clients, rates and memory, one line per second");
     struct Options {
         unsigned seconds = 1;
         unsigned lines = 0;
     };
     const auto options = std::make_shared<Options>();
-    top->add_option("--every", options->seconds, "Seconds between two lines")
+    top->add_option("--every", options->seconds, "Seconds between lines")
         ->check(CLI::Range(1, 3600))
         ->capture_default_str();
-    top->add_option("-n,--lines", options->lines, "End after so many lines; 0: go on")
+    top->add_option("-n,--lines", options->lines, "Stop after this many lines; 0: do not stop")
         ->capture_default_str();
     top->callback([&ctl, options] {
         ctl.run = [&ctl, options] { return watch(ctl, options->seconds, options->lines); };
     });
 
     auto* const checks =
-        app.add_subcommand("check", "Exit status 0 if the gateway does all that it should");
+        app.add_subcommand("check", "Exit with status 0 if the gateway is healthy and ready");
     checks->callback([&ctl] { ctl.run = [&ctl] { return check(ctl); }; });
 }
 

@@ -35,7 +35,7 @@ void add_publish(CLI::App& app, Ctl& ctl) {
         ->check(CLI::Range(0, 2))
         ->capture_default_str();
     publish->add_flag("-r,--retain", options->retain, "Retain it");
-    publish->add_option("--in", options->in, "Publish it in so many seconds");
+    publish->add_option("--in", options->in, "Publish it after this many seconds");
     publish->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
             json::object message{{"topic", options->topic},
@@ -86,11 +86,15 @@ void add_drain(CLI::App& app, Ctl& ctl) {
         "drain",
         "Ask all clients to leave, and stop the gateway: /readyz is 503 for --notice, then the "
         "clients leave within --over");
-    drain->add_option("--over", options->over, "Such as 30s; default: drain-time")
+    drain
+        ->add_option("--over", options->over,
+                     "Time over which the clients leave, such as 30s; default: drain-time")
         ->check(CLI::Validator(check_span, "DURATION"));
-    drain->add_option("--notice", options->notice, "Such as 5s; default: drain-notice")
+    drain
+        ->add_option("--notice", options->notice,
+                     "How long /readyz is 503 before that, such as 5s; default: drain-notice")
         ->check(CLI::Validator(check_span, "DURATION"));
-    drain->add_flag("--show", options->show, "Only show how far a drain has got");
+    drain->add_flag("--show", options->show, "Only show the progress of a drain");
     drain->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
             if (options->show)
@@ -121,7 +125,7 @@ void print_list(const char* heading, const json::value& texts) {
 
 void add_reload(CLI::App& app, Ctl& ctl) {
     auto* const reload = app.add_subcommand(
-        "reload", "Apply changed settings and files, all or none, as SIGHUP does");
+        "reload", "Apply changed settings and files, all or nothing, as SIGHUP does");
     reload->callback([&ctl] {
         ctl.run = [&ctl] {
             return ctl.ask(Verb::post, "/api/v1/reload", {}, [](const json::value& answer) {
@@ -139,10 +143,10 @@ void add_backup(CLI::App& app, Ctl& ctl) {
         bool overwrite = false;
     };
     const auto options = std::make_shared<Options>();
-    auto* const backup = app.add_subcommand(
-        "backup", "Copy all that the gateway stores to a file, which the gateway writes");
+    auto* const backup =
+        app.add_subcommand("backup", "Copy all stored data to a file; the gateway writes the file");
     backup->add_option("FILE", options->file, "The copy, outside of the data folder")->required();
-    backup->add_flag("--overwrite", options->overwrite, "Replace the file if it is there");
+    backup->add_flag("--overwrite", options->overwrite, "Replace the file if it exists");
     backup->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
             const std::string file = std::filesystem::absolute(options->file).string();

@@ -117,14 +117,15 @@ int follow_trace(const Ctl& ctl, const TraceOptions& options) {
 
 void add_trace(CLI::App& app, Ctl& ctl) {
     const auto options = std::make_shared<TraceOptions>();
-    auto* const trace = app.add_subcommand(
-        "trace", "Follow a user, a client or an address live: logins, refusals, packets, ends");
+    auto* const trace = app.add_subcommand("trace",
+                                           "Follow a user, a client or an address live: logins, "
+                                           "refusals, packets, ends of connections");
     auto* const target = trace->add_option_group("target");
     target->add_option("--user", options->user, "All clients that are this user, or claim to be");
     target->add_option("--client", options->client, "All clients with this client id");
     target->add_option("--address", options->address, "All connections from this address");
     target->require_option(1);
-    trace->add_option("--for", options->time, "End after this time, up to 1h")
+    trace->add_option("--for", options->time, "Stop after this time, up to 1h")
         ->check(fault_of_trace_time)
         ->capture_default_str();
     trace->callback(

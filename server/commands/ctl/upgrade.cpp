@@ -66,7 +66,7 @@ int say(const GatewayClient::Answer& answer, bool as_json) {
     const std::string outcome = plain_text(member_at(last, "outcome"));
     if (as_json) fmt::print("{}", answer.text);
     if (outcome != "completed" && outcome != "rehearsed") {
-        fmt::print(stderr, "pulsegate ctl: not upgraded, the gateway goes on as before: {}\n",
+        fmt::print(stderr, "pulsegate ctl: not upgraded, the gateway continues as before: {}\n",
                    plain_text(member_at(last, "why")));
         return ctl_refused;
     }
@@ -97,16 +97,16 @@ int upgrade(const Ctl& ctl, const UpgradeOptions& options) {
 
 void add_upgrade(CLI::App& app, Ctl& ctl) {
     const auto options = std::make_shared<UpgradeOptions>();
-    auto* const command = app.add_subcommand(
-        "upgrade",
-        "Have another program take over, or the same one anew; clients keep their connections");
+    auto* const command = app.add_subcommand("upgrade",
+                                             "Replace the running program by a new one, or start "
+                                             "it again; clients keep their connections");
     command->add_option("PROGRAM", options->program,
-                        "Its path; default: where the running one was started from");
+                        "Path of the new program; default: the path of the running one");
     command->add_flag("--dry-run", options->is_rehearsal,
-                      "Do all of it but the last step, and go on with the running one");
+                      "Do everything except the last step; the running program continues");
     command
         ->add_option("--longest-pause", options->longest_pause,
-                     "Seconds in which clients may wait; then the running one goes on")
+                     "Maximum seconds that clients wait; after that, the running program continues")
         ->check(CLI::Range(0.1, 600.0))
         ->capture_default_str();
     command->callback(

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """settings_page.py: prints the manual page pulsegate.conf(5), made of ../../docs/settings.md.
 
-`pulsegate --print-reference` prints that page of Markdown, so the three can't differ. To make the manual page anew:
+`pulsegate --print-reference` prints that page of Markdown, so the three can't differ. To generate the manual page:
 
     server/deploy/man/settings_page.py >server/deploy/man/pulsegate.conf.5
 """
@@ -27,20 +27,21 @@ reads its settings from the file that
 names.
 The Debian package's service reads
 .Pa /etc/pulsegate/pulsegate.conf .
-Every setting is a flag of the command line as well, and a variable of the
-environment:
+Every setting is also a flag of the command line and an environment variable.
+The name of the variable is
 .Va PULSEGATE_
-and its name in capitals, with
+and the name of the setting in capitals, with
 .Ql _
 for
 .Ql - .
-A flag beats the variable, and the variable beats the file.
+A flag overrides the variable, and the variable overrides the file.
 .Ss Format
-The file is UTF-8 and has one
-.Ar name No = Ar value
-a line, and comments behind
+The file is UTF-8.
+Each line sets one
+.Ar name No = Ar value .
+Comments begin with
 .Ql # .
-Texts are in quotes,
+Values are in quotes,
 .Qq ...
 or
 .Ql '...' ;
@@ -48,7 +49,7 @@ only numbers,
 .Cm true
 and
 .Cm false
-need none.
+need no quotes.
 In double quotes
 .Ql \e\(dq
 and
@@ -56,8 +57,8 @@ and
 stand for a quote and a backslash.
 A repeatable setting takes a list,
 .Li [\(dq...\(dq, \(dq...\(dq] ,
-which may go on over more lines.
-Any other setting may be there once only.
+which may continue on further lines.
+Any other setting may appear only once.
 There are no sections.
 .Bl -tag -width Ds
 .It Ar DURATION
@@ -67,16 +68,16 @@ There are no sections.
 .El
 .Ss Changes
 .Sy Live
-settings change while the gateway runs, when it is sent
+settings change while the gateway runs, on
 .Dv SIGHUP
 .Pq Ql systemctl reload pulsegate
-or told to by
+or
 .Ql pulsegate ctl reload .
-All other changes need a restart.
-If a line is wrong, nothing changes, and the log says where it is and what to
-do;
+Changes of other settings need a restart.
+If a line is wrong, nothing changes, and the log names the line and the remedy.
+Check a changed file with
 .Ql pulsegate --config FILE --check
-says so before.
+first.
 """
 
 TAIL = r""".Sh FILES
