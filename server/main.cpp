@@ -145,7 +145,7 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
     ::setenv(goes_on, "1", 1);
     ::close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
     ::execv("/proc/self/exe", arguments);
-    say_at_once("can't begin anew: " + std::string(std::strerror(errno)));
+    say_at_once("can't restart: " + std::string(std::strerror(errno)));
     std::_Exit(not_stored);
 }
 
@@ -198,7 +198,7 @@ std::string ask_upgrade(const std::string& objection, UpgradeState& state,
 
 void log_outcome(const UpgradeOutcome& outcome) {
     if (outcome.end == UpgradeOutcome::End::failed)
-        return spdlog::error("upgrade: {}; this process goes on", outcome.why);
+        return spdlog::error("upgrade: {}; this process continues", outcome.why);
     if (outcome.end == UpgradeOutcome::End::rehearsed)
         return spdlog::info("upgrade rehearsed: {} clients would move, pause {} ms", outcome.moved,
                             outcome.pause);
@@ -270,7 +270,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     });
     watch.wait(server, settings);
     if (cluster && watch.has_store_failed()) {
-        spdlog::error("another node may serve the clients by now: this one begins anew");
+        spdlog::error("another node may be serving the clients: this node restarts");
         begin_anew(arguments);
     }
     service::tell_stopping("stopping");

@@ -63,8 +63,8 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
     for (const PutRevocation& each : kept_out.revocations)
         lost += !home(each.user).revocations().revoke(each.user, each.before);
     const auto all = kept_out.bans.size() + kept_out.revocations.size();
-    if (all > 0) spdlog::info("{} bans and revocations hold on", all - lost);
-    if (lost > 0) spdlog::error("{} bans or revocations are too many, and are not kept", lost);
+    if (all > 0) spdlog::info("{} bans and revocations remain in force", all - lost);
+    if (lost > 0) spdlog::error("{} bans or revocations exceed the limit, and are dropped", lost);
 }
 
 }  // namespace
@@ -237,9 +237,9 @@ void Server::listen_locally() {
     try {
         admin_->listen_locally(path);
     } catch (const boost::system::system_error& error) {
-        const auto trouble = fmt::format(
-            "admin-socket: {}: {}; name a file in a folder that can be written, or none", path,
-            error.code().message());
+        const auto trouble =
+            fmt::format("admin-socket: {}: {}; name a file in a writable folder, or none", path,
+                        error.code().message());
         if (!is_default) throw ConfigError(trouble);
         spdlog::warn("{}", trouble);
     }

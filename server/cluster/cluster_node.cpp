@@ -148,7 +148,7 @@ void ClusterNode::judge(RedisConnection& redis, Deadline deadline, NodeLink& lin
         beat.is_condemned = ClusterCalls(redis, deadline).condemn(own_.incarnation, beat);
         if (!beat.is_condemned) continue;
         judge_->note_condemned(beat.incarnation);
-        spdlog::warn("condemned node {}: its last beat is {} ms old", beat.incarnation,
+        spdlog::warn("condemned node {}: its last heartbeat is {} ms old", beat.incarnation,
                      judge_->standstill(beat.incarnation));
     }
 }

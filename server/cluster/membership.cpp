@@ -278,7 +278,7 @@ void Membership::Impl::begin_anew(const Result& why, Deadline deadline) {
             if (!emptied_since_) emptied_since_ = monotonic_now();
             const bool is_there = !ClusterCalls(redis_.connection(), deadline).birth().empty();
             if (!is_there && monotonic_now() < *emptied_since_ + pace_.lease) return;
-            if (!is_there) spdlog::error("Redis was emptied, and nobody has filled it again");
+            if (!is_there) spdlog::error("Redis was emptied, and no node has filled it again");
         } else {
             ++counters_.fenced;
         }
@@ -365,7 +365,7 @@ Membership::Result Membership::Impl::settled(Result result) {
         spdlog::error("another node may own the data: {}", result.why);
         end_ = result;
     } else if (result.answer == Answer::emptied) {
-        spdlog::error("Redis has lost all data: {}; this node writes what it has", result.why);
+        spdlog::error("Redis has lost all data: {}; this node writes its data again", result.why);
         end_ = result;
     }
     return result;
@@ -423,7 +423,7 @@ void Membership::Impl::leave() {
             .leave(node_.incarnation(), holdings_.epochs());
     });
     if (result.answer != Answer::done)
-        spdlog::warn("could not leave the cluster, others will notice: {}", result.why);
+        spdlog::warn("could not leave the cluster, the other nodes will notice: {}", result.why);
     end_ = Result{Answer::fenced, "this node has left the cluster"};
 }
 

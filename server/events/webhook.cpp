@@ -106,7 +106,7 @@ struct Webhook::Sender {
             } catch (const std::exception& failed) {
                 trouble = failed.what();
             }
-            spdlog::error("webhook: {}; it begins again", trouble);
+            spdlog::error("webhook: {}; trying again", trouble);
             co_await pause(pause_of_log);
         }
     }

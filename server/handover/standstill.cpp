@@ -68,7 +68,8 @@ void Standstill::go_on() {
             gateway_.store.resume(std::move(lock_));
         } catch (const std::exception& error) {
             // All that was acknowledged is stored: the next start finds it.
-            spdlog::critical("the store can't be opened again: {}; the gateway ends", error.what());
+            spdlog::critical("the store can't be opened again: {}; the gateway exits",
+                             error.what());
             spdlog::shutdown();
             std::_Exit(start_again);
         }

@@ -158,8 +158,8 @@ private:
         } catch (const HandoverError& error) {
             if (!divides_rooms_) throw;
             spdlog::critical(
-                "the new process has divided the rooms among its shards, and has failed: {}; the "
-                "gateway ends",
+                "the new process failed after it had divided the rooms among its shards: {}; the "
+                "gateway exits",
                 error.what());
             leave(start_again);
         }

@@ -26,8 +26,7 @@ ApiReply method_refused(const Route& route) {
 void check_body(const Route::Method& method, const ApiRequest& request) {
     if (!method.takes_body && !request.body.empty() && request.body != "{}")
         throw BadRequest(ApiError::unexpected_body,
-                         "this request takes no body: what it is about is in its path and "
-                         "parameters");
+                         "this request takes no body: use the path and parameters");
 }
 
 boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiContext& context,

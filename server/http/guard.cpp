@@ -28,14 +28,14 @@ ApiReply role_refused(const AdminToken& token, AdminRole needed) {
 std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
     if (!request.host.empty() && !is_loopback_host(request.host))
         return api_refusal(ApiError::foreign_host,
-                           "without an admin-token-file only requests to localhost or a loopback "
-                           "address are answered: see the Host field");
+                           "without an admin-token-file, the gateway answers only requests to "
+                           "localhost or a loopback address: see the Host field");
     // A browser states no origin for what a page shows or frames. A link to a page of ours is fine.
     const bool is_foreign = request.fetch_site == "cross-site" && request.fetch_dest != "document";
     if (is_foreign || !origin_allowed(request.origin, request.host, {}))
         return api_refusal(ApiError::foreign_origin,
-                           "requests of web pages from elsewhere are not answered: see the Origin "
-                           "and Sec-Fetch-Site fields");
+                           "the gateway does not answer requests from web pages of other origins: "
+                           "see the Origin and Sec-Fetch-Site fields");
     return std::nullopt;
 }
 

@@ -161,7 +161,7 @@ boost::asio::awaitable<ApiReply> show_index(const ApiContext&, const ApiRequest&
 }
 
 boost::asio::awaitable<ApiReply> show_nothing(const ApiContext&, const ApiRequest&) {
-    co_return api_refusal(ApiError::unknown_resource, "no such resource: GET /api/v1 names all");
+    co_return api_refusal(ApiError::unknown_resource, "no such resource: GET /api/v1 lists all");
 }
 
 constexpr Route nowhere{.path = {}, .methods = {{verb::get, show_nothing, any_parameters}}};

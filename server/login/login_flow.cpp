@@ -263,11 +263,11 @@ void LoginFlow::count_wrong_password(const Login& login) {
     const Address& address = login.connection->origin().address;
     const auto guess = recent_key(connect.username.value_or(""), connect.password.value_or(""));
     if (!address_limits_.failed(address, guess, login.now)) return;
-    log_limited(
-        spdlog::level::warn,
-        "{} banned for ban-time: too many wrong passwords from there (ban-failures). DELETE "
-        "/api/v1/bans?address={} lifts the ban; if it is a proxy's, use ?proxy-protocol",
-        LoggedAddress{address.text()}, address.text());
+    log_limited(spdlog::level::warn,
+                "{} banned for ban-time: too many wrong passwords from there (ban-failures). "
+                "DELETE /api/v1/bans?address={} lifts the ban; if the address belongs to a proxy, "
+                "use ?proxy-protocol",
+                LoggedAddress{address.text()}, address.text());
 }
 
 // -- at home --
@@ -332,7 +332,7 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
     counters_.count(Limit::duel_takeovers);
     log_limited(spdlog::level::warn,
                 "{}: taken over again and again, now by {}: two devices seem to use this client "
-                "id. It must wait for {} ms",
+                "id. The new connection must wait for {} ms",
                 rival->logged(), login.connection->peer(), time);
     return time;
 }
@@ -395,13 +395,13 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
                                : client_limits_.logged_out(session.user.name, session.client, now);
     if (!banned) return;
     log_limited(spdlog::level::warn,
-                "{} banned for ban-time: it comes and goes all the time (ban-flaps). DELETE at "
+                "{} banned for ban-time: it reconnects too often (ban-flaps). DELETE at "
                 "/api/v1/bans lifts the ban",
                 session.logged());
     broker_.history().add(session.user.name, {.kind = HistoryKind::banned,
                                               .time = wall_now(),
                                               .client = session.client,
-                                              .why = "it comes and goes all the time (ban-flaps)"});
+                                              .why = "it reconnects too often (ban-flaps)"});
 }
 
 // -- those that wait --

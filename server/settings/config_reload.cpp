@@ -58,7 +58,7 @@ ReloadOutcome ConfigReload::reload(const Apply& apply) {
 void log_outcome(const ReloadOutcome& outcome) {
     for (const std::string& fault : outcome.faults) spdlog::error("not reloaded: {}", fault);
     if (!outcome.faults.empty())
-        return spdlog::error("nothing has changed; correct this, and send SIGHUP again");
+        return spdlog::error("nothing was changed; correct the errors, and send SIGHUP again");
     if (!outcome.applied.empty())
         spdlog::info("settings reloaded: {}", fmt::join(outcome.applied, ", "));
     if (!outcome.needs_restart.empty())

@@ -27,8 +27,8 @@ std::size_t event_log_share(std::size_t stated, std::size_t all) {
     if (stated == 0) return std::min(usual, all / 4);
     if (stated > all / 2)
         spdlog::warn(
-            "event-log-bytes: more than half of the {} bytes that there are for all that "
-            "is stored; it is held to that",
+            "event-log-bytes: more than half of the {} bytes for all stored data; that half is "
+            "used",
             all);
     return std::min(stated, all / 2);
 }

@@ -18,9 +18,10 @@ void warn_of(const CertificateEnd& certificate, std::int64_t now) {
     const auto when = rfc3339(certificate.end * 1000);
     if (left <= 0)
         return spdlog::error(
-            "tls-cert: {} is not valid since {}: clients refuse it; renew it, and send SIGHUP",
+            "tls-cert: {} has not been valid since {}: clients refuse it; renew it, and send "
+            "SIGHUP",
             certificate.file, when);
-    spdlog::warn("tls-cert: {} is valid until {}, for {} days; renew it, and send SIGHUP",
+    spdlog::warn("tls-cert: {} is valid until {}, for {} more days; renew it, and send SIGHUP",
                  certificate.file, when, left / seconds_a_day);
 }
 

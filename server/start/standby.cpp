@@ -66,7 +66,7 @@ void Standby::listen() {
     }
     listen_locally();
     admin_->start();
-    spdlog::info("standing by: another node serves; this one takes over when it ends");
+    spdlog::info("standing by: another node serves; this node takes over when that node ends");
 }
 
 /// For `pulsegate ctl`. A cluster has no data folder where the socket would be by default.

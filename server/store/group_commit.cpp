@@ -109,12 +109,13 @@ void GroupCommit::exclude_mistake() {
     const auto* unit = std::get_if<Unit>(&mistaken_->what);
     left_out_.fetch_add(1, std::memory_order_relaxed);
     if (unit && unit->source != 0) {
-        log_limited(spdlog::level::err, "the database never takes {}, which is lost: {}",
+        log_limited(spdlog::level::err, "the database rejects {}, so this is lost: {}",
                     described(unit->operations[last_tried_]), database_.error_text());
         mistaken_->left_out.push_back(last_tried_);
         mistaken_->outcome = Outcome::incomplete;
     } else {
-        log_limited(spdlog::level::err, "a request was refused, which the database never takes: {}",
+        log_limited(spdlog::level::err,
+                    "a request was refused, because the database rejects it: {}",
                     database_.error_text());
         mistaken_->outcome = Outcome::refused;
     }

@@ -325,8 +325,8 @@ void SqliteLedger::note_trouble(const std::string& why) {
 /// next start looks at everything.
 void SqliteLedger::give_up(const std::string& why) {
     if (std::exchange(has_failed_, true)) return;
-    spdlog::error("the store has failed: {}; nothing is stored any more, and the gateway {}", why,
-                  mirror_ ? "begins anew" : "ends");
+    spdlog::error("the store has failed: {}; nothing more is stored, and the gateway {}", why,
+                  mirror_ ? "restarts" : "exits");
     mark_damaged(options_.folder, why);
     {
         const std::lock_guard lock(mutex_);

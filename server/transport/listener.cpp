@@ -94,8 +94,8 @@ void Listener::accept_some() {
             paused_ = true;
             return log_limited(
                 spdlog::level::err,
-                "{} connections are open, and no more may be ({}): new connections wait. "
-                "Raise it (ulimit -n, LimitNOFILE, --max-connections)",
+                "{} connections are open, which is the maximum ({}): new connections wait. Raise "
+                "it (ulimit -n, LimitNOFILE, --max-connections)",
                 admission_.open(), admission_.bound());
         }
         Endpoint peer;

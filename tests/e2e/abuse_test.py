@@ -257,7 +257,7 @@ class AbuseTest(unittest.TestCase):
         for number in range(2500):
             talker.publish("flood", bytes(2000), qos=1, packet_id=1 + number)
             self.assertEqual(talker.receive()[0], 0x40)
-        self.gateway.wait_for_log("warning .*client 'mute' of user 'mute': queue full, dropping the oldest messages of those ")
+        self.gateway.wait_for_log("warning .*client 'mute' of user 'mute': queue full, dropping the oldest messages of the users ")
         dropped = self.gateway.metric("pulsegate_messages_dropped_total", reason="queue_full")
         waiting = self.gateway.metric("pulsegate_messages_queued")
         self.assertGreater(dropped, 0)

@@ -122,9 +122,9 @@ class BackupTest(unittest.TestCase):
                     (400, "absolute", {"file": "copy.db"}),
                     (400, "data folder", {"file": str(self.folder / "data" / "copy.db")}),
                     (500, f"can't write {nowhere}.part: No such file or directory", {"file": str(nowhere)}),
-                    (400, "no file named", {"path": "/tmp/copy.db"}),
-                    (400, "no file named", {"file": str(self.copy), "overwrite": "yes"}),
-                    (400, "no file named", b"copy.db")):
+                    (400, "no file is named", {"path": "/tmp/copy.db"}),
+                    (400, "no file is named", {"file": str(self.copy), "overwrite": "yes"}),
+                    (400, "no file is named", b"copy.db")):
                 with self.subTest(body=body):
                     answer = self.post(gateway, body)
                     self.assertEqual(answer[0], status, answer)

@@ -276,7 +276,7 @@ class RedisTroubleTest(ClusterTest):
         self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
         before = self.redis.rows("message"), self.redis.rows("owner"), self.redis.rows("subscription")
         self.redis.ask("FLUSHALL")
-        self.gateway.wait_for_log("rows were written anew", 20)
+        self.gateway.wait_for_log("rows were written again", 20)
         self.assertEqual((self.redis.rows("message"), self.redis.rows("owner"), self.redis.rows("subscription")), before)
         self.assertEqual(reason_of(publish(ann, "chat/a", b"two", 2)), 0)
 

@@ -432,7 +432,7 @@ class BanTest(Scene, Folder):
         for i in range(5):
             self.login(gateway, "flapping").close()
             wait_until(lambda: gateway.get_json("/api/v1/users/flapping")[1]["state"] == "offline", what="offline")
-        gateway.wait_for_log("client 'flapping' of user 'flapping' banned for ban-time: it comes and goes all the time")
+        gateway.wait_for_log("client 'flapping' of user 'flapping' banned for ban-time: it reconnects too often")
         self.assertEqual(self.code(self.ask(gateway, "flapping")), BANNED)
         self.login(gateway, "polite")
         self.assertEqual(gateway.metric("pulsegate_limit_hits_total", limit="ban-flaps"), 1)
@@ -455,7 +455,7 @@ class DuelTest(Scene):
         asked = time.monotonic()
         rival = self.ask(gateway, "twin")
         gateway.wait_for_log("client 'twin' of user 'twin': taken over again and again, now by 127.0.0.1:.*: two "
-                             "devices seem to use this client id. It must wait for 1000 ms")
+                             "devices seem to use this client id. The new connection must wait for 1000 ms")
         self.assertEqual(self.code(rival), 0)
         self.assertGreaterEqual(time.monotonic() - asked, 1)  # nothing has happened to the holder for so long
         self.assertEqual(holder.receive_until_closed()[0][1][0], TAKEN_OVER)
@@ -468,7 +468,7 @@ class DuelTest(Scene):
         holder = self.login(gateway, "twin")
         rival = self.ask(gateway, "twin")
         rival.close()  # as soon as it has asked
-        gateway.wait_for_log("It must wait for 1000 ms")
+        gateway.wait_for_log("The new connection must wait for 1000 ms")
         gateway.wait_for_log("without login: connection_lost: gone before its turn")
         holder.ping()
 

@@ -244,7 +244,7 @@ class WrongSettingsTest(unittest.TestCase):
         for _ in range(2):
             with Gateway("--data", folder) as gateway:
                 gateway.connect("ann", clean=False)
-                gateway.wait_for_log(f"data: everybody on this machine may enter {folder}; chmod o-rwx {folder}")
+                gateway.wait_for_log(f"data: every user of this machine can enter {folder}; chmod o-rwx {folder}")
                 modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
                 self.assertIn("pulsegate.db-wal", modes)
                 self.assertEqual(modes.pop("admin.sock"), 0o600)

@@ -23,7 +23,7 @@ MUST_BE_THERE = {"warning", "error", "—"}
 PASSED_ON = {
     "auth/secret_file.cpp": ["{}: {}: others may {} it; chmod 600 {}"],
     "http/audit.cpp": ["audit: {} {} {} -> {} from {}"],
-    "server.cpp": ["admin-socket: {}: {}; name a file in a folder that can be written, or none"],
+    "server.cpp": ["admin-socket: {}: {}; name a file in a writable folder, or none"],
     "store/files/store_folder.cpp": [],  # note_damage itself
     "transport/connections/connection_handshake.cpp": ["{} rejected: its address is banned or has too many connections"],
 }
@@ -37,7 +37,7 @@ class Line:
 
     def pattern(self):
         """Of how the catalogue writes it."""
-        return re.compile(" ?(?:[A-Z]+,?|read|ends)".join(re.escape(part) for part in re.split(r"\{[^{}]*\}", self.text)))
+        return re.compile(" ?(?:[A-Z]+,?|read|exits)".join(re.escape(part) for part in re.split(r"\{[^{}]*\}", self.text)))
 
 
 def arguments_of(text, begin):

@@ -168,7 +168,7 @@ class StoreDamageTest(unittest.TestCase):
                 file.seek(-1, os.SEEK_CUR)
                 file.write(bytes([byte ^ 1 << page % 8]))
         gateway = self.start()
-        self.assertIn("was wrong, and is put right", gateway.log)
+        self.assertIn("was wrong, and was corrected", gateway.log)
         self.assertGreater(gateway.metric("pulsegate_store_damaged_total"), 0)
         self.assertEqual(self.received(gateway), [f"m{i}" for i in range(50)])
         self.assertEqual(self.status_of(gateway), 0)

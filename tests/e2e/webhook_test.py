@@ -439,7 +439,7 @@ class WebhookTest(unittest.TestCase):
                     client.disconnect()
             wait_until(lambda: gateway.metric("pulsegate_webhook_events_lost_total") > 100)
             self.assertLessEqual(gateway.metric("pulsegate_event_log_bytes"), 65536)
-            gateway.wait_for_log("deleted before the webhook had them")
+            gateway.wait_for_log("deleted before the webhook received them")
 
     def test_a_sender_who_floods_an_inbox_causes_a_bounded_number_of_events(self):
         with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:

@@ -11,7 +11,7 @@ namespace {
 
 ApiReply chat_file(const ChatGateway& gateway, std::string_view path) {
     const WebFile* const file = find_web_file(path);
-    if (!file) return api_refusal(ApiError::unknown_resource, "no such file of the demo");
+    if (!file) return api_refusal(ApiError::unknown_resource, "the demo has no such file");
     return web_file_reply(*file, fmt::format("'self' {}://*:{}", gateway.scheme(), gateway.port));
 }
 

@@ -32,7 +32,7 @@ std::optional<EventNumber> event_asked(const ApiContext& api, const Query& query
     const auto id = PresenceFeed::read_cursor(*text);
     if (!id || id->log != api.store.ledger().events().log || id->number == 0)
         throw BadRequest(ApiError::bad_parameter,
-                         std::string(parameter) + ": there is no event of this id");
+                         std::string(parameter) + ": there is no event with this id");
     return id->number;
 }
 
@@ -102,15 +102,15 @@ awaitable<ApiReply> drop_dead_letters(const ApiContext& api, const ApiRequest& r
     const Query& query = request.query;
     const auto number = event_asked(api, query, "id");
     if (!number && query.text("all") != "true")
-        throw BadRequest(ApiError::missing_parameter, "say which: ?id=ID, or ?all=true");
+        throw BadRequest(ApiError::missing_parameter,
+                         "no dead letter is named: add ?id=ID, or ?all=true");
     const DropDeadLetters change{.number = number};
     co_return co_await change_letters(api, change, "dropped");
 }
 
 awaitable<ApiReply> replay_dead_letters(const ApiContext& api, const ApiRequest& request) {
     if (!api.webhook)
-        co_return api_refusal(ApiError::no_webhook,
-                              "there is no webhook that they could be sent to");
+        co_return api_refusal(ApiError::no_webhook, "there is no webhook to send them to");
     const Query& query = request.query;
     const ReplayDeadLetters change{.number = event_asked(api, query, "id")};
     co_return co_await change_letters(api, change, "to_replay");

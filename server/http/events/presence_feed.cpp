@@ -37,21 +37,20 @@ bool read_number(std::string_view text, Number& number, int base) {
 
 /// What a reader does who has missed something.
 ApiReply gone_reply(const PresenceFeed& feed) {
-    return api_refusal(
-        ApiError::cursor_too_old,
-        "the log does not go back so far: read GET /api/v1/users, all pages of it, then go on "
-        "from 'cursor'",
-        {{"cursor", feed.cursor(feed.last())}});
+    return api_refusal(ApiError::cursor_too_old,
+                       "the log no longer contains these changes: read all pages of GET "
+                       "/api/v1/users, then continue from 'cursor'",
+                       {{"cursor", feed.cursor(feed.last())}});
 }
 
 ApiReply feed_off() {
     return api_refusal(
         ApiError::feed_off,
-        "no changes are kept: presence-feed is off, as it is with data = none unless it is said");
+        "no changes are kept: presence-feed is off, which is the default with data = none");
 }
 
 ApiReply feed_full() {
-    return api_refusal(ApiError::too_many_readers, "too many readers wait already; come later");
+    return api_refusal(ApiError::too_many_readers, "too many readers are waiting; try again later");
 }
 
 ApiReply page_reply(const PresenceFeed& feed, const EventPage& page) {
@@ -183,7 +182,7 @@ awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiReques
         const auto cursor = PresenceFeed::read_cursor(*asked);
         if (!cursor)
             throw BadRequest(ApiError::bad_parameter,
-                             "'after' is not a cursor: send one that this has answered");
+                             "'after' is not a cursor: send the cursor of an earlier answer");
         if (!feed.has_all_after(*cursor)) co_return gone_reply(feed);
         after = cursor->number;
     }

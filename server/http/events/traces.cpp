@@ -34,7 +34,7 @@ TraceTarget trace_target_in(const Query& query) {
     if (user) return {.kind = TraceTarget::Kind::user, .name = *user};
     if (client) return {.kind = TraceTarget::Kind::client, .name = *client};
     const auto parsed = Address::parse(*address);
-    if (!parsed) throw BadRequest(ApiError::bad_parameter, "'address' is no IP address");
+    if (!parsed) throw BadRequest(ApiError::bad_parameter, "'address' is not an IP address");
     return {.kind = TraceTarget::Kind::address, .address = *parsed};
 }
 
@@ -94,7 +94,7 @@ awaitable<ApiReply> show_trace(const ApiContext& api, const ApiRequest& request)
     if (!api.traces.places().has_room())
         co_return api_refusal(
             ApiError::too_many_readers,
-            fmt::format("{} traces are read already; come later", Traces::most_open));
+            fmt::format("{} traces are already open; try again later", Traces::most_open));
     const auto trace = api.traces.make(std::move(target));
     const auto stream =
         std::make_shared<TraceStream>(api.traces, trace, TraceClock::now() + seconds);

@@ -52,9 +52,9 @@ std::int64_t due_of(const MessageMembers& members) {
     const auto date = members.moment("at");
     if (delay.has_value() == date.has_value())
         throw BadRequest(ApiError::missing_member,
-                         "it needs 'in', a number of seconds, or 'at', a time");
+                         "the message needs 'in', a number of seconds, or 'at', a time");
     const auto due = delay ? due_after(*delay, time) : due_at(whole_seconds(*date), time);
-    if (!due) throw BadRequest(ApiError::bad_member, "it is due after the year 2106");
+    if (!due) throw BadRequest(ApiError::bad_member, "the message is due after the year 2106");
     return *due;
 }
 
@@ -86,7 +86,8 @@ void add_messages(Batch& batch, const json::value& value, const BrokerSettings& 
         throw BadRequest(ApiError::bad_member,
                          "'user' has a control character, or 'name' a null character");
     if (name && topics.size() > 1)
-        throw BadRequest(ApiError::conflicting_members, "a 'name' is for one message");
+        throw BadRequest(ApiError::conflicting_members,
+                         "a 'name' is possible for one message only");
     if (name && !is_delay_name(*name))
         throw BadRequest(ApiError::bad_member,
                          "'name' is empty, a number, longer than 256 bytes, or has + or #");
@@ -140,7 +141,8 @@ json::object description_of(const PutDelayed& put) {
 std::uint64_t id_of(const ApiRequest& request) {
     const auto id = decimal_number(request.segment("id").value_or(""));
     if (id.value_or(0) == 0)
-        throw BadRequest(ApiError::bad_path, "the path ends with the number of a delayed message");
+        throw BadRequest(ApiError::bad_path,
+                         "the path must end with the number of a delayed message");
     return *id;
 }
 
@@ -312,8 +314,8 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     auto name = request.query.text("name");
     if (!user)
         throw BadRequest(ApiError::missing_parameter,
-                         "nothing named: add the number to the path, or ?user=alice&name=order-17, "
-                         "or ?user=alice for all of hers");
+                         "no message is named: add its number to the path, or "
+                         "?user=alice&name=order-17, or ?user=alice for all messages of alice");
     if (!name) co_return co_await cancel_all(api, std::move(user));
     which.user = std::move(user);
     which.name = *std::move(name);

@@ -38,7 +38,7 @@ void check_name(std::string_view name, std::string_view what) {
 MessageMembers::MessageMembers(const json::value& value, std::span<const std::string_view> known,
                                std::string_view what) {
     if (!value.is_object())
-        throw BadRequest(ApiError::bad_json, fmt::format("{} is a JSON object", what));
+        throw BadRequest(ApiError::bad_json, fmt::format("{} must be a JSON object", what));
     object_ = &value.get_object();
     for (const auto& member : *object_)
         if (std::ranges::find(known, std::string_view(member.key())) == known.end())
@@ -96,7 +96,8 @@ std::vector<std::string> MessageMembers::texts(std::string_view one, std::string
         throw BadRequest(ApiError::bad_member, fmt::format("'{}' is not a list", many));
     for (const auto& each : list->get_array()) {
         if (!each.is_string())
-            throw BadRequest(ApiError::bad_member, fmt::format("'{}' has more than strings", many));
+            throw BadRequest(ApiError::bad_member,
+                             fmt::format("'{}' has values that are not strings", many));
         texts.emplace_back(each.get_string());
     }
     return texts;
@@ -107,9 +108,9 @@ std::string MessageMembers::payload() const {
     if (!encoded) return text("payload").value_or("");
     if (find("payload"))
         throw BadRequest(ApiError::conflicting_members,
-                         "it has both 'payload' and 'payload_base64'");
+                         "the message has both 'payload' and 'payload_base64'");
     auto decoded = from_base64(*encoded);
-    if (!decoded) throw BadRequest(ApiError::bad_member, "'payload_base64' is no Base64");
+    if (!decoded) throw BadRequest(ApiError::bad_member, "'payload_base64' is not Base64");
     return *std::move(decoded);
 }
 
@@ -128,7 +129,7 @@ std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSe
     }
     if (topics.empty())
         throw BadRequest(ApiError::missing_member,
-                         "it has no topic, inbox or room, nor a list of them");
+                         "the message has no topic, inbox or room, and no list of them");
     return topics;
 }
 
@@ -197,12 +198,12 @@ void check_publishable(std::string_view topic, std::string_view payload,
     if (reserved_topic(topic))
         throw BadRequest(ApiError::bad_topic, fmt::format("the topic '{}' is reserved", topic));
     if (topic.size() + payload.size() + properties.size() > settings.max_packet_size)
-        throw BadRequest(ApiError::message_too_large, "it is larger than max-packet-size");
+        throw BadRequest(ApiError::message_too_large, "the message is larger than max-packet-size");
 }
 
 void check_retain(const Message& message, const BrokerSettings& settings) {
     if (message.retain && !settings.retain_available)
-        throw BadRequest(ApiError::bad_member, "'retain' is set, and retain-available is off");
+        throw BadRequest(ApiError::bad_member, "'retain' is set, but retain-available is off");
 }
 
 void for_each_message(std::string_view body, const std::function<void(const json::value&)>& add) {

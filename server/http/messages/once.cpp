@@ -21,7 +21,7 @@ std::string scoped_key(const ApiRequest& request) {
     const bool fits = std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
     if (key.size() > longest_key || !fits)
         throw BadRequest(ApiError::bad_key,
-                         "the Idempotency-Key is not of 1 to 255 visible ASCII characters");
+                         "the Idempotency-Key must have 1 to 255 visible ASCII characters");
     // No token's name and no route has a blank.
     return std::string(request.token).append(" ").append(request.route).append(" ").append(key);
 }
@@ -100,12 +100,12 @@ awaitable<ApiReply> answer_once(const ApiContext& api, const ApiRequest& request
     switch (api.repeated.begin(key, body_hash(request.body), monotonic_now())) {
         case Verdict::other_body:
             co_return api_refusal(ApiError::key_reused,
-                                  "a request with this Idempotency-Key had another body: take a "
-                                  "new key for a new request");
+                                  "an earlier request with this Idempotency-Key had a different "
+                                  "body: use a new key for a new request");
         case Verdict::under_way:
             co_return api_refusal(ApiError::request_under_way,
-                                  "a request with this Idempotency-Key is not answered yet: ask "
-                                  "again for its answer");
+                                  "a request with this Idempotency-Key is still running: repeat "
+                                  "the request to get its answer");
         case Verdict::is_repeated:
             co_return ApiReply{.body = api.repeated.answer(key),
                                .fields = {{"Idempotent-Replayed", "true"}}};

@@ -131,7 +131,7 @@ awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& requ
     const auto user = request.query.text("user");
     if (!filter && !user)
         throw BadRequest(ApiError::missing_parameter,
-                         "nothing named: add ?filter=room/%23, or ?user=alice, or both");
+                         "no message is named: add ?filter=room/%23, or ?user=alice, or both");
     if (filter && !is_plain_filter(*filter)) throw BadRequest(ApiError::bad_parameter, no_filter);
     Retained::Erasure erasure{.filter = filter.value_or("#"), .sender = {}, .stamp = next_stamp()};
     if (user) erasure.sender = fingerprint(*user);

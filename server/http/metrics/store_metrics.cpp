@@ -18,7 +18,7 @@ void add_store_metrics(Families& families) {
                    [](const ShardStatus& shard) { return shard.store_refuses ? 1 : 0; });
     families.gateway_counter(
         "pulsegate_store_left_out_total",
-        "Operations that the database never takes, whatever the disk does; the log names them.",
+        "Operations that the database rejects, even if the disk works; the log names them.",
         static_cast<double>(first.left_out));
     families.gateway_counter(
         "pulsegate_store_damaged_total",

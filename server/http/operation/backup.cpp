@@ -45,8 +45,8 @@ boost::asio::awaitable<ApiReply> back_up(const ApiContext& api, const ApiRequest
     const auto order = parse_order(request.body);
     if (!order)
         co_return api_refusal(ApiError::bad_json,
-                              "no file named: send {\"file\":\"/absolute/path\"}, and "
-                              "\"overwrite\":true if it may be there already");
+                              "no file is named: send {\"file\":\"/absolute/path\"}, and "
+                              "\"overwrite\":true to overwrite an existing file");
     if (!api.store.is_kept())
         co_return api_refusal(ApiError::nothing_stored,
                               "nothing is stored, so there is nothing to back up: see --data");

@@ -75,7 +75,7 @@ void add(std::vector<MetricFamily>& families, const char* name, const char* help
 
 boost::asio::awaitable<ApiReply> show_cluster(const ApiContext& api, const ApiRequest&) {
     if (!api.cluster)
-        co_return api_refusal(ApiError::no_cluster, "this node is in no cluster: see --cluster");
+        co_return api_refusal(ApiError::no_cluster, "this node is not in a cluster: see --cluster");
     co_return api_reply(cluster_json(api.cluster->view()));
 }
 

@@ -71,7 +71,7 @@ boost::asio::awaitable<ApiReply> begin_drain(const ApiContext& api, const ApiReq
         co_return api_refusal(ApiError::bad_member,
                               "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");
     if (!api.host.drain || api.drain.phase() != Phase::none)
-        co_return api_refusal(ApiError::drain_under_way, "the gateway is being drained already");
+        co_return api_refusal(ApiError::drain_under_way, "a drain is already under way");
     api.host.drain(*terms);
     auto reply = api_reply({{"notice", static_cast<double>(terms->notice) / 1000},
                             {"over", static_cast<double>(terms->over) / 1000}});

@@ -76,8 +76,7 @@ boost::asio::awaitable<ApiReply> begin_upgrade(const ApiContext& api, const ApiR
     if (!request.is_local || !api.host.upgrade)
         co_return api_refusal(
             ApiError::local_only,
-            "an upgrade runs a program: it can be asked for by the gateway's Unix "
-            "socket only");
+            "an upgrade runs a program: it is possible only over the gateway's Unix socket");
     const auto order = parse_upgrade_order(request.body);
     if (!order)
         co_return api_refusal(

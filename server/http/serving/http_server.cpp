@@ -92,9 +92,9 @@ Response response_to(const Request& request, ApiReply reply) {
 }
 
 ApiReply too_many_connections() {
-    auto reply = api_refusal(ApiError::too_many_connections,
-                             "too many connections: only /healthz, /readyz and /metrics are "
-                             "answered");
+    auto reply = api_refusal(
+        ApiError::too_many_connections,
+        "too many connections: the gateway answers only /healthz, /readyz and /metrics");
     reply.fields.emplace_back("Retry-After", "1");
     return reply;
 }

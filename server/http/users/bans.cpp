@@ -89,8 +89,9 @@ BanTerms terms_in(std::string_view body) {
 BanTerms terms_in(const ApiRequest& request) {
     if (request.body.empty()) return terms_in(request.query);
     if (!request.encoded_query.empty())
-        throw BadRequest(ApiError::conflicting_parameters,
-                         "there are both a body and parameters: put all of it into the body");
+        throw BadRequest(
+            ApiError::conflicting_parameters,
+            "the request has both a body and parameters: put everything into the body");
     return terms_in(request.body);
 }
 
@@ -107,7 +108,7 @@ BanTarget target_of(const BanTerms& terms) {
     target.address = Address::parse(*terms.address);
     if (!target.address)
         throw BadRequest(ApiError::bad_parameter,
-                         "'address' is no IP address, nor an IPv6 network of 64 bits");
+                         "'address' is neither an IP address nor an IPv6 /64 network");
     constexpr std::string_view link = "fe80::/64";
     if (target.address == Address::parse(link) && terms.address != link)
         throw BadRequest(ApiError::bad_parameter,

@@ -44,7 +44,7 @@ SharedWanted wanted_in(const Query& query) {
         filter.address = AddressRange::parse(*address);
         if (!filter.address)
             throw BadRequest(ApiError::bad_parameter,
-                             "'address' is no IP address and no network like 10.0.0.0/8");
+                             "'address' is neither an IP address nor a network such as 10.0.0.0/8");
     }
     if (const auto state = query.text("state")) {
         if (*state != "connected" && *state != "away")

@@ -45,11 +45,11 @@ struct Named {
 Named named_in(const Query& query) {
     const auto sessions = query.text("sessions");
     if (sessions.value_or("end") != "end")
-        throw BadRequest(ApiError::bad_parameter, "'sessions' can be 'end' only");
+        throw BadRequest(ApiError::bad_parameter, "'sessions' must be 'end'");
     const auto user = query.text("user");
     if (!user)
         throw BadRequest(ApiError::missing_parameter,
-                         "nobody named: add ?user=alice, or ?user=alice&client=alice-phone");
+                         "no client is named: add ?user=alice, or ?user=alice&client=alice-phone");
     return {*user, query.text("client"), sessions.has_value()};
 }
 

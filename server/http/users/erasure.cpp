@@ -101,8 +101,8 @@ awaitable<ApiReply> erase_user(const ApiContext& api, const ApiRequest& request)
     if (!presence) co_return shard_unavailable();
     if (!co_await is_stored_by_all(api) || !delayed)
         co_return api_refusal(ApiError::not_stored,
-                              "the disk is in trouble: some of it may come back with the next "
-                              "start of the gateway; erase the user again");
+                              "the disk is in trouble: some data of the user may come back at the "
+                              "next start of the gateway; erase the user again");
     log_line(spdlog::level::info, "the admin API has erased user {}", LoggedUser{user});
     co_return api_reply({{"user", user},
                          {"disconnected", evicted->disconnected},

@@ -44,7 +44,7 @@ awaitable<ApiReply> show_history(const ApiContext& api, const ApiRequest& reques
     const auto most = page_size(request.query);
     if (api.settings.history_bytes == 0)
         co_return api_refusal(ApiError::history_off,
-                              "nothing is kept of what happens: set history-bytes");
+                              "the gateway keeps no history: set history-bytes");
     const auto question = [name = *user, since = request.query.moment("since").value_or(0)](
                               Shard& shard) { return events_of(shard, name, since); };
     auto answers = co_await api.shards.ask_all(question);

@@ -45,7 +45,7 @@ InboxPosition position_in(std::string_view text) {
         const auto number = std::from_chars(stamp.ptr + 1, end, position.of_same_stamp);
         if (number.ec == std::errc() && number.ptr == end) return position;
     }
-    throw BadRequest(ApiError::bad_parameter, "'after' is not what an answer has named 'next'");
+    throw BadRequest(ApiError::bad_parameter, "'after' is not the 'next' of an earlier answer");
 }
 
 /// The bodies of messages that only the store has. Those that are not there any more have left the
@@ -153,7 +153,7 @@ awaitable<ApiReply> empty_inbox(const ApiContext& api, const ApiRequest& request
     if (!co_await is_stored_by(api, api.shards.home_of(*user)))
         co_return api_refusal(ApiError::not_stored,
                               "the disk is in trouble: the inbox is empty, but its messages may "
-                              "come back with the next start of the gateway");
+                              "come back at the next start of the gateway");
     if (dropped->messages > 0)
         log_line(spdlog::level::info,
                  "the admin API has dropped {} messages of the inbox of user {}", dropped->messages,

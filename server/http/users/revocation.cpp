@@ -50,7 +50,7 @@ std::int64_t revoked_before(std::string_view body) {
     constexpr std::int64_t clocks_differ = 60;
     if (*moment < 0 || *moment > unix_now() + clocks_differ)
         throw BadRequest(ApiError::bad_member,
-                         "'before' is not between 1970 and now: a number is one of seconds");
+                         "'before' is not between 1970 and now: write a number in seconds");
     return *moment;
 }
 
@@ -65,7 +65,7 @@ std::vector<Operation> revocation_operations(const std::string& user, std::int64
 awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& request) {
     const auto named = request.segment("user");
     if (!named || !valid_user(*named))
-        throw BadRequest(ApiError::bad_path, "the path has no name of a user");
+        throw BadRequest(ApiError::bad_path, "the path does not name a user");
     const std::string& user = *named;
     const std::int64_t before = revoked_before(request.body);
     const auto at_home = [user, before](Shard& shard) {

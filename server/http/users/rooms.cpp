@@ -118,7 +118,7 @@ MemberChange change_in(const ApiRequest& request) {
                         .remove = users_in(body, "remove")};
     if (change.size() > most_members_changed)
         throw BadRequest(ApiError::too_many_entries,
-                         fmt::format("it names more than {} users", most_members_changed));
+                         fmt::format("the request names more than {} users", most_members_changed));
     const std::set<std::string_view> added(change.add.begin(), change.add.end());
     for (const auto& user : change.remove)
         if (added.contains(user))

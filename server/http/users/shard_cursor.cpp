@@ -44,7 +44,7 @@ ShardCursor ShardCursor::parse(std::string_view text, std::size_t shards, Within
     if (is_whole && !text.empty() && within == Within::clients)
         is_whole = take_cursor_number(text, cursor.session, 10) && cursor.session != 0;
     if (!is_whole || !text.empty() || cursor.shard >= shards)
-        throw BadRequest(ApiError::bad_parameter, "'after' is not what an answer has named 'next'");
+        throw BadRequest(ApiError::bad_parameter, "'after' is not the 'next' of an earlier answer");
     cursor.user.user = masked(cursor.user.user);
     return cursor;
 }

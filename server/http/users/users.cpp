@@ -167,7 +167,7 @@ awaitable<ApiReply> show_users(const ApiContext& api, const ApiRequest& request)
     for (const char* const of_pages : {"after", "limit", "state"})
         if (query.has(of_pages))
             throw BadRequest(ApiError::conflicting_parameters,
-                             fmt::format("'{}' does not go with ids", of_pages));
+                             fmt::format("'{}' can't be combined with ids", of_pages));
     const std::vector<std::string> names = query.list("ids");
     if (names.size() > most_users_asked)
         throw BadRequest(ApiError::too_many_entries,

@@ -208,8 +208,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
         end_if_done_(inbox.user, now);
         if (left == 0) break;
     }
-    log_limited(spdlog::level::warn,
-                "{} messages dropped that waited in inboxes, all of one user: {}",
+    log_limited(spdlog::level::warn, "{} messages of one sender dropped from inboxes: {}",
                 messages_a_turn - left, why);
 }
 

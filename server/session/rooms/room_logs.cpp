@@ -51,8 +51,8 @@ Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
     const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, debts);
     if (counters_.dropped_queue_full != dropped)
         log_limited(spdlog::level::warn,
-                    "{}: too much waits for members who are away, dropping the oldest messages of "
-                    "those who have most in it",
+                    "{}: too many messages wait for absent members, dropping the oldest messages "
+                    "of the users who have most messages among them",
                     in_quotes(message->topic));
     return fate;
 }
@@ -325,7 +325,7 @@ void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     Log& log = found->second;
     const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
     if (dropped == 0) return;  // what had expired was enough
-    log_limited(spdlog::level::warn, "{}: {} messages for members who are away dropped: {}",
+    log_limited(spdlog::level::warn, "{}: {} messages for absent members dropped: {}",
                 in_quotes(topic), dropped, why);
 }
 
@@ -399,8 +399,8 @@ std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places
     counters_.dropped_session_ended += done - got;
     if (done > got)
         log_limited(spdlog::level::warn,
-                    "{}: {} messages dropped: members without a session have missed them for "
-                    "longer than inbox-expiry",
+                    "{}: {} messages dropped: they waited longer than inbox-expiry for members "
+                    "without a session",
                     in_quotes(topic), done - got);
     sender_.queues().drop_first(log.queue, log.owner, done);
     return queued;

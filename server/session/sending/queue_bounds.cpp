@@ -185,7 +185,8 @@ void QueueBounds::note_lost(Session& session) {
     if (tracer_.is_on()) tell_traces(session);
     if (session.state.exchanges().count_lost() == 1)
         log_limited(spdlog::level::warn,
-                    "{}: queue full, dropping the oldest messages of those who have most in it",
+                    "{}: queue full, dropping the oldest messages of the users who have most "
+                    "messages in it",
                     session.logged());
 }
 

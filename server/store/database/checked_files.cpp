@@ -164,7 +164,7 @@ int CheckedFiles::check_database_page(File& file, unsigned char* bytes, sqlite3_
 
 void CheckedFiles::note_mended(File& file, const unsigned char* page, sqlite3_int64 offset) {
     damaged_.fetch_add(1, std::memory_order_relaxed);
-    log_limited(spdlog::level::err, "a bit of page {} of {} was wrong, and is put right",
+    log_limited(spdlog::level::err, "a bit of page {} of {} was wrong, and was corrected",
                 page_number(offset), file.name);
     // If that fails, it is put right again when it is read again.
     file.base()->pMethods->xWrite(file.base(), page, checked_page_size, offset);

@@ -48,7 +48,7 @@ void keep_from_others(const std::string& folder) {
     constexpr auto others = fs::perms::others_all;
     std::error_code error;
     if ((fs::status(folder, error).permissions() & others) != fs::perms::none)
-        spdlog::warn("data: everybody on this machine may enter {}; chmod o-rwx {}", folder,
+        spdlog::warn("data: every user of this machine can enter {}; chmod o-rwx {}", folder,
                      folder);
     for (const char* file : {"pulsegate.db", "pulsegate.db-wal", "pulsegate.db-shm"})
         fs::permissions(fs::path(folder) / file, others,

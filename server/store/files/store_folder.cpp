@@ -108,7 +108,7 @@ void StoreFolder::finish_replacing(const std::string& made) const {
     sync();
     rename(made, database());
     sync();
-    spdlog::error("what could be read is in {} now; the damaged database is {}", database(), old);
+    spdlog::error("all readable data is now in {}; the damaged database is {}", database(), old);
 }
 
 void StoreFolder::replace_wal() const {
@@ -117,7 +117,7 @@ void StoreFolder::replace_wal() const {
     sync();
     rename(unfinished(), wal());
     sync();
-    spdlog::error("{} was written anew; a copy of the damaged one is {}", wal(), kept);
+    spdlog::error("{} was rewritten; a copy of the damaged file is {}", wal(), kept);
 }
 
 std::string StoreFolder::set_wal_aside() const {

@@ -86,7 +86,7 @@ void Mirror::note_full(const RowStore::Result& result) {
         why_full_ = result.why;
     }
     if (!is_full_.exchange(true))
-        spdlog::error("{}; what is new is refused until there is room", result.why);
+        spdlog::error("{}; new data is refused until there is room", result.why);
 }
 
 bool Mirror::is_done(const RowStore::Result& result) {
@@ -127,7 +127,7 @@ std::string Mirror::why_full() const {
 }
 
 void Mirror::rewrite_all() {
-    spdlog::error("the store of rows was emptied; writing all rows anew");
+    spdlog::error("the store of rows was emptied; writing all rows again");
     RowPlaces places(owners_);
     std::size_t count = 0;
     const auto take = [&](const std::vector<RowChange>& rows) {
@@ -137,7 +137,7 @@ void Mirror::rewrite_all() {
     if (!copy_rows(*database_, collector_->tables(), places, take) || !take({})) return;
     is_emptied_ = false;
     unsure_.clear();
-    spdlog::info("{} rows were written anew", count);
+    spdlog::info("{} rows were written again", count);
 }
 
 }  // namespace pulsegate

@@ -171,8 +171,8 @@ void say_if_ahead(Stamp floor) {
     const auto highest = static_cast<WallMillis>(time_of(floor));
     if (highest > wall_now() + a_day)
         spdlog::warn(
-            "the store has seen a clock that said {}: new messages and presence changes are "
-            "numbered on from there, and stay in order",
+            "the clock was ahead before, at {}: new messages and presence changes are numbered "
+            "from that time on, so that they stay in order",
             rfc3339(highest));
 }
 

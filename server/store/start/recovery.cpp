@@ -48,8 +48,8 @@ void Recovery::begin_without_database() {
     const bool has_log = !wal_.frames().empty();
     if (!has_log && !mark_) return;  // it begins
     folder_.note_damage(fmt::format(
-        "{} is missing or empty: what was in it is lost{}", folder_.database(),
-        has_log ? ", but for what its write-ahead log has" : ", unless there is a backup"));
+        "{} is missing or empty: its data is lost{}", folder_.database(),
+        has_log ? ", except the data in its write-ahead log" : ", unless there is a backup"));
     if (has_log) return salvage(wal_, false);
     if (wal_.size() > 0) folder_.set_wal_aside();
 }
@@ -80,9 +80,9 @@ void Recovery::check_wal() {
     check_mark(without, with);
     const bool is_open = without.clean == 0 && !has_no_log(folder_);
     if (!mark_ && !wal_.is_there() && is_open)
-        folder_.note_damage(fmt::format(
-            "{} is missing, and the store was not closed: what was committed last is lost",
-            folder_.wal()));
+        folder_.note_damage(
+            fmt::format("{} is missing, and the store was not closed: the latest commits are lost",
+                        folder_.wal()));
     if (wal_.is_damaged()) mend_wal(without.wal > 0 && without.wal == with.wal);
 }
 
@@ -99,7 +99,7 @@ bool Recovery::belongs(const Identity& without, const Identity& with) const {
     else if (without.store && with.wal > without.wal + 1)
         why = "newer than the database, which is an old copy";
     if (!why) return true;
-    folder_.note_damage(fmt::format("{} is {}: what it has is left out", folder_.wal(), why));
+    folder_.note_damage(fmt::format("{} is {}: its content is ignored", folder_.wal(), why));
     return false;
 }
 
@@ -107,17 +107,16 @@ void Recovery::check_mark(const Identity& without, const Identity& with) {
     if (!mark_ || !without.store) return;  // what is damaged is found anyway
     if (mark_->store != *without.store)
         return folder_.note_damage(
-            fmt::format("{} is the database of another store than the one that was here last",
-                        folder_.database()));
+            fmt::format("{} is the database of a different store than before", folder_.database()));
     const bool is_latest = with.wal == mark_->at.wal;
     const StorePoint found{with.wal, is_latest ? wal_.frames().size() : 0};
     if (found >= mark_->at) return;
     const bool is_log_lost = found.wal + 1 >= mark_->at.wal && mark_->at.frames > 0;
     if (!is_log_lost)
-        return folder_.note_damage(fmt::format(
-            "{} is an old copy: what was committed since is missing", folder_.database()));
+        return folder_.note_damage(
+            fmt::format("{} is an old copy: later commits are missing", folder_.database()));
     folder_.note_damage(
-        fmt::format("{} is missing or cut: it has {} of {} pages that were committed last",
+        fmt::format("{} is missing or cut: it has {} of {} pages of the latest commits",
                     folder_.wal(), found.frames, mark_->at.frames));
 }
 
@@ -125,14 +124,15 @@ void Recovery::check_mark(const Identity& without, const Identity& with) {
 void Recovery::mend_wal(bool was_copied) {
     const bool is_marked = mark_ && wal_.found_by_sqlite() < mark_->at.frames;
     if (wal_.may_be_torn() && !is_marked)
-        return spdlog::warn("{} ends within a commit, which was not acknowledged", folder_.wal());
+        return spdlog::warn("{} ends in the middle of a commit that was not acknowledged",
+                            folder_.wal());
     const auto missing = wal_.missing_pages();
     if (missing.empty())
         spdlog::error("{} was damaged; all of its {} pages could be restored", folder_.wal(),
                       wal_.frames().size());
     else
         folder_.note_damage(
-            fmt::format("{} is damaged: {} of the pages that were committed last can't be read",
+            fmt::format("{} is damaged: {} pages of the latest commits can't be read",
                         folder_.wal(), missing.size()));
     const bool is_in_database = was_copied && !missing.contains(0);
     if (!missing.empty() && !is_in_database) return salvage(wal_, true);

@@ -72,7 +72,7 @@ void keep_old_version(Database& database, int version, const StoreFolder& folder
         }
         folder.give_name(path);
     }
-    spdlog::warn("{} gets format {} instead of {}; {} is a copy in the old format",
+    spdlog::warn("{} is converted to format {} from {}; {} is a copy in the old format",
                  folder.database(), newest_schema(), version, path);
 }
 

@@ -157,7 +157,8 @@ EventNumber EventTable::end_of_excess() {
 void EventTable::committed() {
     const bool has_news = next_.last != state_.last || next_.to_replay > state_.to_replay;
     if (next_.lost > state_.lost)
-        log_limited(spdlog::level::err, "{} events were deleted before the webhook had them: {}",
+        log_limited(spdlog::level::err,
+                    "{} events were deleted before the webhook received them: {}",
                     next_.lost - state_.lost,
                     room_ < max_bytes_ ? "the disk is short" : "event-log-bytes is reached");
     state_ = next_;
@@ -194,7 +195,7 @@ EventPage EventTable::read(EventNumber after, std::uint32_t kinds, std::size_t m
 
 void EventTable::put(const PutDeadLetter& put) {
     const StoredEvent& event = put.letter.event;
-    log_limited(spdlog::level::err, "the webhook does not take event {}: {}: {}", event.number,
+    log_limited(spdlog::level::err, "the webhook rejects event {}: {}: {}", event.number,
                 Quoted{put.letter.why}, Quoted{shown_body(event.body)});
     if (put.is_known) {
         refuse_again_.run(put.letter.failed, put.letter.why, event.number);

@@ -255,7 +255,7 @@ void UnitWriter::end_namesake(const PutOwner& put) {
     find_namesake_.each([&](const Row& row) { found = row.as<OwnerId>(0); }, put.user, put.client,
                         static_cast<int>(put.kind), put.owner);
     if (found == 0) return;
-    spdlog::error("owner {} has the name of owner {}, and ends", found, put.owner);
+    spdlog::error("owner {} has the same name as owner {}, and is removed", found, put.owner);
     cursors_[found] = std::nullopt;
     end(found);
 }
