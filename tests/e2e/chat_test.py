@@ -123,7 +123,7 @@ class ChatTest(unittest.TestCase):
                              f"--listen=ws://127.0.0.1:{port_of(gateway, 'ws')}"]
             ivan.wait_for("#connection", "no connection: trying again…")
             self.write_to(ivan, "judy", "still there?")
-            ivan.wait_for("#messages", "waits for the connection")
+            ivan.wait_for("#messages", "waiting for a connection")
             with Gateway("--demo", "--data", folder, *listeners, listen=False):
                 ivan.wait_for("#messages", "judy is away: the message waits")
                 ivan.wait_for("#connection", "online")
@@ -166,7 +166,7 @@ class ChatTest(unittest.TestCase):
                 page = self.open(gateway)
                 page.type("#name", "kate")
                 page.click("#login-form button")
-                page.wait_for("#refusal", lambda line: line.startswith("Not let in: ") and "password" in line)
+                page.wait_for("#refusal", lambda line: line.startswith("Login refused: ") and "password" in line)
                 self.assertEqual(page.run("return document.activeElement.id"), "password")
                 page.type("#password", "kate's")
                 page.click("#login-form button")

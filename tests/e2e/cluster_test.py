@@ -105,7 +105,7 @@ class TakeoverTest(ClusterTest):
 
     def test_a_standby_has_a_page_that_says_so(self):
         _, _, http = self.pair()
-        for path, kind, words in (("/", "text/html", "This node stands by"), ("/dashboard/standby.js", "text/javascript", "readyz"),
+        for path, kind, words in (("/", "text/html", "This node is on standby"), ("/dashboard/standby.js", "text/javascript", "readyz"),
                                   ("/dashboard/dashboard.css", "text/css", ".pill")):
             with urllib.request.urlopen(f"http://127.0.0.1:{http}{path}", timeout=60) as answer:
                 self.assertIn(kind, answer.headers["Content-Type"])

@@ -182,7 +182,7 @@ class DashboardTest(unittest.TestCase):
         token.chmod(0o600)
         with Gateway("--admin-token-file", token) as gateway:
             tab = self.open("clients", gateway)
-            for typed, expected in (("wrong", "The gateway does not know this token."), ("the-right-one-of-many", "")):
+            for typed, expected in (("wrong", "The gateway does not accept this token."), ("the-right-one-of-many", "")):
                 wait_until(lambda: tab.run("return document.getElementById('token-dialog').open"), 60, "the dialog")
                 tab.type("#token", typed + "\n")
                 tab.wait_for("#token-refusal", expected) if expected else tab.wait_for("#page", "There are none.")

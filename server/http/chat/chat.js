@@ -9,18 +9,18 @@ const UNKNOWN = 'inbox/'; // stands for senders that the gateway does not name
 /// What to do about a login that is refused for good: to ask again would change nothing.
 const ADVICE = new Map([
     [0x84, 'The gateway speaks another version of MQTT than this page. Ask its operator.'],
-    [0x85, 'The gateway does not take this name. Choose another one.'],
+    [0x85, 'The gateway does not accept this name. Choose another one.'],
     [0x86, 'Enter the password or the token that belongs to this name.'],
-    [0x87, 'This name may not come in. Check the password, or ask the gateway\u2019s operator.'],
+    [0x87, 'This name is not allowed. Check the password, or ask the gateway\u2019s operator.'],
     [0x8a, 'This name is banned. Choose another one, or ask the gateway\u2019s operator.'],
 ]);
 /// What to do about a message that is refused.
 const MESSAGE_ADVICE = new Map([
     [0x87, 'you may not write here'],
-    [0x90, 'this name cannot be written to'],
-    [0x95, 'it is too long: make it shorter'],
-    [0x97, 'the gateway has no room for it now: try again later'],
-    [0x99, 'it is not text in UTF-8'],
+    [0x90, 'you cannot write to this name'],
+    [0x95, 'the message is too long: make it shorter'],
+    [0x97, 'the gateway has no room for the message now: try again later'],
+    [0x99, 'the message is not UTF-8 text'],
 ]);
 const BAD_LOGIN = new Set([0x86, 0x87]);
 const NO_MATCHING_SUBSCRIBERS = 0x10;
@@ -95,7 +95,7 @@ function closed({reason, text}) {
 function refused(reason, text) {
     leave();
     if (BAD_LOGIN.has(reason)) find('secret').hidden = false;
-    find('refusal').textContent = `Not let in: ${text || `reason 0x${reason.toString(16)}`}. ${ADVICE.get(reason)}`;
+    find('refusal').textContent = `Login refused: ${text || `reason 0x${reason.toString(16)}`}. ${ADVICE.get(reason)}`;
     find(BAD_LOGIN.has(reason) ? 'password' : 'name').focus();
 }
 
@@ -309,7 +309,7 @@ function draw_talk() {
     dress_talk(find('talk-avatar'), open_talk);
     find('say').disabled = user === '';
     find('say').placeholder =
-        user === undefined ? 'Write to everybody…' : user === '' ? 'There is nobody to answer' : `Write to ${user}…`;
+        user === undefined ? 'Write to everybody…' : user === '' ? 'You cannot answer here' : `Write to ${user}…`;
     const empty = {key: `empty ${open_talk.topic}`};
     patch(
         log,
@@ -359,13 +359,15 @@ function note_on(message) {
     const {user} = open_talk;
     switch (message.state) {
         case 'sending':
-            return connection ? 'sending…' : 'waits for the connection';
+            return connection ? 'sending…' : 'waiting for a connection';
         case 'sent':
             return '✓ sent';
         case 'waits':
             return `${user} is away: the message waits`;
         case 'unheard':
-            return user === undefined ? 'nobody else is here' : `nobody is there, and it does not wait for ${user}`;
+            return user === undefined
+                ? 'nobody else is here'
+                : `${user} is not connected, and the message was not kept`;
         case 'failed':
             return `not accepted: ${MESSAGE_ADVICE.get(message.reason) ?? `reason 0x${message.reason.toString(16)}`}`;
     }

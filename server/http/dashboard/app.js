@@ -99,7 +99,7 @@ function failure(error) {
 function ask_for_token() {
     if (is_asking) return true;
     is_asking = true;
-    set_text(find('token-refusal'), has_token() ? 'The gateway does not know this token.' : '');
+    set_text(find('token-refusal'), has_token() ? 'The gateway does not accept this token.' : '');
     find('token-dialog').showModal();
     return true;
 }

@@ -25,7 +25,7 @@ export async function show(root, {signal, reload, done}) {
                 field('User', 'user', {autocomplete: 'off'}),
                 field('Client id', 'client', {autocomplete: 'off'}),
                 field('Address', 'address', {autocomplete: 'off'}),
-                field('Seconds', 'seconds', {type: 'number', min: 1, placeholder: 'for ever'}),
+                field('Seconds', 'seconds', {type: 'number', min: 1, placeholder: 'permanent'}),
                 field('Reason', 'reason', {autocomplete: 'off'}),
             ),
         ),

@@ -88,13 +88,13 @@ export async function search(root, {parameters: {q}, signal, go}) {
                       'p',
                       {},
                       `The gateway knows no user ${q}. `,
-                      link(`#/user/${part(q)}`, 'What happened to logins under this name'),
+                      link(`#/user/${part(q)}`, 'Refused logins with this name'),
                   ),
         ),
     );
     root.append(
         section(
-            'Clients with an id that begins so',
+            'Clients with an id that begins with this text',
             found.length
                 ? table('Clients found by their ids', client_columns, found)
                 : make('p', {class: 'hint'}, 'There are none.'),

@@ -16,7 +16,7 @@ export function cluster_section(cluster) {
                 Node: node => node.name + (node.incarnation === cluster.self ? ' (this one)' : ''),
                 Role: role,
                 Version: node => node.version,
-                'Last beat': node => `${number(node.beat_age_ms)} ms ago`,
+                'Last heartbeat': node => `${number(node.beat_age_ms)} ms ago`,
             },
             cluster.nodes,
         ),

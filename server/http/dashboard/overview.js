@@ -22,7 +22,7 @@ export function show(root, {signal, failed}) {
             make(
                 'p',
                 {class: 'hint'},
-                'A packet moves its connection to another slot. A slot that the hand reaches holds connections that are silent for 30 seconds.',
+                'A packet moves its connection to another slot. When the hand reaches a slot, the connections in it have been silent for 30 seconds.',
             ),
             wheels,
         ),
@@ -33,7 +33,7 @@ export function show(root, {signal, failed}) {
                 {class: 'charts'},
                 charts.map(each => each.element),
             ),
-            has_charts() ? null : make('p', {class: 'hint'}, 'This gateway was built without its library for charts.'),
+            has_charts() ? null : make('p', {class: 'hint'}, 'This gateway was built without charts.'),
         ),
         cluster,
     );
@@ -89,13 +89,13 @@ async function read_samples(samples, signal) {
 function all_charts() {
     return [
         chart('Clients', {connected: sample => sample.clients}),
-        chart('Messages a second', {
+        chart('Messages per second', {
             received: sample => sample.messages_in_rate,
             sent: sample => sample.messages_out_rate,
             dropped: sample => sample.dropped_rate,
         }),
-        chart('At most, in ms', {'delivery, 99 %': sample => sample.delivery_ms, 'loop lag': sample => sample.lag_ms}),
-        chart('Logins a second', {
+        chart('Maximum, in ms', {'delivery, 99 %': sample => sample.delivery_ms, 'loop lag': sample => sample.lag_ms}),
+        chart('Logins per second', {
             accepted: sample => sample.logins_rate,
             'timed out': sample => sample.timeouts_rate,
             refused: sample => sample.logins_refused_rate,
@@ -122,10 +122,7 @@ function tiles_of(status, sample) {
         Timeouts: [`${rate('timeouts_rate')}/s`, `${number(status.logins.timed_out)} since the start`],
         Queued: [number(messages.queued), `${number(messages.delayed)} delayed, ${number(messages.retained)} retained`],
         'Loop lag': [`${Math.max(...shards.map(shard => shard.lag_ms))} ms`, 'the latest tick of all shards'],
-        'Output waiting': [
-            bytes(shards.reduce((sum, shard) => sum + shard.output_bytes, 0)),
-            'that sockets have not taken',
-        ],
+        'Output waiting': [bytes(shards.reduce((sum, shard) => sum + shard.output_bytes, 0)), 'not sent yet'],
         Memory: [bytes(memory.bytes), `budget ${bytes(memory.budget)}`],
         Disk: disk.most ? [bytes(disk.bytes), `at most ${bytes(disk.most)}`] : [bytes(disk.bytes), 'stored'],
     };

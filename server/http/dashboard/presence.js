@@ -56,14 +56,15 @@ export async function trace(root, {parameters, signal, go}) {
     chosen.elements.kind.value = kind;
     root.append(make('h1', {}, 'Live trace'), chosen);
     if (!name) return;
-    const log = live_log(`What ${name} does`);
+    const log = live_log(`Events of ${name}`);
     root.append(
-        make('p', {class: 'hint'}, `What the ${kind} ${name} does appears here as it happens. Payloads are not shown.`),
+        make('p', {class: 'hint'}, `Events of the ${kind} ${name} appear here as they happen. Payloads are not shown.`),
         log.element,
     );
     await listen('trace', {[kind]: name}, signal, (kind_of_event, told) => {
         if (kind_of_event === 'trace') add_traced(log, told);
-        if (kind_of_event === 'lost') log.add(Date.now(), `${told.lost} events came too fast to be shown`);
+        if (kind_of_event === 'lost')
+            log.add(Date.now(), `${told.lost} events are not shown, because they came too fast`);
         if (kind_of_event === 'end') log.add(Date.now(), 'The trace has ended');
     });
 }

@@ -49,7 +49,7 @@ function state_of(user, history, banned) {
             Banned: banned
                 .map(
                     ban =>
-                        `${ban.reason ? `${ban.reason}, ` : ''}${ban.ends ? `until ${moment(ban.ends)}` : 'for ever'}`,
+                        `${ban.reason ? `${ban.reason}, ` : ''}${ban.ends ? `until ${moment(ban.ends)}` : 'permanent'}`,
                 )
                 .join('; '),
         }),

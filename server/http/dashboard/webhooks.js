@@ -26,7 +26,7 @@ export async function show(root, {signal, reload, done}) {
                 () =>
                     done(
                         async () =>
-                            (await confirmed(`Drop ${number(total)} events for good?`, 'Drop')) &&
+                            (await confirmed(`Drop ${number(total)} events permanently?`, 'Drop')) &&
                             `${(await remove('webhooks/dead', {all: 'true'})).dropped} dropped`,
                         reload,
                     ),
@@ -34,7 +34,7 @@ export async function show(root, {signal, reload, done}) {
             ),
         ),
         table(
-            'Events that were not taken',
+            'Refused events',
             {
                 Failed: letter => moment(letter.failed),
                 Why: letter => letter.why,

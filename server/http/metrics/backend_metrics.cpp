@@ -34,12 +34,12 @@ void add_webhook_families(Families& families, const WebhookCounters& webhook,
     families.gateway_counter("pulsegate_webhook_events_total", "Events that the webhook has taken.",
                              static_cast<double>(webhook.delivered));
     families.gateway_gauge("pulsegate_webhook_events_waiting",
-                           "Events in the log that the webhook is to be told of.",
+                           "Events in the log that wait for the webhook.",
                            static_cast<double>(log.waiting));
-    families.gateway_counter("pulsegate_webhook_events_lost_total",
-                             "Events that were deleted before the webhook had taken them, also as "
-                             "dead letters.",
-                             static_cast<double>(log.lost));
+    families.gateway_counter(
+        "pulsegate_webhook_events_lost_total",
+        "Events that were deleted before the webhook accepted them, including dead letters.",
+        static_cast<double>(log.lost));
     families.gateway_gauge("pulsegate_webhook_dead_letters", "Events that the webhook refuses.",
                            static_cast<double>(log.dead_letters));
     Families::add(
@@ -76,18 +76,19 @@ void add_key_families(Families& families, const KeyServerCounters& keys) {
     Families::add(fetches, {{"result", "fetched"}}, keys.fetched);
     Families::add(fetches, {{"result", "failed"}}, keys.failed);
     families.gateway_gauge("pulsegate_jwks_keys",
-                           "Keys of jwt-jwks-url that tokens are checked by.",
+                           "Keys of jwt-jwks-url that are used to check tokens.",
                            static_cast<double>(keys.keys));
-    families.gateway_gauge("pulsegate_jwks_age_seconds",
-                           "Time since keys of jwt-jwks-url came last, or since the start.",
-                           static_cast<double>(monotonic_now() - keys.last) / 1000);
+    families.gateway_gauge(
+        "pulsegate_jwks_age_seconds",
+        "Time since keys were last fetched from jwt-jwks-url, or since the start.",
+        static_cast<double>(monotonic_now() - keys.last) / 1000);
 }
 
 void add_request_families(Families& families, const RequestCounts& requests) {
     auto& answered = families.counters(
         "pulsegate_api_requests_total",
         "Requests to the API that were answered, by the path in its description, method and "
-        "status; none: there is no such path, or other: the path does not have the method.");
+        "status. none: there is no such path; other: the path does not have the method.");
     requests.for_each([&](const RequestCounts::Kind& kind, std::uint64_t count) {
         Families::add(answered,
                       {{"route", std::string(kind.route)},

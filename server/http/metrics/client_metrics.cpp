@@ -22,8 +22,8 @@ std::string label_value(std::string_view words) {
 void add_tls_family(Families& families) {
     auto& handshakes =
         families.counters("pulsegate_tls_handshakes_total",
-                          "TLS handshakes of clients, by what is kept afterwards: small, the keys "
-                          "only; or why OpenSSL's object is kept.");
+                          "TLS handshakes of clients, by the state that is kept afterwards: small "
+                          "(only the keys), or the reason why OpenSSL's object is kept.");
     for (std::size_t shard = 0; shard < families.shards().size(); ++shard)
         for (std::size_t i = 0; i < tls_idle_names.size(); ++i)
             Families::add(handshakes,
@@ -56,10 +56,9 @@ void add_connection_families(Families& families) {
 /// All reasons that a CONNACK may have: one that has not come yet is 0, so that its rate is known
 /// when it comes first.
 void add_refusal_families(Families& families) {
-    auto& refused =
-        families.counters("pulsegate_logins_refused_total",
-                          "CONNECTs refused, by the reason of MQTT 5.0. One that can't be "
-                          "understood is in pulsegate_bad_packets_total.");
+    auto& refused = families.counters("pulsegate_logins_refused_total",
+                                      "CONNECTs refused, by the reason code of MQTT 5.0. Malformed "
+                                      "CONNECTs count in pulsegate_bad_packets_total.");
     constexpr int first = 0x80;
     for (std::size_t shard = 0; shard < families.shards().size(); ++shard) {
         const auto& counts = families.shards()[shard].counters.logins_refused;

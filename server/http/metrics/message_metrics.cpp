@@ -55,9 +55,9 @@ void add_drop_families(Families& families) {
 void add_delivery_families(Families& families) {
     auto& delivery = families.histograms(
         "pulsegate_delivery_seconds",
-        "From the reading of a client's PUBLISH to the writing into the buffer of a connected "
-        "subscriber with room, by the event loop's clock: it is read once for each batch of "
-        "packets, so what needs no further turn counts as 0. Without shared subscriptions.");
+        "Time from reading a client's PUBLISH to writing it into the buffer of a connected "
+        "subscriber with room. The event loop reads its clock once per batch of packets, so a "
+        "delivery within a batch counts as 0. Shared subscriptions are left out.");
     for (std::size_t shard = 0; shard < families.shards().size(); ++shard)
         Families::add(delivery, {Families::shard_label(shard)},
                       families.shards()[shard].counters.delivery);
@@ -95,7 +95,8 @@ void add_kept_families(Families& families) {
     families.gateway_gauge("pulsegate_delayed_messages",
                            "Messages that wait to be published later.",
                            static_cast<double>(first.delayed.messages));
-    families.gateway_gauge("pulsegate_delayed_bytes", "Approximate room that they take.",
+    families.gateway_gauge("pulsegate_delayed_bytes",
+                           "Approximate room that delayed messages take.",
                            static_cast<double>(first.delayed.bytes));
     families.counter("pulsegate_delayed_published_total", "Delayed messages that were published.",
                      count_of(&Counters::delayed_published));

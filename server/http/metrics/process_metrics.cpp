@@ -46,8 +46,8 @@ void add_certificate_families(Families& families, const AdminHost& host) {
     const auto certificates = host.certificate_ends();
     if (certificates.empty()) return;
     auto& ends = families.gauges("pulsegate_certificate_expiry_timestamp_seconds",
-                                 "When the certificate of a tls-cert, or the first of its chain, "
-                                 "stops being valid.");
+                                 "When a certificate that is in use, or the first one of its chain "
+                                 "to expire, stops being valid.");
     for (const auto& [file, end] : certificates)
         Families::add(ends, {{"file", file}}, static_cast<double>(end));
 }
@@ -78,7 +78,7 @@ void add_process_metrics(Families& families, const ApiContext& api) {
     add_loop_families(families);
     add_room_families(families, api.admission);
     add_certificate_families(families, api.host);
-    Families::add(families.gauges("pulsegate_build_info", "1; the label tells the version."),
+    Families::add(families.gauges("pulsegate_build_info", "Always 1; the label has the version."),
                   {{"version", program_version()}}, 1.0);
     add_process_families(families);
 }

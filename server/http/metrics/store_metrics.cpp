@@ -20,19 +20,19 @@ void add_store_metrics(Families& families) {
         "pulsegate_store_left_out_total",
         "Operations that the database rejects, even if the disk works; the log names them.",
         static_cast<double>(first.left_out));
-    families.gateway_counter(
-        "pulsegate_store_damaged_total",
-        "Pages and rows of the store that were found damaged since the start, also those that were "
-        "mended; the log names them.",
-        static_cast<double>(first.damaged));
+    families.gateway_counter("pulsegate_store_damaged_total",
+                             "Pages and rows of the store that were found damaged since the start, "
+                             "including corrected ones; the log names them.",
+                             static_cast<double>(first.damaged));
     families.gateway_gauge(
         "pulsegate_store_damage_timestamp_seconds",
-        "When a start has found files of the store damaged or missing, so that something "
-        "acknowledged may be lost; 0: never, or the file damage was deleted since.",
+        "Time at which a start found damaged or missing files of the store, so that acknowledged "
+        "data may be lost; 0: never, or the file damage was deleted since.",
         static_cast<double>(first.damage_found));
-    families.gateway_gauge("pulsegate_store_bytes", "What is stored takes so much of the disk.",
+    families.gateway_gauge("pulsegate_store_bytes", "Bytes that the stored data takes on the disk.",
                            static_cast<double>(first.data_bytes));
-    families.gateway_gauge("pulsegate_store_max_bytes", "What it may take, see max-data-bytes.",
+    families.gateway_gauge("pulsegate_store_max_bytes",
+                           "Bytes that the stored data may take, see max-data-bytes.",
                            static_cast<double>(first.max_data_bytes));
 }
 
