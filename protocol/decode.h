@@ -11,7 +11,7 @@
 
 namespace pulsegate {
 
-/// What stands at the front of a byte stream.
+/// What is at the front of a byte stream.
 struct [[nodiscard]] Frame {
     enum class Status : std::uint8_t { complete, incomplete, bad };
     Status status;
@@ -22,7 +22,8 @@ struct [[nodiscard]] Frame {
 
 /// Finds the first packet of `in` from its fixed header alone (MQTT 5.0, section 2.1), so that a
 /// packet that is too large or has a bad first byte is refused before its body arrives.
-/// `max_packet_size` counts the whole packet, header included. `version` is what CONNECT agreed on.
+/// `max_packet_size` counts the whole packet, including the header. `version` is the version of the
+/// connection's CONNECT.
 Frame next_frame(Bytes in, std::size_t max_packet_size, Version version = Version::v5_0);
 
 /// Who sent the packet: some packets and properties are legal in one direction only.
@@ -30,18 +31,18 @@ enum class Sender : std::uint8_t { client, server };
 
 using Decoded = std::variant<Packet, DecodeError>;
 
-/// Decodes one whole packet, strictly. `version` is what CONNECT agreed on; a CONNECT itself states
-/// its own and ignores it. The result views `frame`.
+/// Decodes one whole packet, strictly. `version` is the version of the connection's CONNECT; it is
+/// ignored for a CONNECT itself. The result views `frame`.
 [[nodiscard]] Decoded decode(Bytes frame, Version version, Sender sender);
 
-/// What must be known to answer a CONNECT that could not be decoded.
+/// The facts that are needed to answer a CONNECT that could not be decoded.
 struct ConnectClaims {
-    Version version{};                  ///< 5.0 if it claims that or a later one
-    std::uint32_t max_packet_size = 0;  ///< 0: it states none, or is malformed before that
+    Version version{};                  ///< 5.0 if the CONNECT claims 5.0 or a later version
+    std::uint32_t max_packet_size = 0;  ///< 0: the CONNECT states none, or is malformed before that
 };
 
-/// Nothing if it is no CONNECT of MQTT up to its protocol level: its sender may understand no
-/// CONNACK. The end of the packet may be missing.
+/// Returns nothing unless `frame` is a CONNECT of MQTT up to its protocol level, because the sender
+/// may not understand a CONNACK. The end of the packet may be missing.
 std::optional<ConnectClaims> claims_of_connect(Bytes frame);
 
 }  // namespace pulsegate

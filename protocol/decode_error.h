@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// Why bytes are no packet: the code to answer with, and the cause in words for the log.
+/// Why bytes are not a packet: the reason code for the answer, and the cause in words for the log.
 struct DecodeError {
     Reason reason;
     const char* cause;

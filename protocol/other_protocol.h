@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// What speaks to a port by mistake, or to find out what is there.
+/// Protocols that clients of other kinds, or scanners, speak to an MQTT port.
 enum class OtherProtocol : std::uint8_t { none, http, tls };
 
 /// The protocol that a connection speaks instead of MQTT, by its first bytes: an HTTP request, or a

@@ -15,8 +15,8 @@ namespace pulsegate {
 /// The packets of MQTT 3.1.1 and 5.0 as values. Texts and payloads are views into the bytes that
 /// they were decoded from. `properties` is empty in 3.1.1.
 
-/// The value is the protocol level on the wire. 3.1 is a dialect of 3.1.1, and what is said
-/// of 3.1.1 holds for it if nothing else is said.
+/// The value is the protocol level on the wire. 3.1 is a dialect of 3.1.1: comments about 3.1.1
+/// hold for it too, unless they say otherwise.
 enum class Version : std::uint8_t { v3_1 = 3, v3_1_1 = 4, v5_0 = 5 };
 
 enum class QoS : std::uint8_t { at_most_once = 0, at_least_once = 1, exactly_once = 2 };
@@ -86,7 +86,7 @@ struct Publish {
     bool operator==(const Publish&) const = default;
 };
 
-/// What PUBACK, PUBREC, PUBREL and PUBCOMP share.
+/// The common fields of PUBACK, PUBREC, PUBREL and PUBCOMP.
 template <PacketType Type>
 struct Acknowledgement {
     static constexpr PacketType type = Type;
@@ -118,8 +118,8 @@ struct SubscribeFilter {
     bool operator==(const SubscribeFilter&) const = default;
 };
 
-/// The decoder guarantees at least one filter, and that each is a topic filter (section 4.7); in
-/// 3.1.1 one that begins with `$share/` may still be no shared subscription of 5.0.
+/// The decoder guarantees at least one filter, and that each is a valid topic filter (section 4.7).
+/// In 3.1.1, a filter that begins with `$share/` need not be a valid shared subscription of 5.0.
 struct Subscribe {
     std::uint16_t packet_id = 0;
     std::vector<SubscribeFilter> filters{};

@@ -6,8 +6,8 @@
 
 namespace pulsegate {
 
-/// A set of packet types: the standard's tables say of each property and each reason code in which
-/// packets it may stand.
+/// A set of packet types. The standard's tables say which packets may have a property or a reason
+/// code.
 using PacketSet = std::uint16_t;
 
 constexpr PacketSet only(PacketType type) {

@@ -44,8 +44,8 @@ enum class Property : std::uint8_t {
 /// The standard's name of a property, in lower case ("receive maximum").
 std::string_view name(Property id);
 
-/// One property as it stands in a packet. `number` holds every integer type, `text` strings and
-/// binary data; a user property has its name in `key`.
+/// One property as it is in a packet. `number` holds every integer type, `text` strings and binary
+/// data; a user property has its name in `key`.
 struct PropertyValue {
     Property id;
     std::uint32_t number = 0;
@@ -53,8 +53,8 @@ struct PropertyValue {
     std::string_view text{};
 };
 
-/// The properties of a decoded packet: a view of their bytes, already checked by the decoder.
-/// A packet has few of them, so looking one up is a scan and owns nothing.
+/// The properties of a decoded packet: a view of their bytes, already checked by the decoder. A
+/// packet has few of them, so a lookup scans the bytes.
 class Properties {
 public:
     Properties() = default;
@@ -84,7 +84,7 @@ private:
     Bytes raw_;
 };
 
-/// Builds a property list to send. Lends itself as a view: `packet.properties = list.view()`.
+/// Builds a property list to send. To use it as a view: `packet.properties = list.view()`.
 class PropertyList {
 public:
     PropertyList& add(Property id, std::uint32_t number);

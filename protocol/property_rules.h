@@ -7,8 +7,8 @@
 
 namespace pulsegate {
 
-/// Reads a property list with its length prefix and checks every rule of it: which properties may
-/// stand in `packet` (or `packets::will_type`), from which side, how often and with which values.
+/// Reads a property list with its length prefix and checks all rules: which properties `packet` (or
+/// `packets::will_type`) may have, from which side, how often and with which values.
 Properties read_properties(Reader& from, PacketType packet, Sender sender);
 
 }  // namespace pulsegate

@@ -10,7 +10,7 @@
 
 namespace pulsegate {
 
-/// What went wrong while reading, in the words of the reader's owner.
+/// The error of a read, in terms of the reader's owner.
 struct ReadCauses {
     const char* too_short = "ends too early";
     const char* too_long = "has bytes after its end";
@@ -21,8 +21,8 @@ struct ReadCauses {
 inline constexpr ReadCauses general_causes;
 
 /// Reads the data types of MQTT (section 1.5) from the front of some bytes. The first failure is
-/// kept; from then on there is nothing left to read and every value is zero or empty. So one reads
-/// straight through and asks once.
+/// kept. After it, there is nothing left to read, and every value is zero or empty. So the caller
+/// reads everything and checks once.
 class Reader {
 public:
     explicit Reader(Bytes in, const ReadCauses& causes = general_causes)
@@ -64,7 +64,7 @@ public:
         return {};
     }
 
-    /// A text that stands in logs and lists: a topic, a filter or a user name.
+    /// A text that appears in logs and lists: a topic, a filter or a user name.
     std::string_view name() {
         const std::string_view name = text();
         if (!has_control_character(name)) return name;
@@ -90,7 +90,7 @@ public:
     void malformed(const char* cause) { fail({Reason::malformed_packet, cause}); }
     void protocol_error(const char* cause) { fail({Reason::protocol_error, cause}); }
 
-    /// Nothing may be left.
+    /// Fails if bytes are left.
     void finish() {
         if (more()) malformed(causes_.too_long);
     }

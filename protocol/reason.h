@@ -6,7 +6,8 @@
 
 namespace pulsegate {
 
-/// Reason codes of MQTT 5.0 (section 2.4). The server speaks them inside; 3.1.1 sees what it knows.
+/// Reason codes of MQTT 5.0 (section 2.4). The server uses them internally; clients of 3.1.1 get
+/// the codes that 3.1.1 has.
 enum class Reason : std::uint8_t {
     success = 0x00,
     granted_qos_1 = 0x01,
@@ -58,10 +59,10 @@ inline bool is_error(Reason reason) { return static_cast<std::uint8_t>(reason) >
 /// The standard's name of a reason code, in lower case ("session taken over").
 std::string_view name(Reason reason);
 
-/// The return code that a 3.1.1 CONNACK carries for it (MQTT 3.1.1, table 3.1): 0 to 5.
+/// The return code of a 3.1.1 CONNACK for this reason (MQTT 3.1.1, table 3.1): 0 to 5.
 std::uint8_t connect_return_code(Reason reason);
 
-/// What such a return code means; nothing for the reserved ones, 6 to 255.
+/// The reason for such a return code; nothing for the reserved codes, 6 to 255.
 std::optional<Reason> connect_reason(std::uint8_t return_code);
 
 }  // namespace pulsegate

@@ -8,8 +8,8 @@
 
 namespace pulsegate {
 
-/// The packets in which `sender` may use a reason code (MQTT 5.0, table 2-6, and the table of each
-/// packet for the direction); none for a code that the standard doesn't know.
+/// The packets in which `sender` may use a reason code (MQTT 5.0, table 2-6; for the direction, the
+/// table of each packet). Empty for a code that the standard does not have.
 PacketSet packets_with(std::uint8_t reason, Sender sender);
 
 }  // namespace pulsegate

@@ -14,21 +14,21 @@ bool valid_topic_filter(std::string_view filter);
 
 bool has_wildcard(std::string_view filter);
 
-/// Does `+` fill a whole level wherever it stands, and `#` the last one (section 4.7.1)?
+/// Does each `+` fill a whole level, and `#` the last level (section 4.7.1)?
 bool wildcards_in_place(std::string_view filter);
 
 inline bool begins_with_wildcard(std::string_view filter) {
     return filter.starts_with('+') || filter.starts_with('#');
 }
 
-/// Topics that begin with `$` are the server's own: no leading wildcard selects them
-/// (section 4.7.2).
+/// Topics that begin with `$` belong to the server: filters that begin with a wildcard do not match
+/// them (section 4.7.2).
 inline bool server_topic(std::string_view topic) { return topic.starts_with('$'); }
 
-/// Does the filter select the topic? Both must be valid, and the filter not a shared one.
+/// Does the filter match the topic? Both must be valid, and the filter must not be a shared one.
 bool topic_matches(std::string_view filter, std::string_view topic);
 
-/// What a shared subscription's filter begins with.
+/// The prefix of a shared subscription's filter.
 inline constexpr std::string_view share_prefix = "$share/";
 
 /// The two parts of `$share/group/filter`, or nothing if the filter is not a shared one.
@@ -38,7 +38,7 @@ struct SharedFilter {
 };
 std::optional<SharedFilter> shared_filter(std::string_view filter);
 
-/// Splits a topic or filter into its levels, one call a level: "a//b" gives "a", "", "b".
+/// Splits a topic or filter into its levels, one level per call: "a//b" gives "a", "", "b".
 class TopicLevels {
 public:
     explicit TopicLevels(std::string_view topic) : rest_(topic) {}

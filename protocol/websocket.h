@@ -27,41 +27,43 @@ enum class CloseCode : std::uint16_t {
     try_again_later = 1013,
 };
 
-/// What a client's bytes came to.
+/// What a client's bytes contained.
 struct [[nodiscard]] Unframed {
     enum class Event : std::uint8_t { none, ping, pong, close, bad };
 
     std::size_t payload = 0;   ///< bytes of MQTT, which came before the event
-    std::size_t consumed = 0;  ///< bytes of input that are done with
+    std::size_t consumed = 0;  ///< bytes of input that are processed
     Event event = Event::none;
     CloseCode code = CloseCode::no_status;  ///< close: the client's; bad: the one to send
-    /// Ping: to be sent back; pong; close: the reason, valid UTF-8. It lies in the buffer; the next
-    /// call may overwrite it.
+    /// Ping: the body to send back; pong: its body; close: the reason, valid UTF-8. It is in the
+    /// buffer, so the next call may overwrite it.
     Bytes body;
     const char* cause = nullptr;  ///< bad: in words
 };
 
 /// Takes MQTT out of a client's WebSocket frames (RFC 6455, section 5), in the buffer they were
-/// read into. The payload of a frame is handed out as it arrives, since neither frames nor messages
-/// say anything about packets (MQTT 5.0, section 6). It owns no memory, and answers nothing itself.
+/// read into. The payload of a frame is passed on as it arrives, because the bounds of frames and
+/// messages are independent of packets (MQTT 5.0, section 6). It owns no memory, and sends no
+/// answers itself.
 class Unframer {
 public:
-    /// The most bytes that ever stay unconsumed: a control frame but for its last byte.
+    /// The maximum number of bytes that stay unconsumed: a control frame without its last byte.
     static constexpr std::size_t longest_rest = 2 + 4 + 125 - 1;
 
-    /// Data frames without payload that are suffered in a row.
+    /// The maximum number of consecutive data frames without payload.
     static constexpr std::uint8_t most_empty_frames = 100;
 
-    /// Reads up to the first control frame or fault. The payload is moved to `to`, which is at or
-    /// before the front of `in`, so that it can follow what is there already.
+    /// Reads up to the first control frame or fault. Moves the payload to `to`, which is at or
+    /// before the front of `in`, so that the payload can follow earlier payload.
     ///
-    /// Without an event everything was read but the beginning of a header or of a control frame:
-    /// what is not consumed is to be kept, as it is, in front of the bytes that come next. With
-    /// ping or pong there may be more to read: call again. After close or bad all that follows is
-    /// discarded.
+    /// If there is no event, everything was read except the beginning of a header or of a control
+    /// frame. Keep the bytes that are not consumed, unchanged, in front of the next bytes. After
+    /// ping or pong there may be more to read: call again. After close or bad, discard all further
+    /// bytes.
     Unframed next(std::span<std::uint8_t> in, std::uint8_t* to, std::uint64_t max_frame_size);
 
-    /// Between two calls of `next`, and before its end: what another one needs to go on.
+    /// The state that another object needs to continue, between two calls of `next` and before the
+    /// end.
     struct State {
         std::uint64_t left = 0;
         std::array<std::uint8_t, 4> mask{};
@@ -86,10 +88,10 @@ private:
                          Unframed& result);
     std::size_t take_payload(Bytes in, std::uint8_t* to);
 
-    std::uint64_t left_ = 0;              ///< payload of this data frame that is still to come
-    std::array<std::uint8_t, 4> mask_{};  ///< turned so that the next byte's key is in front
+    std::uint64_t left_ = 0;              ///< rest of this data frame's payload
+    std::array<std::uint8_t, 4> mask_{};  ///< rotated so that the next byte's key is first
     std::uint8_t empty_frames_ = 0;       ///< in a row
-    bool inside_message_ = false;         ///< the last data frame was not its message's final one
+    bool inside_message_ = false;         ///< the last data frame did not end its message
     bool over_ = false;                   ///< after close or bad
 };
 static_assert(sizeof(Unframer) <= 16);
@@ -113,7 +115,7 @@ void append_pong(Buffer& out, Bytes body);
 /// A ping without a body.
 void append_ping(Buffer& out);
 
-/// `no_status` makes it a close frame without a body. The reason, of at most 123 bytes, is UTF-8.
+/// With `no_status`, the close frame has no body. The reason is UTF-8 with at most 123 bytes.
 void append_close(Buffer& out, CloseCode code, std::string_view reason = {});
 
 }  // namespace pulsegate

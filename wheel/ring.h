@@ -5,16 +5,17 @@
 
 namespace pulsegate {
 
-/// Ticks since the owner's start. At one a second they wrap around after 136 years: not handled.
+/// Ticks since the owner's start. With one tick a second they overflow after 136 years, which is
+/// not handled.
 using Tick = std::uint32_t;
 
-/// The nodes that wait in one place of a wheel, linked in a circle that `end` closes. It allocates
-/// nothing: the links are in the nodes. Each kind of wheel has its own kind of nodes, so that one
-/// object can wait on a wheel of each kind.
+/// The nodes that wait in one slot of a wheel, in a circular list that `end` closes. It allocates
+/// nothing, because the links are in the nodes. Each kind of wheel has its own kind of node, so
+/// that one object can wait on a wheel of each kind.
 template <class Wheel>
 struct Ring {
-    /// What can wait on a wheel. A class inherits from it and is recovered from the `Node&` that
-    /// `advance` hands out by a `static_cast`. Destroying a node cancels it.
+    /// Base class of objects that wait on a wheel. A `static_cast` of the `Node&` from `advance`
+    /// gives the object. Destroying a node cancels it.
     class Node {
     public:
         Node() = default;
@@ -26,10 +27,11 @@ struct Ring {
 
         bool scheduled() const { return ring_ != nullptr; }
 
-        /// The last one it was scheduled for.
+        /// The last deadline that it was scheduled for.
         Tick deadline() const { return deadline_; }
 
-        /// Begins to fetch what moving the node will touch, which is in no cache with many nodes.
+        /// Prefetches the memory that moving the node will access. With many nodes, it is in no
+        /// cache.
         void fetch_neighbours() const {
             __builtin_prefetch(prev_, 1);
             __builtin_prefetch(next_, 1);
@@ -64,7 +66,7 @@ struct Ring {
         --count;
     }
 
-    /// There must be one.
+    /// The ring must not be empty.
     Node& first() { return *end.next_; }
 
     void clear() {
@@ -81,7 +83,7 @@ struct Ring {
         }
     }
 
-    /// The same until `visit` returns false, and then returns false as well.
+    /// The same, until `visit` returns false. Then it returns false as well.
     template <class Visit>
     bool for_each_while(Visit& visit) {
         for (Node* node = end.next_; node != &end;) {
@@ -92,8 +94,8 @@ struct Ring {
         return true;
     }
 
-    /// Removes up to `most` nodes and calls `take(Node&)` for each, which may do anything to any
-    /// node. True if more are left.
+    /// Removes up to `most` nodes and calls `take(Node&)` for each. `take` may do anything to any
+    /// node. Returns true if more nodes are left.
     template <class Take>
     bool drain(Take&& take, std::size_t most) {
         for (; count > 0 && most > 0; --most) {

@@ -8,19 +8,19 @@
 
 namespace pulsegate {
 
-/// A timing wheel for deadlines that are far away and many: days until a session ends, a week until
-/// a message expires. Where `Wheel` looks at a waiting node once a lap, here it is looked at six
-/// times at most. `schedule` and `cancel` are O(1), and it has no clock, no thread and no
-/// allocation: the owner says what time it is.
+/// A timing wheel for many deadlines that are far away: days until a session ends, a week until a
+/// message expires. `Wheel` looks at a waiting node once per lap; this wheel looks at it six times
+/// at most. `schedule` and `cancel` are O(1). The wheel has no clock and no thread, and allocates
+/// nothing: the owner passes the time.
 ///
-/// Six wheels of 30 slots are stacked: a slot of level 0 is a tick, and one of each further level
-/// is a lap of the level below. A node waits on the lowest level whose lap reaches its deadline; as
-/// time enters its slot there, it moves down. The highest level reaches 30^6 ticks far, 23 years of
-/// seconds; a deadline beyond that waits there for as many laps as it takes.
+/// Six wheels of 30 slots are stacked. A slot of level 0 is one tick, and a slot of each higher
+/// level is one lap of the level below. A node waits on the lowest level that reaches its deadline
+/// within one lap. When time enters its slot there, it moves down. The highest level covers 30^6
+/// ticks, which is 23 years of seconds. A node with a later deadline waits there for several laps.
 ///
-/// A node expires at the first `advance` to its deadline or later, never before. An owner that
-/// schedules for ceil(time + timeout) and advances to floor(time), both in ticks, expires nobody
-/// early, and nobody more than one tick late.
+/// A node expires at the first `advance` to its deadline or later, never before. If the owner
+/// schedules for ceil(time + timeout) and advances to floor(time), both in ticks, no node expires
+/// early, and none more than one tick late.
 class StackedWheel {
     using Ring = pulsegate::Ring<StackedWheel>;
 
@@ -41,8 +41,8 @@ public:
         due_.clear();
     }
 
-    /// Sets the node's deadline, or moves it. A deadline that is not after `now()` becomes the next
-    /// tick: its own slot has been passed, and would not be looked at again for a lap.
+    /// Sets or moves the node's deadline. If the deadline is not after `now()`, the next tick is
+    /// used, because time has passed the deadline's slot and would reach it again only after a lap.
     void schedule(Node& node, Tick deadline) {
         node.deadline_ = std::max(deadline, now_ + 1);
         move(node, ring_for(node.deadline_));
@@ -53,18 +53,20 @@ public:
         if (node.scheduled()) node.ring_->remove(node);
     }
 
-    /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
-    /// due, in no particular order. The node is unscheduled by then. `expire` may schedule, cancel
-    /// and destroy any node, this one too; what it schedules is due at a later tick.
+    /// Advances the time to `now`, and calls `expire(Node&)` for each node that is due, in no
+    /// particular order. The node is unscheduled before the call. `expire` may schedule, cancel and
+    /// destroy any node, including this one. Nodes that it schedules are due at a later tick.
     ///
-    /// A jump costs no more than a look at every slot, and at the nodes whose slots it reaches.
+    /// A jump in time costs at most a look at every slot, and at the nodes in the slots that it
+    /// reaches.
     template <class Expire>
     void advance(Tick now, Expire&& expire) {
         static_cast<void>(advance(now, expire, SIZE_MAX));
     }
 
-    /// The same for `most` nodes only, and a look at `most_moved` that move down: true says that
-    /// more are left, for the next call. Time does not move on again before all have moved.
+    /// The same, for at most `most` nodes, and with at most `most_moved` nodes that move down.
+    /// Returns true if more nodes are left for the next call. Time does not advance again before
+    /// all nodes have moved.
     template <class Expire>
     [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most,
                                std::size_t most_moved = SIZE_MAX) {
@@ -82,7 +84,7 @@ public:
     }
 
 private:
-    /// Where to wait for a deadline that is to come.
+    /// The slot for a deadline in the future.
     Ring& ring_for(Tick deadline) {
         Tick slot = deadline;
         Tick current = now_;
@@ -101,7 +103,7 @@ private:
         ring.add(node);
     }
 
-    /// False: it has looked at `most` nodes, and there are more.
+    /// False: it has looked at `most` nodes, and there are more nodes.
     bool move_down(Tick now, std::size_t most) {
         while (true) {
             for (; left_ > 0 && entered_->count > 0; --left_) {
@@ -112,7 +114,7 @@ private:
         }
     }
 
-    /// False: the time is not later than it was.
+    /// False: the time is not later than before.
     bool begin(Tick now) {
         if (now <= now_) return false;
         from_ = now_;
@@ -122,8 +124,8 @@ private:
         return true;
     }
 
-    /// From the lowest level upwards: what comes down is placed as of `now`, and needs no second
-    /// look. Where no slot was entered, none was on the levels above.
+    /// From the lowest level upwards: a node that moves down is placed relative to `now`, and needs
+    /// no second look. If time entered no slot on a level, it entered none on the levels above.
     bool enter_slot() {
         while (slots_left_ == 0) {
             if (level_ == levels) return false;
@@ -142,7 +144,7 @@ private:
         return true;
     }
 
-    /// What waits for the next lap goes to the end of the same slot, behind those that were there.
+    /// A node that waits for the next lap goes to the end of the same slot, behind the other nodes.
     void place(Node& node) {
         node.ring_->remove(node);
         (node.deadline_ <= now_ ? due_ : ring_for(node.deadline_)).add(node);
@@ -159,10 +161,10 @@ private:
     // The slots that time has entered, and whose nodes are moving down.
     Tick from_ = 0;  ///< in laps of the level below, as `to_`
     Tick to_ = 0;
-    std::size_t level_ = levels;  ///< `levels`: all have moved
+    std::size_t level_ = levels;  ///< `levels`: all nodes have moved
     Tick slots_left_ = 0;         ///< of the level
     Ring* entered_ = nullptr;
-    std::uint32_t left_ = 0;  ///< nodes in it, but for those that have come since
+    std::uint32_t left_ = 0;  ///< nodes in it, without the nodes that were added since
 };
 
 static_assert(sizeof(StackedWheel::Node) <= 32);

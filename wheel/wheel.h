@@ -8,16 +8,17 @@
 
 namespace pulsegate {
 
-/// A hashed timing wheel: `schedule` and `cancel` are O(1), whatever the timeout and however many
-/// nodes there are. It has no clock, no thread and no allocation: the owner says what time it is.
+/// A hashed timing wheel: `schedule` and `cancel` are O(1), whatever the timeout is and however
+/// many nodes there are. It has no clock and no thread, and allocates nothing: the owner passes the
+/// time.
 ///
-/// A node carries its deadline and waits in slot `deadline % 30`. A deadline that is laps away is
-/// just not due yet when time passes its slot, so 30 slots serve any timeout. A tick looks at the
-/// nodes of one slot only, and not even at them before the earliest deadline that was ever set
-/// there since they were last looked at.
+/// A node has a deadline and waits in slot `deadline % 30`. If the deadline is laps away, the node
+/// is not due when time passes its slot, so 30 slots serve any timeout. A tick looks at the nodes
+/// of one slot only. It skips them before the earliest deadline that was set in the slot since it
+/// last looked at them.
 ///
-/// An owner that schedules for ceil(time + timeout) and advances to floor(time), both in ticks,
-/// expires nobody early, and nobody more than one tick late.
+/// If the owner schedules for ceil(time + timeout) and advances to floor(time), both in ticks, no
+/// node expires early, and none more than one tick late.
 class Wheel {
     using Ring = pulsegate::Ring<Wheel>;
 
@@ -36,8 +37,8 @@ public:
         due_.clear();
     }
 
-    /// Sets the node's deadline, or moves it. A deadline that is not after `now()` becomes the next
-    /// tick: its own slot has been passed, and would not be looked at again for a lap.
+    /// Sets or moves the node's deadline. If the deadline is not after `now()`, the next tick is
+    /// used, because time has passed the deadline's slot and would reach it again only after a lap.
     void schedule(Node& node, Tick deadline) {
         node.deadline_ = std::max(deadline, now_ + 1);
         const Tick slot = node.deadline_ % slots;
@@ -53,24 +54,24 @@ public:
         if (node.scheduled()) node.ring_->remove(node);
     }
 
-    /// Moves time on, by however much has passed, and calls `expire(Node&)` for each node that is
-    /// due, in no particular order. The node is unscheduled by then. `expire` may schedule, cancel
-    /// and destroy any node, this one too; what it schedules is due at a later tick.
+    /// Advances the time to `now`, and calls `expire(Node&)` for each node that is due, in no
+    /// particular order. The node is unscheduled before the call. `expire` may schedule, cancel and
+    /// destroy any node, including this one. Nodes that it schedules are due at a later tick.
     template <class Expire>
     void advance(Tick now, Expire&& expire) {
         collect_due(now);
         due_.drain(expire, SIZE_MAX);
     }
 
-    /// The same for `most` nodes only: true says that more are left, for the next call.
+    /// The same, for at most `most` nodes. Returns true if more nodes are left for the next call.
     template <class Expire>
     [[nodiscard]] bool advance(Tick now, Expire&& expire, std::size_t most) {
         collect_due(now);
         return due_.drain(expire, most);
     }
 
-    /// Calls `visit(Node&)` for every node, in no particular order. It may cancel and destroy the
-    /// node that it is given, and may not schedule any.
+    /// Calls `visit(Node&)` for every node, in no particular order. `visit` may cancel and destroy
+    /// the node that it gets, but must not schedule any node.
     template <class Visit>
     void for_each(Visit visit) {
         for (Ring& ring : rings_) ring.for_each(visit);
@@ -93,7 +94,7 @@ public:
         return sum;
     }
 
-    /// How many nodes wait in the slot.
+    /// The number of nodes in the slot.
     std::uint32_t count(Tick slot) const { return rings_[slot].count; }
 
 private:
@@ -123,7 +124,8 @@ private:
     }
 
     Ring rings_[slots];
-    Tick earliest_[slots];  ///< no node of the slot is due before; that node may have left
+    Tick earliest_[slots];  ///< no node of the slot is due before this; the node with this deadline
+                            ///< may have left
 
     // Due nodes gather here before the first `expire`, so nothing that `expire` does can disturb a
     // slot that is being walked. They are in no slot: scheduling one again always relinks it. And
