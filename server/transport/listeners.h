@@ -15,17 +15,17 @@
 
 namespace pulsegate {
 
-/// The listeners of one shard, and the certificates that they show. What they accept goes to the
-/// shard's transport. They live on the shard's thread.
+/// The listeners of one shard, and the certificates that they show. They pass accepted connections
+/// to the shard's transport. They belong to the shard's thread.
 class Listeners {
 public:
     Listeners(Rounds& rounds, Admission& admission, Counters& counters, Transport& transport);
 
-    /// Returns where it really listens, should the port have been 0. Throws
+    /// Returns the actual endpoint, because the port may have been 0. Throws
     /// boost::system::system_error.
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                               const ListenerOptions& options);
-    /// The same on a socket that listens already.
+    /// The same with a socket that already listens.
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
                               const ListenerOptions& options);
     std::vector<int> sockets() const;
@@ -35,7 +35,7 @@ public:
 
     /// Once a second.
     void tick();
-    /// Accept nobody until `tick`.
+    /// Accepts no connection until `tick`.
     void rest();
     void stop();
 

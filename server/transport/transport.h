@@ -25,41 +25,42 @@ namespace pulsegate {
 
 class Connection;
 
-/// The connections of one shard, and what they share. It lives on the shard's thread, and ends with
-/// all its connections. It knows nothing of logins: the owner is given each CONNECT and says what
-/// becomes of the connection.
+/// The connections of one shard, and the objects that they share. It belongs to the shard's thread,
+/// and its end ends all its connections. It knows nothing about logins: the owner gets each
+/// CONNECT, and decides about the connection.
 class Transport {
 public:
     Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
               Counters& counters, Tracer& tracer, ConnectionOwner& owner);
     ~Transport();
 
-    /// Other limits from now on, also for the connections that there are.
+    /// Applies other limits from now on, to existing connections too.
     void use(const TransportSettings& settings) {
         thread_.assert_here();
         context_.settings = settings;
     }
-    /// Listeners have the same numbers on all shards. Before the shards run.
+    /// Listeners have the same numbers on all shards. Call it before the shards run.
     void name_listener(std::uint16_t number, std::string name);
 
-    /// Takes a new connection, non-blocking, whose peer may be a proxy.
+    /// Takes a new, non-blocking connection. Its peer may be a proxy.
     void accept(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras, const Address& peer,
                 std::uint16_t listener);
 
-    /// Takes a connection that another transport released while its CONNECT was decided on. It is
-    /// held until `Connection::go_on`. Null if that failed.
+    /// Takes a connection that another transport released after its CONNECT. It is held until
+    /// `Connection::go_on`. Returns null if that failed.
     boost::intrusive_ptr<Connection> adopt(Handoff handoff);
 
-    /// Goes on with a connection that another process has described. Null if that can't be.
+    /// Continues a connection that another process has described. Returns null if that is not
+    /// possible.
     boost::intrusive_ptr<Connection> adopt(UniqueFd socket, const ConnectionRecord& record);
 
     /// From now on connections do not read, or do nothing.
     void rest(Rest rest) { context_.rest = rest; }
-    /// Does none of them wait to end, or to write for the first time?
+    /// Is there no connection that waits to end, or to write for the first time?
     bool is_quiet() const { return context_.lost.is_empty() && context_.flush_list.is_empty(); }
-    /// They go on, after a rest of so long.
+    /// The connections continue after a rest of this length.
     void wake(Millis rest);
-    /// Calls `visit(Connection&)` for each. It must not end any.
+    /// Calls `visit(Connection&)` for each connection. `visit` must not end any of them.
     void visit(const std::function<void(Connection&)>& visit);
 
     /// Ends the connections that have been silent too long; call it at every tick.
@@ -72,20 +73,20 @@ public:
 
     /// Ends every connection.
     void end_all(const Ending& ending);
-    /// What becomes of clients with messages that are not answered yet.
+    /// What happens to clients with messages that are not answered yet.
     enum class Unanswered : std::uint8_t { stay, leave };
     /// Ends up to `most` connections of clients that are logged in.
     void ask_to_leave(std::size_t most, const Ending& ending, Unanswered unanswered);
-    /// Ends some connections of clients that are logged in from there, and calls `visit` for each
-    /// session before.
+    /// Ends some connections of clients that are logged in from this address. Before that, calls
+    /// `visit` for each session.
     Evicted end_some(const Address& address, const Ending& ending,
                      const std::function<void(Session&)>& visit);
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }
-    /// The URL of each listener, and how many it has.
+    /// The URL of each listener, and the number of its connections.
     std::vector<std::pair<std::string, std::size_t>> connections_by_listener() const;
-    /// Bytes that sockets have not taken yet.
+    /// The number of bytes that sockets have not accepted yet.
     std::size_t backlog() const { return context_.backlog.get(); }
 
 private:
@@ -93,7 +94,7 @@ private:
     std::uint16_t number_of(const std::string& listener);
 
     ConnectionContext context_;
-    bool expiring_ = false;  ///< more are due, and a turn for them is posted
+    bool expiring_ = false;  ///< more connections are due, and a turn for them is posted
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -24,46 +24,47 @@
 
 namespace pulsegate {
 
-/// Can another process go on with a connection?
+/// Can another process continue a connection?
 enum class Passing : std::uint8_t {
     passes,
-    handshake,  ///< it has not come to MQTT yet
+    handshake,  ///< its handshake is not complete
     login,      ///< its client is not logged in
-    tls,        ///< OpenSSL has its TLS
+    tls,        ///< OpenSSL's object handles its TLS
     ends,
 };
 
-/// One client's TCP connection: cuts its bytes into packets, moves itself on the wheel with each,
-/// and sends. At rest it owns no buffer: it is told that something has come, and reads it into the
-/// buffer that all connections of the shard share.
+/// One client's TCP connection: it cuts its bytes into packets, moves itself on the wheel with each
+/// packet, and sends. At rest it owns no buffer: when input has arrived, it reads the input into
+/// the buffer that all connections of the shard share.
 ///
-/// It owns its socket and lives on one shard's thread, as long as someone refers to it: itself
-/// until it is closed, the queues that it waits in, and the login of its CONNECT.
+/// It owns its socket and belongs to one shard's thread. It lives as long as it is referenced: by
+/// itself until it is closed, by the queues that it waits in, and by the login of its CONNECT.
 ///
-/// It has more methods and members than a class should: nine are the session's side of it (Link),
-/// one each is for the queues and lists of the ConnectionContext; and what a connection at rest
-/// takes is counted in bytes, so its state is packed into this one object.
+/// It has more methods and members than a class should. Nine methods are the session's interface
+/// (Link), and there is one for each queue and list of the ConnectionContext. Every byte of a
+/// connection at rest counts, so its state is packed into this one object.
 class Connection final : public Wheel::Node, public Link, Polled {
 public:
     explicit Connection(ConnectionContext& context);
 
-    /// Takes the socket and what belongs to it, and begins to read. False if the kernel has no
-    /// memory to watch it, which `errno` says: then they stay where they are.
+    /// Takes the socket and its state, and begins to read. Returns false, and takes nothing, if the
+    /// kernel has no memory to watch the socket; `errno` has the reason.
     [[nodiscard]] bool take(Handoff& handoff);
 
     // For the owner, from `on_connect` on:
 
-    /// Leaves all that follows its CONNECT unread until `go_on`. The login timeout begins anew
-    /// after `wait`, the time that the owner makes it wait.
+    /// Reads nothing after its CONNECT until `go_on`. The login timeout starts again after `wait`,
+    /// the time for which the owner holds it.
     void hold(Millis wait);
     /// Does it still wait for `go_on`?
     bool held() const { return state_ == State::login && queued_; }
-    /// Has the peer gone while it was held? One that has only closed its side, and said more than
-    /// CONNECT before, is still served.
+    /// Did the peer leave while the connection was held? A peer that only closed its side, and had
+    /// sent more than the CONNECT, is still served.
     bool peer_gone();
-    /// Its CONNECT, of these bytes, was answered with success: reads on, if it was held.
+    /// Its CONNECT, which has these bytes, was answered with success: continues to read, if it was
+    /// held.
     void go_on(Bytes connect);
-    /// Gives up the socket with all that followed the CONNECT, and closes.
+    /// Gives up the socket and the bytes after the CONNECT, and closes.
     Handoff release();
 
     void send(std::string_view packets) override;
@@ -84,7 +85,7 @@ public:
 
     const Origin& origin() const { return origin_; }
     int socket() const { return socket_.get(); }
-    /// Tells those who trace its address that it has come.
+    /// Tells the traces of its address about the new connection.
     void tell_arrival() const;
 
     /// The certificate that the client showed; nothing if it showed none.
@@ -100,18 +101,21 @@ public:
     bool shake_hands();
     bool teardown();
 
-    /// Ends with all others. One that is lost or ending already keeps its own ending.
+    /// Ends, as all connections do. A connection that is lost or ending already keeps its own
+    /// ending.
     void shut_down(const Ending& ending);
 
     // For an upgrade, see connection_passage.cpp:
 
     /// Whether another process can have it, or why not.
     Passing passing() const;
-    /// As it was then, when the connections came to rest. It must be passing.
+    /// Its state at `rested`, when the connections came to rest. The connection must be able to
+    /// pass.
     ConnectionRecord describe(Millis rested) const;
-    /// As `take`, but goes on where another process has left it. It reads when there is a session.
+    /// Like `take`, but continues the connection of another process. It reads when there is a
+    /// session.
     [[nodiscard]] bool adopt(Handoff& handoff, const ConnectionRecord& record);
-    /// Goes on after a rest of so long, which is no silence of the client's.
+    /// Continues after a rest of this length, which does not count as the client's silence.
     void wake(Millis rest);
 
     void close();
@@ -126,9 +130,10 @@ private:
     enum class State : std::uint8_t {
         login,      ///< waits for CONNECT
         open,       ///< logged in
-        lost,       ///< to be ended when there is time
+        lost,       ///< to be ended when its turn comes
         ending,     ///< to be ended at the end of the turn
-        lingering,  ///< its DISCONNECT is sent; reads on so that a reset does not destroy it
+        lingering,  ///< its DISCONNECT is sent; it continues to read, because a reset would destroy
+                    ///< the DISCONNECT
         closed,
     };
 
@@ -187,7 +192,7 @@ private:
     std::size_t unfinished() const;
     std::unique_ptr<Buffer> take_unfinished();
     bool reads() const { return state_ == State::login || state_ == State::open; }
-    /// The peer's, or the client's if a proxy says it; nothing if it has gone.
+    /// The peer's endpoint, or the client's if a proxy states it; nothing if the peer is gone.
     std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
     bool handshaking() const;
     bool websocket() const;
@@ -197,30 +202,32 @@ private:
     ConnectionContext& context_;
     std::unique_ptr<ConnectionExtras> extras_;  ///< null for plain MQTT
     std::unique_ptr<Buffer> partial_;           ///< the beginning of a packet
-    std::unique_ptr<Buffer> out_;               ///< what the socket has not taken yet
+    std::unique_ptr<Buffer> out_;               ///< output that the socket has not accepted yet
     Millis last_packet_ = 0;
-    std::int64_t paid_until_ = 0;  ///< ns: when all its packets so far would have had their time
+    std::int64_t paid_until_ = 0;  ///< ns: the time at which its rate allows further packets
     UniqueFd socket_;
     std::uint32_t limit_ = 0;
-    std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has taken
-    std::uint32_t counted_ = 0;         ///< of the backlog, in the sum of all
-    std::uint32_t largest_packet_ = 0;  ///< that the client takes; 0: no limit
+    std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has accepted
+    std::uint32_t counted_ = 0;         ///< its bytes in the sum of all backlogs
+    std::uint32_t largest_packet_ = 0;  ///< that the client accepts; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
-    // Ten bits, not bytes: they decide which size of the allocator's the connection takes.
+    // Ten bits instead of bytes: with bytes, the connection would need the next size of the
+    // allocator.
     bool dirty_ : 1 = false;
     bool unread_ : 1 = false;     ///< the socket may have more than it has read
     bool drains_ : 1 = false;     ///< a short read does not mean that there is no more
-    bool listening_ : 1 = false;  ///< waits for the turn to read on
-    bool writing_ : 1 = false;    ///< waits for the socket to take more
+    bool listening_ : 1 = false;  ///< waits for its turn to continue reading
+    bool writing_ : 1 = false;    ///< waits until the socket accepts more
     bool notify_drained_ : 1 = false;
-    bool parked_ : 1 = false;      ///< reads on when its rate, its debt and the turn's work allow
+    bool parked_ : 1 = false;      ///< continues to read when its rate, its debt and the turn's
+                                   ///< work allow it
     bool unanswered_ : 1 = false;  ///< parked, until its messages are answered
-    bool slowed_ : 1 = false;      ///< by its rate, some time
-    bool queued_ : 1 = false;      ///< waits for something else than its socket's input
-    // What follows is seldom looked at: each line of the cache counts with many clients.
+    bool slowed_ : 1 = false;      ///< was slowed by its rate before
+    bool queued_ : 1 = false;      ///< waits for something other than its socket's input
+    // The members below are seldom used. They are last because cache lines count with many clients.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on
 };

@@ -27,22 +27,21 @@ struct TransportSettings {
     std::size_t total_output_budget;  ///< of all connections of the gateway
     std::size_t unfinished_budget;    ///< bytes of their unfinished packets
     Millis login_timeout;
-    double message_time;  ///< ns that each message takes, of one connection; 0: none
+    double message_time;  ///< ns per message of one connection; 0: no limit
     double byte_time;
     Millis websocket_ping;         ///< 0: none
-    std::string server_reference;  ///< where clients may go that are asked to leave; "": unknown
+    std::string server_reference;  ///< the server for clients that are asked to leave; "": unknown
 };
 
-/// What the connections of a shard do not do, while it prepares for another process to take them.
+/// What the connections of a shard stop doing while another process prepares to take them.
 enum class Rest : std::uint8_t {
     none,
-    reading,  ///< they read no packets, and send what is still brought about
-    all,      ///< nor do they write: another process may have them
+    reading,  ///< they read no packets, but still send
+    all,      ///< they do not write either: another process may take them
 };
 
-/// What the connections of one shard share: each refers to this and to nothing else, so that it has
-/// one pointer instead of as many as this has members. The transport owns it, on the shard's
-/// thread.
+/// The objects that the connections of one shard share. A connection has one pointer to this
+/// context instead of one to each member. The transport owns it, on the shard's thread.
 struct ConnectionContext {
     ConnectionContext(Rounds& its_rounds, const TransportSettings& limits, ConnectionCounts counted,
                       Counters& statistics, Tracer& traces, ConnectionOwner& shard);
@@ -58,7 +57,7 @@ struct ConnectionContext {
 
     Wheel wheel;  ///< on which every open connection waits
     std::size_t connections = 0;
-    ShardPart backlog;     ///< bytes that sockets have not taken yet
+    ShardPart backlog;     ///< bytes that sockets have not accepted yet
     ShardPart unfinished;  ///< bytes of unfinished packets
     Rest rest = Rest::none;
     TurnWork turn;
@@ -66,11 +65,12 @@ struct ConnectionContext {
     SpareBuffers spare_buffers;
     FlushList flush_list;
     ParkedConnections parked;
-    TurnQueue unread;            ///< that have left something to read in an earlier turn
-    TurnQueue unauthenticated;   ///< that have said something, and are not logged in yet
-    TurnQueue handshakes;        ///< of TLS, that begin
-    TurnQueue begun_handshakes;  ///< of TLS, that go on: they should end before others begin
-    TurnQueue lost;              ///< that have broken, and are to be ended
+    TurnQueue unread;            ///< connections with unread input from an earlier turn
+    TurnQueue unauthenticated;   ///< connections with input that are not logged in yet
+    TurnQueue handshakes;        ///< TLS handshakes that begin
+    TurnQueue begun_handshakes;  ///< TLS handshakes in progress: they should end before others
+                                 ///< begin
+    TurnQueue lost;              ///< broken connections that must be ended
 };
 
 }  // namespace pulsegate

@@ -11,18 +11,19 @@ namespace pulsegate {
 
 class Connection;
 
-/// The connections of one shard that have something to write or are to end. A turn is what one
-/// event brings about; at its end each of them gets one write for all that was sent to it.
+/// The connections of one shard that have output or must end. A turn handles one event. At the end
+/// of the turn, each of them writes all its output at once.
 class FlushList {
 public:
     explicit FlushList(Rounds& rounds);
     ~FlushList();
 
-    /// Until the end of the turn, which is posted if nobody calls `flush` before.
+    /// Adds the connection until the end of the turn. The end is posted in case nobody calls
+    /// `flush`.
     void add(Connection& connection);
 
-    /// The turn ends. In one round of the event loop it writes to so many at most, however often it
-    /// is called; the rest is left to further rounds.
+    /// Ends the turn. The number of writes in one round of the event loop is limited, however often
+    /// this is called. The rest is left for further rounds.
     void flush();
     bool is_empty() const { return connections_.empty(); }
 
@@ -31,7 +32,7 @@ private:
 
     Rounds& rounds_;
     std::vector<boost::intrusive_ptr<Connection>> connections_;
-    std::size_t next_ = 0;  ///< those before it have been flushed
+    std::size_t next_ = 0;  ///< the connections before it are flushed
     std::size_t left_;      ///< writes of this round
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;

@@ -13,7 +13,7 @@ namespace pulsegate {
 
 struct ConnectionExtras;
 
-/// Where open connections are counted: in the process, and by their address. Any thread may use it.
+/// The counts of open connections: in the process, and by address. Any thread may use it.
 struct ConnectionCounts {
     Admission& admission;
     AddressLimits& address_limits;
@@ -24,15 +24,15 @@ struct ConnectionCounts {
     }
 };
 
-/// Where a connection comes from, and what its address may do.
+/// The origin of a connection, and the rights of its address.
 struct Origin {
-    Address address{};  ///< unknown as long as a proxy has not said it
+    Address address{};  ///< unknown until the proxy has stated it
     AddressLimits::Standing standing = AddressLimits::Standing::ok;
     std::uint16_t listener = 0;  ///< that accepted it, see ConnectionContext
 };
 
-/// A connection that has no transport: it has just been accepted, or is on its way to another
-/// shard. It owns the socket and its place in the counts; if nobody takes the socket, it is closed
+/// A connection without a transport: it was just accepted, or is on its way to another shard. It
+/// owns the socket and its place in the counts. If nobody takes the socket, the socket is closed
 /// and no longer counted. It belongs to one thread at a time.
 struct Handoff {
     Handoff(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras, Origin origin,
@@ -45,8 +45,8 @@ struct Handoff {
     Origin origin;
     ConnectionCounts counts;
     Version version = Version::v3_1_1;  ///< that its CONNECT states
-    std::string unread{};               ///< bytes of MQTT after the CONNECT that was handed over
-    std::string unsent{};               ///< that the socket has not taken, such as a pong
+    std::string unread{};               ///< bytes of MQTT after the CONNECT
+    std::string unsent{};               ///< output that the socket has not accepted, such as a pong
 };
 
 }  // namespace pulsegate

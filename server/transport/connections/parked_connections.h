@@ -14,17 +14,16 @@
 
 namespace pulsegate {
 
-/// The connections of one shard that are not read for a while: because they send too fast, owe time
-/// for the work that they have caused, or want more work done than fits into a turn. When its time
-/// has come, each goes on in its turn, as long as the turn's work lasts and no other shard lags
-/// behind.
+/// The connections of one shard that are not read for a while. They send too fast, owe time for the
+/// work that they caused, or need more work than fits into a turn. After that time, each continues
+/// in its turn, if the turn has work left and no other shard is behind.
 class ParkedConnections {
 public:
     ParkedConnections(Rounds& rounds, ConnectionOwner& owner, const TurnWork& turn,
                       FlushList& flush_list);
     ~ParkedConnections();
 
-    /// Until that time, which may be past, and until its turn comes after that.
+    /// Parks it until that time, which may be in the past, and then until its turn comes.
     void add(Connection& connection, Millis until);
 
 private:
@@ -40,7 +39,8 @@ private:
     FlushList& flush_list_;
     boost::asio::steady_timer timer_;
     boost::asio::steady_timer retry_timer_;
-    std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by when they go on
+    std::multimap<Millis, boost::intrusive_ptr<Connection>> parked_;  ///< by the time when they
+                                                                      ///< continue
     std::deque<boost::intrusive_ptr<Connection>> ready_;              ///< in the order of turns
     bool expected_ = false;
     [[no_unique_address]] OwnerThread thread_;

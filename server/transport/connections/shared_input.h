@@ -9,8 +9,8 @@
 
 namespace pulsegate {
 
-/// The input that is handled at the moment: the buffer that all connections of one shard read into,
-/// which of them reads, and how much work its packets have been.
+/// The input that is being handled: the buffer that all connections of one shard read into, the
+/// connection that reads, and the work that its packets caused.
 class SharedInput {
 public:
     SharedInput(ConnectionOwner& owner, TurnWork& turn)
@@ -18,12 +18,13 @@ public:
 
     std::vector<std::uint8_t>& buffer() { return buffer_; }
 
-    /// Until `end`, packets of this connection are handled: it flushes itself, and its work counts.
+    /// Until `end`, packets of this connection are handled. It flushes itself, and its work is
+    /// counted.
     void begin(const Connection& connection) {
         reader_ = &connection;
         work_began_at_ = owner_.work();
     }
-    /// Returns the work that its packets have been.
+    /// Returns the work that its packets caused.
     std::uint64_t end() {
         reader_ = nullptr;
         const auto work = owner_.work() - work_began_at_;
@@ -32,13 +33,13 @@ public:
     }
     bool is_of(const Connection& connection) const { return reader_ == &connection; }
 
-    /// Must a packet that may be much work wait: for a later turn, or until other shards have
-    /// caught up with what this one has sent them?
+    /// Must a packet that may cause much work wait for a later turn, or until other shards have
+    /// caught up with this shard's messages?
     bool must_wait() const {
         return turn_.used_up(owner_.work() - work_began_at_) || owner_.congested();
     }
 
-    /// What follows the packet at hand.
+    /// The bytes after the current packet.
     Bytes rest;
 
 private:

@@ -10,8 +10,8 @@
 
 namespace pulsegate {
 
-/// Buffers to send from that nobody needs now, for the connections of one shard: most need one
-/// until the end of the turn only. A room of thousands needs thousands of small ones at once.
+/// Unused output buffers for the connections of one shard. Most connections need a buffer only
+/// until the end of the turn. A room of thousands needs thousands of small buffers at once.
 class SpareBuffers {
 public:
     std::unique_ptr<Buffer> take() {
@@ -23,8 +23,7 @@ public:
         return buffer;
     }
 
-    /// Those that have grown large go back to the allocator, so that one burst does not stay in
-    /// memory.
+    /// Large buffers go back to the allocator, so that the memory of one burst is freed.
     void give_back(std::unique_ptr<Buffer> buffer) {
         const auto bytes = cost(*buffer);
         if (buffer->capacity() > largest || bytes_ + bytes > most) return;
@@ -33,7 +32,7 @@ public:
         spare_.push_back(std::move(buffer));
     }
 
-    /// Frees some of those that were not needed since the last call; to be called once a second.
+    /// Frees some buffers that were not needed since the last call. Call it once a second.
     void free_unneeded() {
         const auto some = spare_.begin() + static_cast<std::ptrdiff_t>((unneeded_ + 7) / 8);
         for (auto each = spare_.begin(); each != some; ++each) bytes_ -= cost(**each);
@@ -52,7 +51,7 @@ private:
 
     std::vector<std::unique_ptr<Buffer>> spare_;
     std::size_t bytes_ = 0;
-    std::size_t unneeded_ = 0;  ///< the first ones
+    std::size_t unneeded_ = 0;  ///< of the first buffers
 };
 
 }  // namespace pulsegate

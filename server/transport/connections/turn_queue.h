@@ -14,14 +14,15 @@ namespace pulsegate {
 
 class Connection;
 
-/// Connections of one shard that wait for something that a few of them get in each turn of the
-/// event loop: when thousands want it at once, all others have their turns in between; and if their
-/// addresses take turns, one address with thousands does not hold up the others.
+/// Connections of one shard that wait for something that only a few of them get in each turn of the
+/// event loop. If thousands wait at once, the other connections are served in between. If addresses
+/// take turns, one address with thousands of connections does not delay the others.
 class TurnQueue {
 public:
     enum class Turns : std::uint8_t { by_address, in_order };
 
-    /// False if there was nothing to be done: the next one comes in the same turn.
+    /// Returns false if there was nothing to do: then the next connection is served in the same
+    /// turn.
     using Serve = bool (Connection::*)();
 
     TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve);

@@ -8,12 +8,13 @@
 
 namespace pulsegate {
 
-/// The work of one turn, in messages to one client; then others get theirs.
+/// The maximum work of one turn, in messages to one client.
 inline constexpr std::uint64_t work_a_turn = 4096;
 
-/// How much work the packets of all connections of one shard have been in this turn. A turn is one
-/// round of the event loop. When its work is used up, packets that may be much work wait for a
-/// later turn: however many clients send such packets at once, the others are served in between.
+/// The work that the packets of all connections of one shard caused in this turn. A turn is one
+/// round of the event loop. When its work is used up, packets that may cause much work wait for a
+/// later turn. So other clients are served in between, however many clients send such packets at
+/// once.
 class TurnWork {
 public:
     explicit TurnWork(Rounds& rounds) : rounds_(rounds) {}
@@ -26,7 +27,7 @@ public:
     bool used_up(std::uint64_t more = 0) const { return spent_ + more > work_a_turn; }
 
 private:
-    /// So little needs no end of its turn: with few messages at a time, there is none to wait for.
+    /// Less work than this needs no end of its turn: with so few messages, nobody has to wait.
     static constexpr std::uint64_t unnoticed = work_a_turn / 4;
 
     void expect_end() {

@@ -18,47 +18,48 @@
 
 namespace pulsegate {
 
-/// Why a WebSocket is to be closed.
+/// Why a WebSocket must be closed.
 struct WebSocketEnd {
     CloseCode code;
     const char* fault = nullptr;  ///< null: the peer closed it
 };
 
-/// What a WebSocket keeps between two reads.
+/// The state of a WebSocket between two reads.
 struct WebSocketState {
     Unframer unframer{};
     std::string rest{};  ///< the beginning of a header or of a control frame
-    /// The peer's close frame, or what was wrong with its frames, as long as packets that came
-    /// before it are still to be handled.
+    /// The peer's close frame, or the fault in its frames, while earlier packets still have to be
+    /// handled.
     std::optional<WebSocketEnd> end{};
     bool close_sent = false;
 };
 
-/// What is kept of a client until it has logged in.
+/// The state of a client until it has logged in.
 struct Arrival {
-    std::size_t tls_memory = 0;                      ///< that TLS takes, about
-    UnauthenticatedMemory::Share memory{};           ///< of all that its connection takes
-    std::optional<ClientCertificate> certificate{};  ///< if the object that had it is freed
+    std::size_t tls_memory = 0;                      ///< approximate memory of TLS
+    UnauthenticatedMemory::Share memory{};           ///< for the whole memory of its connection
+    std::optional<ClientCertificate> certificate{};  ///< if OpenSSL's object is freed
 };
 
-/// What lies between the socket and MQTT on a connection that is not plain: TLS, WebSocket, a proxy
-/// in front; and the way in, until it is gone. A plain connection has none.
+/// The layers between the socket and MQTT: TLS, WebSocket, a proxy in front, and the handshake
+/// until it is done. A plain connection has none.
 struct ConnectionExtras {
-    // Of TLS one of these; both are null if bytes go as they are.
+    // With TLS, one of these; both are null without TLS.
     std::unique_ptr<TlsSession> tls{};       ///< OpenSSL's: the handshake, or all of it
-    std::unique_ptr<SmallTls> small{};       ///< what goes on after the handshake in its place
+    std::unique_ptr<SmallTls> small{};       ///< its replacement after the handshake
     std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
     std::unique_ptr<Arrival> arrival = std::make_unique<Arrival>();  ///< null after the login
-    std::unique_ptr<WebSocketState> websocket{};                     ///< null: without
-    /// Behind a proxy, the client, or else the proxy.
+    std::unique_ptr<WebSocketState> websocket{};                     ///< null without WebSocket
+    /// Behind a proxy: the client, or the proxy itself if it states no client.
     std::unique_ptr<const boost::asio::ip::tcp::endpoint> proxied_peer{};
-    std::size_t counted_record = 0;  ///< bytes of `small`'s, in the sum of unfinished packets
+    std::size_t counted_record = 0;  ///< bytes of `small` that are counted in the sum of unfinished
+                                     ///< packets
 };
 
 // Each idle client of TLS has one.
 static_assert(sizeof(ConnectionExtras) <= 56);
 
-/// Nothing if the peer has gone.
+/// Nothing if the peer is gone.
 std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
 
 /// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a
@@ -66,12 +67,12 @@ std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
 /// may be null.
 ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size_t size);
 
-/// The same for bytes written, of what `out` has behind its first `sent` bytes: returns how many
-/// more of them are done. It may change them, see SmallTls.
+/// The same for writing: writes the bytes of `out` after its first `sent` bytes, and returns how
+/// many more of them are done. It may change these bytes, see SmallTls.
 ssize_t send_now(int socket, ConnectionExtras* wraps, Buffer& out, std::size_t sent);
 
-/// Sends these last bytes and ends TLS, as far as the socket takes that; nothing else waits to be
-/// sent.
+/// Sends these last bytes and ends TLS, as far as the socket accepts it. Nothing else may wait to
+/// be sent.
 void send_last(int socket, ConnectionExtras* wraps, std::string_view bytes);
 
 }  // namespace pulsegate

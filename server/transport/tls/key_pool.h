@@ -7,11 +7,11 @@
 
 namespace pulsegate {
 
-/// Memory for the keys of TLS connections: in mappings of its own, which are left out of core
-/// files, and wiped when it is given back. Any thread may use it.
+/// Memory for the keys of TLS connections. It is in separate mappings, which core files leave out,
+/// and is wiped when it is freed. Any thread may use it.
 class KeyPool {
 public:
-    /// What one connection takes, with each of the suites.
+    /// The size of one connection's keys, for each suite.
     static constexpr std::array<std::size_t, 3> sizes = {136, 168, 200};
 
     /// It is never destroyed: the last connections may end after it.
@@ -22,7 +22,7 @@ public:
     KeyPool& operator=(const KeyPool&) = delete;
     ~KeyPool();
 
-    /// Zeros, of one of the sizes. Null if there is no memory.
+    /// Returns zeroed memory of one of the sizes, or null if there is no memory.
     [[nodiscard]] std::uint8_t* take(std::size_t size);
     void give_back(std::uint8_t* slot) noexcept;
 

@@ -6,15 +6,15 @@
 
 namespace pulsegate {
 
-// What TLS reads from the text of PEM files. All return false if there is nothing of the kind in
-// it, and OpenSSL knows why.
+// These functions read the text of PEM files for TLS. They return false if the text has no such
+// object; OpenSSL has the reason.
 
-/// The certificate that the gateway shows, and those that signed it.
+/// The certificate of the gateway, and the certificates that signed it.
 [[nodiscard]] bool use_certificates(SSL_CTX* context, std::string_view pem);
 [[nodiscard]] bool use_private_key(SSL_CTX* context, std::string_view pem);
-/// Who may have signed the certificates of clients, and is named to them.
+/// The CAs that may have signed certificates of clients. The gateway names them to clients.
 [[nodiscard]] bool trust_authorities(SSL_CTX* context, std::string_view pem);
-/// Which of these certificates are revoked.
+/// Their revoked certificates.
 [[nodiscard]] bool use_revocations(SSL_CTX* context, std::string_view pem);
 
 }  // namespace pulsegate

@@ -19,7 +19,7 @@ enum class Suite : std::uint8_t { aes_128_gcm, aes_256_gcm, chacha20_poly1305 };
 inline constexpr std::size_t suites = 3;
 
 constexpr std::size_t key_size(Suite suite) { return suite == Suite::aes_128_gcm ? 16 : 32; }
-/// Of the suite's hash, and of its secrets.
+/// The size of the suite's hash, and of its secrets.
 constexpr std::size_t secret_size(Suite suite) { return suite == Suite::aes_256_gcm ? 48 : 32; }
 inline constexpr std::size_t longest_secret = 48;
 
@@ -36,19 +36,20 @@ public:
     RecordCiphers(const RecordCiphers&) = delete;
     RecordCiphers& operator=(const RecordCiphers&) = delete;
 
-    /// May be false by OpenSSL's configuration only.
+    /// False only if OpenSSL's configuration excludes the suite.
     bool has(Suite suite) const;
 
-    /// A key of the suite, and what it is used with for one record.
+    /// A key of the suite, with the nonce for one record.
     struct Use {
         Suite suite;
         const std::uint8_t* key;
         Nonce nonce;
     };
-    /// Encrypts in place. False if OpenSSL fails: then nothing of it may be sent.
+    /// Encrypts in place. If OpenSSL fails, returns false, and nothing of the record may be sent.
     [[nodiscard]] bool seal(const Use& use, std::span<const std::uint8_t> header,
                             std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag);
-    /// Decrypts in place. False if it is not what was sealed: then nothing of it may be used.
+    /// Decrypts in place. If the record is not authentic, returns false, and nothing of it may be
+    /// used.
     [[nodiscard]] bool open(const Use& use, std::span<const std::uint8_t> header,
                             std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag);
     /// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).

@@ -13,45 +13,45 @@
 namespace pulsegate {
 
 /// The TLS of one connection after its handshake, without OpenSSL's object, on a socket that it
-/// does not own. At rest it has keys and some bytes of state, and no buffer.
+/// does not own. At rest it has only keys and some bytes of state, but no buffer.
 class SmallTls {
 public:
-    /// `unopened`: records that came with the end of the handshake.
+    /// `unopened`: records that arrived with the end of the handshake.
     SmallTls(TlsRecords records, std::string_view unopened);
     SmallTls(const SmallTls&) = delete;
     SmallTls& operator=(const SmallTls&) = delete;
 
-    /// The least room that `receive` must be given.
+    /// The minimum size of the buffer for `receive`.
     static constexpr std::size_t least_room = TlsRecords::longest_record + 1024;
 
-    /// As recv: it reads what the socket has, and opens it in place. A fault of the protocol is
-    /// EPROTO. EINTR: nothing for the application has come, and there may be more.
+    /// Like recv: reads from the socket, and decrypts in place. A fault of the protocol is EPROTO.
+    /// EINTR: there was no data for the application, and there may be more input.
     ssize_t receive(int socket, std::uint8_t* buffer, std::size_t room);
-    /// Would `receive` have something to say though the socket has nothing new?
+    /// Would `receive` return something although the socket has nothing new?
     bool has_more() const { return has_more_; }
 
-    /// Sends what `out` has behind its first `sent` bytes, and returns how many more of its bytes
-    /// are done. What the socket does not take stays there as it was sealed: `out` may be given
-    /// more bytes at its end, but is not to be changed otherwise. -1: `errno` says why, as of send.
+    /// Sends the bytes of `out` after its first `sent` bytes, and returns how many more of them are
+    /// done. Encrypted bytes that the socket does not accept stay in `out`: append to `out`, but do
+    /// not change it otherwise. -1: `errno` has the reason, as with send.
     ssize_t send(int socket, Buffer& out, std::size_t sent);
 
-    /// Sends these last bytes and the alert that ends the connection, if the socket takes them, and
-    /// nothing waits to be sent.
+    /// Sends these last bytes and the alert that ends the connection, if the socket accepts them
+    /// and no output waits.
     void end(int socket, std::string_view last_bytes);
 
-    /// Bytes that it keeps of records that are not opened yet.
+    /// The number of bytes that it keeps of records that are not decrypted yet.
     std::size_t kept() const { return unopened_ ? unopened_->capacity() : 0; }
-    /// Has it a whole record that is not opened yet?
+    /// Does it have a complete record that is not decrypted yet?
     bool has_record() const;
 
-    /// Has it neither ended nor failed, so that another process can go on?
+    /// Can another process continue it, because it has neither ended nor failed?
     bool may_pass() const { return !cannot_send_ && records_.end() == TlsRecords::End::none; }
     TlsRecord describe() const;
-    /// Null: that can't be.
+    /// Null if the record is not valid.
     static std::unique_ptr<SmallTls> adopt(const TlsRecord& record);
 
     bool is_flooded() const { return records_.is_flooded(); }
-    /// What the last call of `receive` took, see TlsRecords.
+    /// The number of records that the last call of `receive` took, see TlsRecords.
     unsigned taken() const { return records_.taken(); }
     unsigned taken_without_data() const { return records_.taken_without_data(); }
 
@@ -66,7 +66,7 @@ private:
 
     TlsRecords records_;
     std::unique_ptr<Buffer> unopened_;
-    std::uint32_t sealed_ = 0;  ///< bytes of what is to be sent that are sealed already
+    std::uint32_t sealed_ = 0;  ///< bytes of the output that are already encrypted
     bool has_more_ = false;
     bool cannot_send_ = false;
 };

@@ -11,9 +11,9 @@
 
 namespace pulsegate {
 
-/// The keys that encrypt TLS session tickets (RFC 5077, section 4). Whoever learns a key can read
-/// the sessions that were resumed with it, so they are replaced every few hours; a ticket of the
-/// time before still resumes, and is replaced. Any thread may use it.
+/// The keys that encrypt TLS session tickets (RFC 5077, section 4). An attacker who learns a key
+/// can read the sessions that were resumed with it, so keys are replaced every few hours. A ticket
+/// with the previous key still works, and is replaced. Any thread may use it.
 class TicketKeys {
 public:
     static constexpr Millis period = 3 * 3600 * Millis{1000};

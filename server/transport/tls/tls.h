@@ -13,41 +13,43 @@
 
 namespace pulsegate {
 
-/// What the gateway's TLS listeners share: certificates with their keys, and whose client
-/// certificates they trust. It never changes: certificates that are read anew are a new Tls, and
-/// connections keep the one that they began with. Any thread may use it.
+/// The shared state of the gateway's TLS listeners: certificates with their keys, and the CAs of
+/// client certificates. It never changes. When certificates are read again, there is a new Tls, and
+/// connections keep the Tls that they began with. Any thread may use it.
 class Tls {
 public:
     struct Settings {
         std::vector<std::string> certificates;  ///< PEM files, each with its chain
         std::vector<std::string> keys;          ///< their private keys, in the same order
-        std::string client_ca;   ///< PEM file; clients must show a certificate that it signed
-        std::string client_crl;  ///< PEM file: which of these are revoked; "": none
+        std::string client_ca;   ///< PEM file; clients must present a certificate that one of these
+                                 ///< CAs signed
+        std::string client_crl;  ///< PEM file with revoked client certificates; "": none
         bool allow_1_2 = true;
-        TlsSession::Idle idle = TlsSession::Idle::small;  ///< what is kept of a client
+        TlsSession::Idle idle = TlsSession::Idle::small;  ///< the state that is kept for a client
     };
 
     /// Throws std::runtime_error that names the file and the remedy.
     explicit Tls(const Settings& settings);
 
-    /// A session on that socket that waits for the client's hello. Null if there is no memory.
+    /// A new session on this socket, which waits for the client's hello. Null if there is no
+    /// memory.
     std::unique_ptr<TlsSession> accept(int socket) const {
         return TlsSession::accept(contexts_.front().get(), socket, idle_);
     }
 
-    /// Of a connection that some other code reads and writes; null if there is no memory. It must
-    /// not outlive this.
+    /// A session for a connection that other code reads and writes; null if there is no memory. It
+    /// must not outlive this object.
     SSL* new_session() const { return SSL_new(contexts_.front().get()); }
 
     TicketKeys& ticket_keys() { return ticket_keys_; }
     const TicketKeys& ticket_keys() const { return ticket_keys_; }
 
-    /// When a certificate, or the first of its chain, stops being valid.
+    /// The time at which a certificate, or the first one of its chain to expire, stops being valid.
     struct Expiry {
         std::string file;
         std::int64_t end;  ///< seconds since 1970
     };
-    /// Of each certificate, in their order.
+    /// For each certificate, in their order.
     const std::vector<Expiry>& expiries() const { return expiries_; }
 
 private:
@@ -66,18 +68,18 @@ private:
     std::vector<Expiry> expiries_;
 };
 
-/// What is known of a certificate that a client showed.
+/// The facts about a certificate that a client presented.
 struct ClientCertificate {
     std::string name;     ///< the common name in UTF-8; "" if it has none
     std::int64_t expiry;  ///< seconds since 1970
 };
 
-/// Nothing if the client showed none.
+/// Nothing if the client presented none.
 std::optional<ClientCertificate> client_certificate(const SSL* ssl);
 
-/// What OpenSSL last complained about on this thread, in words; empties its list.
+/// OpenSSL's latest error on this thread, in words. Empties its list of errors.
 std::string tls_trouble();
-/// The same of a handshake, with what is wrong with the peer's certificate.
+/// The same for a handshake, including the fault of the peer's certificate.
 std::string tls_trouble(const SSL* handshake);
 
 }  // namespace pulsegate

@@ -23,17 +23,17 @@ public:
 
     /// The first key of the secret, with the number 0. False if OpenSSL fails.
     [[nodiscard]] bool begin(std::span<const std::uint8_t> secret);
-    /// The next secret and its key, with the number 0: an update of keys.
+    /// A key update: the next secret and its key, with the number 0.
     [[nodiscard]] bool update();
 
-    /// For one record: its number is used up whatever becomes of the record, so no two records have
-    /// the same. Nothing when there are no more numbers.
+    /// The key and nonce for one record. Its number is used up whatever happens to the record, so
+    /// no two records have the same number. Nothing if there are no more numbers.
     std::optional<RecordCiphers::Use> use_once();
 
-    /// For another process that goes on in the place of this one.
+    /// For another process that continues in the place of this one.
     std::span<const std::uint8_t> secret_bytes() const { return secret(); }
     std::uint64_t sequence() const;
-    /// Goes on where OpenSSL ended.
+    /// Continues with the number at which OpenSSL ended.
     void set_sequence(std::uint64_t number);
 
 private:
@@ -48,8 +48,8 @@ private:
     std::uint8_t* memory_;
 };
 
-/// The keys of one connection, in both directions. They lie in the pool and are wiped there; who
-/// moves this moves where they are, and they can't be copied.
+/// The keys of one connection, in both directions. They are in the pool, and are wiped there. A
+/// move of this object only moves the pointer to them. They can't be copied.
 class TlsKeys {
 public:
     /// Null keys if there is no memory, or OpenSSL fails.

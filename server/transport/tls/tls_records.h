@@ -13,9 +13,9 @@
 
 namespace pulsegate {
 
-/// The record layer of one TLS 1.3 connection of a server after its handshake (RFC 8446,
-/// sections 4.6.3, 5 and 6): what it takes and sends then, and nothing else. It has no socket and
-/// no buffer; but for the keys it is plain data.
+/// The record layer of one TLS 1.3 connection of a server after its handshake (RFC 8446, sections
+/// 4.6.3, 5 and 6): the records that it accepts and sends. It has no socket and no buffer. Except
+/// for the keys, it is plain data.
 class TlsRecords {
 public:
     enum class Alert : std::uint8_t {
@@ -33,57 +33,58 @@ public:
     enum class End : std::uint8_t {
         none,
         closed,  ///< by the peer's close_notify
-        gone,    ///< the peer has sent another alert: it hears nothing more
-        fault,   ///< the peer is to be told `alert`
+        gone,    ///< the peer has sent another alert: it is told nothing more
+        fault,   ///< the peer must be told `alert`
     };
 
     static constexpr std::size_t header_size = 5;
     static constexpr std::size_t most_content = 1 << 14;
-    /// What a record adds to its content: header, type and tag.
+    /// The bytes that a record adds to its content: header, type and tag.
     static constexpr std::size_t overhead = header_size + 1 + tag_size;
     static constexpr std::size_t longest_record = header_size + most_content + 256;
 
-    /// Records with that number are sealed with the next key: long before what AES-GCM may be used
-    /// for (RFC 8446, section 5.5).
+    /// After this many records, the next key is used. This is far below the limit of AES-GCM (RFC
+    /// 8446, section 5.5).
     static constexpr std::uint64_t records_of_a_key = 1 << 23;
 
-    /// `most` is what a record may contain: less than `most_content` if that was negotiated.
+    /// `most` is the maximum content of a record: less than `most_content` if that was negotiated.
     explicit TlsRecords(TlsKeys keys, std::size_t most = most_content)
         : keys_(std::move(keys)), most_(static_cast<std::uint16_t>(most)) {}
 
-    /// How many bytes that begin so are needed before `open` does something.
+    /// How many bytes of input with this beginning are needed before `open` can do something.
     static std::size_t needed(Bytes beginning);
 
     struct Opened {
         std::size_t consumed;  ///< bytes of the input
-        std::size_t content;   ///< bytes that the peer has sent, at the front of the input
+        std::size_t content;   ///< bytes of data from the peer, at the front of the input
     };
-    /// Opens whole records in place, a bounded number in one call.
+    /// Decrypts complete records in place. The number per call is limited.
     Opened open(std::span<std::uint8_t> input);
-    /// Nothing is taken until the next call of `open`.
+    /// Resets the counts of the last call of `open`.
     void begin_call() { taken_ = taken_without_data_ = 0; }
 
     End end() const { return end_; }
-    /// Has the peer sent too many records in a row that say nothing?
+    /// Has the peer sent too many records without data in a row?
     bool is_flooded() const { return without_data_ >= most_without_data; }
 
-    /// Records that the last call of `open` took, and those without data among them. An update of
-    /// keys costs some 10 µs.
+    /// The number of records that the last call of `open` took, and how many of them had no data. A
+    /// key update costs about 10 µs.
     unsigned taken() const { return taken_; }
     unsigned taken_without_data() const { return taken_without_data_; }
-    /// Has the last call taken as many as it may?
+    /// Did the last call take as many records as allowed?
     bool is_stopped() const {
         return taken_ >= most_in_a_call || taken_without_data_ >= most_without_data_in_a_call;
     }
 
-    /// Between two calls, as long as nothing has ended: what another process needs to go on.
+    /// The state that another process needs to continue, between two calls and before the end.
     TlsRecord describe() const;
-    /// Goes on where that was described. Nothing: that can't be.
+    /// Continues from such a description. Nothing if the description is not valid.
     static std::optional<TlsRecords> adopt(const TlsRecord& record);
 
-    /// Appends these bytes, sealed. False if that failed: then nothing of `out` may be sent.
+    /// Encrypts these bytes and appends them. If that fails, returns false, and nothing of `out`
+    /// may be sent.
     [[nodiscard]] bool seal(std::string_view content, Buffer& out);
-    /// Appends the alert that ends the connection, if the peer is to have one. The same.
+    /// Appends the alert that ends the connection, if the peer must get one. Returns the same.
     [[nodiscard]] bool seal_end(Buffer& out);
 
 private:
@@ -110,12 +111,12 @@ private:
     const std::uint16_t most_;
     End end_ = End::none;
     Alert alert_ = Alert::close_notify;
-    std::uint8_t message_size_ = 0;  ///< of the beginning of a KeyUpdate that has come: 4 at most
+    std::uint8_t message_size_ = 0;  ///< bytes of the beginning of a KeyUpdate: 4 at most
     std::uint8_t without_data_ = 0;  ///< records since the last with data
     std::uint8_t warnings_ = 0;      ///< among them
     std::uint8_t taken_ = 0;
     std::uint8_t taken_without_data_ = 0;
-    bool answers_update_ = false;  ///< owes a KeyUpdate before the next data
+    bool answers_update_ = false;  ///< a KeyUpdate must be sent before the next data
 };
 
 }  // namespace pulsegate

@@ -13,18 +13,18 @@
 
 namespace pulsegate {
 
-/// The TLS of one connection by OpenSSL, on a socket that it does not own: the handshake, and all
-/// of it if SmallTls does not go on.
+/// The TLS of one connection by OpenSSL, on a socket that it does not own: the handshake, and
+/// everything after it unless SmallTls replaces it.
 ///
-/// One call of OpenSSL goes on as long as the socket has records that carry no data: updates of
-/// keys, refused renegotiations, empty records. Here a call takes so many records at most, and says
-/// "not now" then. A peer that sends too many of them in a row is given up.
+/// One call of OpenSSL continues as long as the socket has records without data: key updates,
+/// refused renegotiations, empty records. Here a call takes a limited number of records, and then
+/// reports "not now". A peer that sends too many of them in a row is disconnected.
 class TlsSession {
 public:
-    /// What is kept of it after its handshake.
+    /// The state that is kept after the handshake.
     enum class Idle : std::uint8_t { openssl, small };
 
-    /// Has the context tell its sessions what they need for `Idle::small`.
+    /// Prepares the context, so that its sessions know what `Idle::small` needs.
     static void prepare(SSL_CTX* context);
 
     /// Waits for the client's hello. Null if there is no memory.
@@ -33,32 +33,33 @@ public:
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
-    /// What it takes until the client has logged in, about, if its hello is what waits in the
-    /// socket: OpenSSL makes room for as much as the hello claims to be when it has nine bytes.
+    /// The approximate memory that it takes until the client has logged in, if the socket has the
+    /// client's hello. As soon as OpenSSL has nine bytes, it allocates the size that the hello
+    /// claims.
     static std::size_t memory_for(int socket);
 
     /// The result of SSL_do_handshake.
     int shake_hands();
-    /// Once it is 1, before anything else: what goes on without this object, or why it is to be
-    /// kept.
+    /// Call it once `shake_hands` has returned 1, before anything else. Returns the replacement of
+    /// this object, or the reason why this object must be kept.
     TlsSwitch::Outcome go_on_small();
 
-    /// As recv and send. A fault of the protocol is EPROTO. EINTR: the call has taken as many
-    /// records as it may, and the socket may have more.
+    /// Like recv and send. A fault of the protocol is EPROTO. EINTR: the call has taken as many
+    /// records as allowed, and the socket may have more.
     ssize_t receive(void* buffer, std::size_t size);
     ssize_t send(const void* bytes, std::size_t size);
 
-    /// Has the last call taken as many records as it may?
+    /// Did the last call take as many records as allowed?
     bool is_stopped() const { return taken_ >= most_in_a_call; }
-    /// Records without data that the last call took. An update of keys costs some 10 µs.
+    /// The number of records without data that the last call took. A key update costs about 10 µs.
     unsigned taken_without_data() const { return taken_without_data_; }
-    /// Has the peer sent too many records without data? Then it is read no more.
+    /// Has the peer sent too many records without data? Then the connection is no longer read.
     bool is_flooded() const { return without_data_ >= most_without_data; }
 
-    /// Bytes that came with the end of the handshake, and are not read yet.
+    /// The number of bytes that arrived with the end of the handshake and are not read yet.
     std::size_t kept() const { return rest_.size(); }
 
-    /// Does the answer to an update of keys wait until the socket takes more?
+    /// Does the answer to a key update wait until the socket accepts more?
     bool wants_to_write() const { return SSL_want_write(ssl()); }
 
     SSL* ssl() const { return ssl_.get(); }
@@ -78,7 +79,7 @@ private:
     void note_sent(int type, Bytes bytes);
     ssize_t fetch(char* bytes, std::size_t size);
 
-    // What OpenSSL calls.
+    // Callbacks of OpenSSL.
     static void count_record(int is_sent, int version, int type, const void* bytes,
                              std::size_t size, SSL* ssl, void* self);
     static int read_socket(BIO* bio, char* bytes, int size);
@@ -90,14 +91,14 @@ private:
     std::uint8_t taken_ = 0;  ///< records, by the last call
     std::uint8_t taken_without_data_ = 0;
     std::uint8_t without_data_ = 0;  ///< records since the last with data
-    bool is_at_end_ = false;         ///< of what the socket gives
+    bool is_at_end_ = false;         ///< the socket has no more input
     bool shakes_hands_ = false;
-    bool has_read_ = false;  ///< from the socket, in this call
+    bool has_read_ = false;  ///< the call has read from the socket
     const int socket_;
-    std::string_view ahead_{};  ///< read from the socket, while the handshake takes of it
-    std::string rest_{};        ///< what a call of the handshake has left of that
+    std::string_view ahead_{};  ///< input from the socket that the handshake has not used yet
+    std::string rest_{};        ///< the unused rest of it after a call of the handshake
     std::unique_ptr<TlsSwitch>
-        switch_;  ///< until the end of the handshake; null: it is not asked for
+        switch_;  ///< until the end of the handshake; null if it is not wanted
     const std::unique_ptr<SSL, Deleter> ssl_;
 };
 

@@ -16,8 +16,8 @@
 
 namespace pulsegate {
 
-/// What a handshake of OpenSSL's shows by its callbacks, as far as it is needed to go on without
-/// OpenSSL's object. Its secrets are wiped with it.
+/// Collects from OpenSSL's callbacks what is needed to continue without OpenSSL's object after the
+/// handshake. Its secrets are wiped when it is destroyed.
 class TlsSwitch {
 public:
     TlsSwitch() = default;
@@ -34,9 +34,9 @@ public:
     /// Bytes that have gone into the socket.
     void on_written(Bytes bytes);
 
-    /// Goes on where the handshake of this object has ended, `unopened` being what has come behind
-    /// it. The object may be freed if `small` is there; else it is to be kept, for the reason that
-    /// `idle` says.
+    /// The result of the switch after the handshake; `unopened` has the bytes after it. If there is
+    /// a `small`, OpenSSL's object may be freed. Otherwise it must be kept, for the reason in
+    /// `idle`.
     struct Outcome {
         std::unique_ptr<SmallTls> small{};
         TlsIdle idle;
@@ -49,14 +49,15 @@ private:
     std::optional<TlsIdle> obstacle(const SSL* ssl) const;
     bool can_open_last_record(Suite suite) const;
 
-    Secret client_{};     ///< of its data
-    Secret server_{};     ///< of ours
-    Secret handshake_{};  ///< of our messages in the handshake
+    Secret client_{};     ///< of the client's data
+    Secret server_{};     ///< of the server's data
+    Secret handshake_{};  ///< of the server's handshake messages
     bool is_of_data_ = false;
     bool has_odd_extension_ = false;
-    unsigned sent_ = 0;               ///< records under the key that we send with now
-    unsigned sent_in_handshake_ = 0;  ///< under the key before
-    Buffer last_record_{};            ///< that was written, or as much of it as has been
+    unsigned sent_ = 0;               ///< records with the present key for sending
+    unsigned sent_in_handshake_ = 0;  ///< records with the key before that
+    Buffer last_record_{};            ///< the last record that was written, or its part that was
+                                      ///< written
 };
 
 }  // namespace pulsegate
