@@ -55,15 +55,15 @@ namespace pulsegate {
 /// part. It reaches clients through Links and other shards through BrokerHost; it belongs to the
 /// shard's thread and has no socket and no clock: the caller passes the time.
 ///
-/// The parts know each other only as far as their constructors say. There is a member for each
-/// part, and a method for each event that a shard has for one: hence so many.
+/// Each part knows only the parts in its constructor. The broker has one member per part, and one
+/// method per event that a shard passes to a part.
 class Broker {
 public:
     Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
            Counters& counters, BrokerHost& host);
     ~Broker();
 
-    /// The values of the settings that it was given have changed, in their place.
+    /// The values of its settings have changed in place.
     void settings_changed();
 
     // Logins.
@@ -78,17 +78,17 @@ public:
     /// The session of the user's client, or null.
     const Session* find(std::string_view user, std::string_view client) const;
 
-    /// Sets the rules for clients that have none of their own; null: everything is allowed.
-    /// The connected ones are judged by them in `tick`, or sooner by `judge_some`.
+    /// Sets the rules for clients without rules of their own; null: everything is allowed.
+    /// Connected clients are checked against them in `tick`, or sooner with `judge_some`.
     void use(std::shared_ptr<const AccessRules> rules) {
         authorizations_.use(std::move(rules));
         subscriptions_.judge_all();
     }
-    /// True if there are more.
+    /// Returns true if more clients are left.
     [[nodiscard]] bool judge_some(Millis now) { return subscriptions_.judge_some(now); }
 
-    /// Sets which lines of the password file are valid, and disconnects the clients that others let
-    /// in: some at once, and the rest in `tick`.
+    /// Sets the valid lines of the password file, and disconnects the clients that logged in with
+    /// other lines: some at once, and the rest in `tick`.
     void use(std::shared_ptr<const PasswordLines> lines);
 
     /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
@@ -96,18 +96,18 @@ public:
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
         logins_.login(link, connect, result, now);
     }
-    /// Refuses a CONNECT and ends the link. `result`: what is known of the login so far. `why` goes
-    /// to the log, `told` to the client; null: `why` goes to both.
+    /// Refuses a CONNECT and ends the link. `result` has the known facts about the login. `why`
+    /// goes to the log, and `told` to the client; if `told` is null, `why` goes to both.
     void refuse(Link& link, const Connect& connect, const AuthResult& result, Reason reason,
                 std::string_view why, const char* told = nullptr) {
         logins_.refuse(link, connect, result, {reason, why, told ? std::string_view(told) : why});
     }
 
-    /// The number of the last message with so many recipients that some of them are still to get
-    /// it.
+    /// The number of the last message that some of its many recipients do not have yet.
     std::uint64_t last_unfinished() const { return fan_out_.last_unfinished(); }
-    /// Must the login of a client wait, because such a message, up to that number, may be older
-    /// than what the client has missed in rooms? Else it would get the older one behind that.
+    /// Must the login of a client wait for such messages, up to that number, because they may be
+    /// older than the messages that the client missed in rooms? Otherwise it would get the older
+    /// message after the newer ones.
     bool awaits_deliveries(std::string_view user, std::string_view client,
                            std::uint64_t upto) const;
 
@@ -121,7 +121,8 @@ public:
     }
     /// Has the client sent messages that are not answered yet?
     bool has_unanswered(const Session& session) const { return Answers::has_any(session); }
-    /// Should the client publish no more until some of its messages are answered? Don't read on.
+    /// Must the client stop publishing until some of its messages are answered? Then don't read
+    /// from it.
     bool awaits_answers(const Session& session) const { return Answers::are_too_many(session); }
     /// The link's backlog has become empty.
     void drained(Session& session, Millis now);
@@ -135,39 +136,39 @@ public:
 
     /// A message that was published on another shard.
     void receive(const MessageRef& message, Millis now) { fan_out_.receive(message, now); }
-    /// Hands in what is to be stored; so does each turn that brought something.
+    /// Hands in the operations that must be stored. Each turn that added some does so, too.
     void flush_store() { journal_.flush(); }
-    /// Stores what clients take too long to acknowledge; to be called when the host was asked to.
+    /// Stores messages that clients take too long to acknowledge. Call it when the host was asked
+    /// to.
     void store_overdue(Millis now) { static_cast<void>(sender_.store_overdue(now)); }
-    /// Does so much wait for the store that clients should be kept from publishing?
+    /// Does so much data wait for the store that clients must stop publishing?
     bool store_lags() const;
     /// Before the shard runs.
     Restore& restore() { return restore_; }
-    /// Of the clients that are connected, when another process goes on.
+    /// Passes connected clients to another process.
     SessionPassage& passage() { return passage_; }
-    /// What another shard has sent, or this one as the home of what it is about.
+    /// A message from another shard, or from this one if it is the home shard concerned.
     void receive(ShardMessage& message, Millis now);
-    /// What this shard has left to itself with `BrokerHost::later`.
+    /// A task that this shard has left to itself with `BrokerHost::later`.
     void receive(OwnTurn& turn, Millis now);
     void receive(LedgerAnswer& answer, Millis now);
 
-    /// Are there recipients left of messages that have very many? Call `go_on` in each turn until
-    /// there are none, before anything else that other shards have sent, and keep clients from
-    /// publishing.
+    /// Are recipients left of messages that have very many? Then call `go_on` in each turn until
+    /// none are left, before handling anything else from other shards, and let no client publish.
     bool unfinished() const { return fan_out_.unfinished(); }
     void go_on(Millis now) { fan_out_.go_on(now); }
 
-    /// Call it once a second, and again in the next turn of the loop as long as it returns true.
+    /// Call it once a second, and again in the next turn of the loop while it returns true.
     [[nodiscard]] bool tick(Millis now);
 
-    /// Packs all sessions that can be packed, which `tick` does bit by bit; see DormantSessions.
+    /// Packs all sessions that can be packed, which `tick` does in steps; see DormantSessions.
     void pack_all(Millis now) {
         if (!unfinished()) dormant_.pack_all(tick_at(now));
     }
 
-    /// What becomes of the users who are online when the gateway stops.
+    /// What happens to users who are online when the gateway stops.
     enum class UsersAtStop : std::uint8_t {
-        go_offline,   ///< that is published; connections are still open, so subscribers receive it
+        go_offline,   ///< this is published; connections are still open, so subscribers receive it
         are_awaited,  ///< by the next start, as after a crash; see Cause::drained
     };
     void begin_stop(UsersAtStop users, Millis now) {
@@ -177,31 +178,31 @@ public:
 
     // For the admin API and metrics.
 
-    /// Throws clients out, a bounded number of them.
+    /// Disconnects clients, a limited number in one call.
     Evicted evict(const Eviction& eviction, Millis now) { return evictions_.evict(eviction, now); }
     void drop_will(Session& session) { wills_.keep(session, nullptr); }
     /// See DelayedPublishing.
     std::size_t drop_taken(const DelayedByClients& which) { return delayed_.drop_taken(which); }
-    /// Calls `stored` when the store has all that was handed in so far, or refuses it.
+    /// Calls `stored` when the store has everything that was handed in so far, or refuses it.
     void when_stored(OnPublished stored);
 
     /// The user's presence as JSON, if this shard knows the user.
     std::optional<std::string> describe(std::string_view user, Millis now) const;
-    /// Some of a user's, see ClientDescriber; or one, with its filters.
+    /// Some clients of a user, see ClientDescriber; or one client, with its filters.
     ClientDescriptions clients(std::string_view user, const std::set<SessionId>& known,
                                std::size_t most, Millis now);
     ClientDescriptions client(std::string_view user, std::string_view client, Millis now);
-    /// Some of this shard's, up to `most`; see ClientSearch.
+    /// Some clients of this shard, up to `most`; see ClientSearch.
     ClientsFound clients(const ClientFilter& filter, ClientPosition after, std::size_t most,
                          Millis now);
     ClientsFound clients_of(std::string_view user, const ClientFilter& filter, SessionId after,
                             std::size_t most, Millis now);
-    /// See InboxAccess; there may be no such user.
+    /// See InboxAccess. The user need not exist.
     InboxView inbox(std::string_view user, InboxPosition after, std::size_t most,
                     std::size_t most_bytes, Millis now);
     InboxAccess::Dropped drop_inbox(std::string_view user, Millis now);
-    /// Forgets that there is such a user, with the history. False: nothing is known of their
-    /// presence, or they have come back.
+    /// Forgets the user and the user's history. Returns false if the user's presence is not known,
+    /// or the user is back.
     bool forget_user(std::string_view user);
     const Presence& presence() const { return presence_; }
     History& history() { return history_; }
@@ -213,9 +214,9 @@ public:
     void erase(Retained::Erasure& erasure, Millis now);
     const SessionTable& sessions() const { return sessions_; }
     const Journal& journal() const { return journal_; }
-    /// Messages that were acknowledged in time to spare the disk, since the start.
+    /// The number of messages since the start that were acknowledged before they had to be stored.
     std::uint64_t spared() const { return sender_.queues().totals().spared; }
-    /// Messages in all queues, with those that have expired in the last minute.
+    /// The number of messages in all queues, including messages that expired in the last minute.
     std::size_t waiting() const { return sender_.queues().totals().messages; }
     std::size_t subscriptions() const { return router_.subscriptions() + dormant_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
@@ -234,7 +235,7 @@ private:
     const BrokerSettings& settings_;
     const ShardPlace place_;
 
-    Receipts receipts_;  // outlives all that refers to one
+    Receipts receipts_;  // outlives all objects that refer to a receipt
     Journal journal_;
     EventRecorder events_;
     Tracer tracer_;
@@ -246,7 +247,7 @@ private:
     Authorizations authorizations_;
     MemoryLimits memory_;
 
-    // By which the parts below know one another:
+    // The structs through which the parts below know each other:
     const ShardContext context_;
     PacketSender sender_;
     const Tables tables_;

@@ -20,16 +20,16 @@ class RoomLogs;
 class Session;
 struct DormantRecord;
 
-/// What the admin API shows of a client and its session.
+/// What the admin API shows about a client and its session.
 struct ClientDescription {
-    /// While a client is connected.
+    /// Present while the client is connected.
     struct Connected {
         std::string peer;  ///< its address and port
         std::string listener;
         Version version;
         WallMillis since;
         Millis last_packet;
-        Millis limit;  ///< of its silence
+        Millis limit;  ///< limit of its silence
     };
 
     SessionId session;
@@ -38,12 +38,12 @@ struct ClientDescription {
     std::optional<Connected> connected{};
     std::size_t queued = 0;  ///< messages
     std::size_t queued_bytes = 0;
-    std::size_t in_flight = 0;  ///< sent, and not acknowledged
+    std::size_t in_flight = 0;  ///< sent and not acknowledged
     std::size_t subscriptions = 0;
-    std::uint32_t expiry = 0;  ///< seconds that the session is kept after a connection
+    std::uint32_t expiry = 0;  ///< seconds for which the session is kept after the connection
     std::vector<std::pair<std::string, QoS>> filters{};  ///< if one client was asked for
 
-    /// What it takes in an answer, about, without the filters.
+    /// Its approximate size in an answer, without the filters.
     std::size_t bytes() const {
         constexpr std::size_t all_else = 400;
         return all_else + user.size() + client.size();
@@ -52,11 +52,11 @@ struct ClientDescription {
 
 struct ClientDescriptions {
     std::vector<ClientDescription> clients{};
-    bool more = false;  ///< than are described
+    bool more = false;  ///< there are more clients than these
 };
 
-/// Describes clients, in one turn of the shard. What a client that is away has missed in rooms
-/// counts as queued, and what has expired is dropped first.
+/// Describes clients, in one turn of the shard. Messages that an absent client missed in rooms
+/// count as queued. Expired messages are dropped first.
 class ClientDescriber {
 public:
     ClientDescriber(RoomLogs& rooms, PacketSender& sender, Millis now)
@@ -65,10 +65,10 @@ public:
     /// Some clients of a user, connected ones first: up to `most` of those that are not `known`
     /// yet, and as many as one turn has time for.
     ClientDescriptions some(User& user, const std::set<SessionId>& known, std::size_t most);
-    /// One, with its filters.
+    /// One client, with its filters.
     ClientDescriptions one(Session& session);
 
-    /// What has expired of late may be counted.
+    /// The counts may include messages that expired recently.
     ClientDescription describe(const Session& session) const;
     static ClientDescription describe(const DormantRecord& record);
 

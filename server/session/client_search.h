@@ -13,8 +13,8 @@
 
 namespace pulsegate {
 
-/// Which clients a list is to have: those to which all of it applies. An address, a listener and a
-/// moment apply to connected clients only.
+/// Selects the clients of a list: the clients that match all of it. An address, a listener or a
+/// time matches connected clients only.
 struct ClientFilter {
     std::string client_prefix{};
     std::optional<AddressRange> address{};
@@ -23,11 +23,11 @@ struct ClientFilter {
     WallMillis connected_since = 0;
 };
 
-/// Behind which client a page begins: users come in the order of their last change, and the
+/// The client after which a page begins. Users are in the order of their last change, and the
 /// sessions of a user in the order in which they began.
 struct ClientPosition {
     PresencePosition user{};
-    SessionId session = 0;  ///< the last one of this user that is done; 0: all of them are
+    SessionId session = 0;  ///< the last session of this user that is done; 0: all are done
 };
 
 struct ClientsFound {
@@ -35,15 +35,15 @@ struct ClientsFound {
     std::optional<ClientPosition> next{};  ///< nothing: there are no more on this shard
 };
 
-/// Goes through the clients of one shard, a bounded number in each turn, and wakes nobody. A client
-/// that stays as it is while the pages are read is on one of them. If its user comes or goes
-/// meanwhile, it may be on two.
+/// Visits the clients of one shard, a limited number in each turn, and wakes no packed user. A
+/// client that does not change while the pages are read is on one of them. If its user comes or
+/// goes meanwhile, the client may be on two pages.
 class ClientSearch {
 public:
-    /// Of a turn of the shard.
+    /// Limits of one turn of the shard.
     static constexpr std::size_t users_a_turn = 1000;
     static constexpr std::size_t clients_a_turn = 200;
-    /// What one user has in it may be more.
+    /// The clients of one user may exceed it.
     static constexpr std::size_t bytes_a_turn = 1024 * 1024;
 
     ClientSearch(const Presence& presence, const ClientDescriber& describer,
@@ -67,8 +67,8 @@ private:
     const std::size_t most_;
     ClientPosition after_{};
     ClientsFound found_{};
-    std::size_t bytes_ = 0;   ///< of those that are summed up
-    std::size_t summed_ = 0;  ///< so many of them
+    std::size_t bytes_ = 0;   ///< of the clients that are summed up
+    std::size_t summed_ = 0;  ///< how many clients are summed up
 };
 
 }  // namespace pulsegate

@@ -15,15 +15,15 @@ namespace pulsegate {
 /// A message in an inbox.
 struct InboxEntry {
     Stamp stamp;
-    std::size_t bytes;  ///< in memory with its body, about
+    std::size_t bytes;  ///< approximate memory, with its body
     QoS qos;
     Millis expires;      ///< 0: never
-    bool is_under_way;   ///< sent to a device, and not acknowledged
+    bool is_under_way;   ///< sent to a device and not acknowledged
     MessageRef message;  ///< null: only the store has it
 };
 
-/// Behind which message a page begins: in the order of stamps, and of those with the same stamp,
-/// which without a store all messages may have, behind so many.
+/// The message after which a page begins, in the order of stamps. Without a store, all messages may
+/// have the same stamp, so this also has the number of messages with this stamp to skip.
 struct InboxPosition {
     Stamp stamp = 0;
     std::size_t of_same_stamp = 0;
@@ -33,27 +33,28 @@ struct InboxView {
     std::size_t messages = 0;
     std::size_t bytes = 0;
     Stamp oldest = 0;
-    std::optional<Millis> left{};  ///< until the inbox ends, unless something comes
+    std::optional<Millis> left{};  ///< time until the inbox ends, unless a message arrives
     std::vector<InboxEntry> page{};
     std::optional<InboxPosition> next{};  ///< nothing: the page is the last one
 };
 
-/// The inbox of a user for the admin API: what waits for the first device, with what a device was
-/// lent and has not acknowledged.
+/// The inbox of a user for the admin API: the messages that wait for the first device, and the
+/// messages that a device has borrowed and not acknowledged.
 class InboxAccess {
 public:
     InboxAccess(PacketSender& sender, Inboxes& inboxes) : sender_(sender), inboxes_(inboxes) {}
 
-    /// All sums, and a page: up to `most` messages, and so many bytes, but at least one message.
+    /// All sums, and a page of up to `most` messages and up to this many bytes, but at least one
+    /// message.
     static InboxView look(const User& user, InboxPosition after, std::size_t most,
                           std::size_t most_bytes, Millis now);
 
     struct Dropped {
         std::size_t messages = 0;
         bool more = false;
-        std::size_t under_way = 0;  ///< sent to devices that are connected: they stay
+        std::size_t under_way = 0;  ///< sent to connected devices: these stay
     };
-    /// Drops the messages that are in it, a bounded number.
+    /// Drops the messages that are in it, a limited number.
     Dropped drop_some(User& user, Millis now);
 
 private:

@@ -11,7 +11,7 @@ class RoomLogs;
 class Rooms;
 class SharedSubscriptions;
 
-/// The parts that bring a message to those who are to get it. It owns none of them.
+/// The parts that deliver a message to its receivers. It owns none of them.
 struct DeliveryParts {
     PacketSender& sender;  ///< to one client
     EventRecorder& events;

@@ -23,12 +23,12 @@
 
 namespace pulsegate {
 
-/// Packs users who have nothing but a session that is away, a minute after it went, and unpacks
-/// them when anybody looks for them: by their name, by a message that they have subscribed to, or
-/// because the session is about to end. Nobody can tell the difference but by the memory. It
-/// belongs to the shard's thread.
+/// Packs users whose only state is one disconnected session, a minute after its client left.
+/// Unpacks them when they are needed: by their name, for a message that they have subscribed to, or
+/// because the session is about to end. Only the memory shows the difference. It belongs to the
+/// shard's thread.
 ///
-/// Nothing else may refer to a session that is packed: see `may_pack`.
+/// No other object may refer to a packed session: see `may_pack`.
 class DormantSessions {
 public:
     DormantSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
@@ -42,9 +42,9 @@ public:
     }
     Session& session_of(Absence& absence);
 
-    /// Once a second: looks at the next sixtieth of all users, and packs and wakes some of them, so
-    /// that those whose sessions end now are awake. `may_pack`: no message is being delivered to
-    /// sessions that are away.
+    /// Call it once a second: looks at the next sixtieth of all users, and packs and wakes some of
+    /// them. Users with sessions that end now are awake afterwards. `may_pack`: no message is being
+    /// delivered to disconnected sessions.
     void sweep(Tick now, bool may_pack);
     /// Packs all that can be packed.
     void pack_all(Tick now);
@@ -54,7 +54,7 @@ public:
     void shrink() { shrink_if_sparse(by_filter_); }
     /// May a session of before the restart be restored as a record, with these texts?
     bool may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const;
-    /// All is known of it but the user's presence.
+    /// Everything about it is known, except the user's presence.
     void restore(DormantRecord& record, Tick now);
 
     std::size_t subscriptions() const { return by_filter_.size(); }
@@ -97,7 +97,7 @@ private:
     const Journal& journal_;
     const Receipts& receipts_;
     const Tick away_for_;    ///< before it is packed
-    const Tick look_ahead_;  ///< of two sweeps
+    const Tick look_ahead_;  ///< duration of two sweeps
 
     /// The records that have a subscription.
     boost::unordered_flat_set<DormantRecord*, Hash, Equal> by_filter_;
@@ -105,7 +105,7 @@ private:
     /// One pass over all users.
     struct Sweep {
         PresencePosition done{};
-        PresencePosition end{};  ///< who changed later has been awake meanwhile
+        PresencePosition end{};  ///< users who changed later were awake in between
         Tick until = 0;          ///< users whose sessions end by then are woken
     };
     std::optional<Sweep> sweep_;

@@ -20,9 +20,9 @@
 
 namespace pulsegate {
 
-/// Writes to the log of events what backends are told, as JSON, and only what somebody reads. What
-/// peers can cause at will has a budget: what is beyond it is counted, not written. It belongs to
-/// the shard's thread.
+/// Writes events for backends to the log of events, as JSON, but only events that somebody reads.
+/// Events that peers can cause at will have a budget. Events beyond it are counted, but not
+/// written. It belongs to the shard's thread.
 class EventRecorder {
 public:
     EventRecorder(const BrokerSettings& settings, Journal& journal, Counters& counters)
@@ -30,7 +30,7 @@ public:
 
     bool wants(EventKind kind) const { return settings_.recorded_events & kinds_of(kind); }
 
-    /// In the same unit as what is stored of the user in this turn.
+    /// Goes into the same unit as the user's other operations of this turn.
     void presence(const PresenceChange& change);
 
     /// The session's client has logged in.
@@ -39,12 +39,12 @@ public:
     void refused(std::string_view peer, const Connect& connect, Reason reason,
                  std::string_view why);
 
-    /// Has the sender of messages that wait caused less than it may? Else backends are not told of
-    /// another one, and it need not be known how many wait.
+    /// Has the sender's budget for waiting messages room? Otherwise backends are not told about
+    /// another one, and the number of waiting messages is not needed.
     bool may_tell_waiting(const Message& message, Millis now);
     void withhold() { ++counters_.events_withheld; }
-    /// A message waits for a user who is away: one of `waiting`. `debt` is held until the
-    /// event is stored.
+    /// A message waits for an absent user; it is one of `waiting` messages. `debt` is held until
+    /// the event is stored.
     void message_waiting(const Message& message, std::string_view to, std::size_t waiting,
                          DebtRef debt, Millis now);
 

@@ -26,22 +26,23 @@
 
 namespace pulsegate {
 
-/// Delivers messages: it routes each to the shards that need it, and on each of them fans it out to
-/// the subscribed sessions, to the devices of the user whose inbox it is for, and to one member of
-/// each shared subscription. A message touches nearly every part of a shard, once: hence so many
-/// members. It owns what is not delivered yet; it belongs to the shard's thread.
+/// Delivers messages: it routes each message to the shards that need it. On each of them, it
+/// delivers the message to the subscribed sessions, to the devices of the user whose inbox it is
+/// for, and to one member of each shared subscription. It has many members because a message
+/// touches nearly every part of a shard. It owns undelivered messages; it belongs to the shard's
+/// thread.
 class FanOut {
 public:
     FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery);
 
     /// Retains a client's message or will, if it has the retain flag, and routes it. The receipt,
-    /// if there is one, is settled when the message is safe for all who are to get it. False: it
-    /// should be retained, and is not.
+    /// if there is one, is settled when the message is safe for all receivers. Returns false if the
+    /// message should be retained, but is not.
     bool publish(Message&& message, const Session* publisher, Millis now,
                  PendingReceipt* receipt = nullptr);
 
-    /// Sends the message to all recipients on all shards, but not to subscriptions of `publisher`
-    /// with no-local. Null: the publisher is not on this shard.
+    /// Sends the message to all recipients on all shards, except to no-local subscriptions of
+    /// `publisher`. Null: the publisher is not on this shard.
     void route(const MessageRef& message, const Session* publisher, Millis now,
                PendingReceipt* receipt = nullptr);
 
@@ -49,19 +50,19 @@ public:
     void receive(const MessageRef& message, Millis now) { receive(message, DebtSource(), now); }
     void receive(const TrackedMessage& tracked, Millis now);
 
-    /// Has a message so many recipients here that some of them are still to get it?
+    /// Is there a message with recipients on this shard that do not have it yet?
     bool unfinished() const { return !unfinished_.empty(); }
     /// The number of the last such message, and whether it or an earlier one is under way.
     std::uint64_t last_unfinished() const { return unfinished_.last(); }
     bool is_unfinished_upto(std::uint64_t number) const { return unfinished_.has_any_upto(number); }
-    /// Delivers to the next of them, at most `recipients_a_turn`. Whatever arrives from other
-    /// shards comes after them, and so should what clients publish meanwhile.
+    /// Delivers to the next recipients, at most `recipients_a_turn`. Messages that arrive from
+    /// other shards or from clients meanwhile must come after them.
     void go_on(Millis now);
-    /// The session has ended, or begins anew: what was published to it before is dropped.
+    /// The session has ended or starts from the beginning: earlier messages to it are dropped.
     void forget(const Session& session) { unfinished_.forget(session); }
 
-    /// Messages that were routed, users and devices visited for inboxes and rooms, and recipients
-    /// that had to wait for a later turn, since the start: the measure of a turn's work.
+    /// The measure of a turn's work, since the start: routed messages, users and devices visited
+    /// for inboxes and rooms, and recipients that had to wait for a later turn.
     std::uint64_t work() const { return visited_; }
 
 private:
@@ -73,10 +74,10 @@ private:
                  const std::optional<std::string>& owner, DebtSource debts, Millis now);
     void fan_out_to_groups(const MessageRef& message, const HashedText& topic, DebtSource& debts,
                            Millis now);
-    /// Who is to get a message, besides those who are visited.
+    /// The receivers of a message, besides the visited ones.
     struct Found {
-        bool has_room = true;      ///< for the inboxes that it needs
-        std::uint32_t behind = 0;  ///< members of its room who are away, and get it from the log
+        bool has_room = true;      ///< is there room for the inboxes that it needs?
+        std::uint32_t behind = 0;  ///< absent members of its room, who get it from the log
     };
     template <class Visit>
     Found visit_recipients(const Message& message, const HashedText& topic,

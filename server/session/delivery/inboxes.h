@@ -23,12 +23,12 @@
 
 namespace pulsegate {
 
-/// What is sent to `inbox/{user}` while the user has no session: it waits for the first device that
-/// logs in. An inbox is a session without a client and without a client id, so its queue, its
-/// expiry and its place in the store are those of sessions. A device is lent what waits: what it
-/// has not acknowledged when its session ends goes back. So an inbox does not end before its user's
-/// last session. Inboxes are charged to those who have messages in them; it belongs to the shard's
-/// thread.
+/// Messages to `inbox/{user}` that arrive while the user has no session. They wait for the first
+/// device that logs in. An inbox is a session without a client and a client id, so it has the
+/// queue, the expiry and the place in the store of a session. The device borrows the waiting
+/// messages: messages that it has not acknowledged when its session ends go back. So an inbox does
+/// not end before its user's last session. Inboxes are charged to the senders of their messages. It
+/// belongs to the shard's thread.
 class Inboxes {
 public:
     Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender);
@@ -36,9 +36,9 @@ public:
     Inboxes(const Inboxes&) = delete;
     Inboxes& operator=(const Inboxes&) = delete;
 
-    /// Ends the user's inbox if it is needed no more.
+    /// Ends the user's inbox if it is no longer needed.
     using EndIfDone = std::function<void(User&, Millis)>;
-    /// Ends an inbox with all that waits in it.
+    /// Ends an inbox with all its messages.
     using End = std::function<void(Session&, const char* why, Millis)>;
     void end_by(EndIfDone end_if_done, End end) {
         end_if_done_ = std::move(end_if_done);
@@ -50,38 +50,39 @@ public:
         bool has_room = true;                         ///< false: a limit is reached
         std::optional<InboxAccounts::Claim> claim{};  ///< until the message is in the inbox
     };
-    /// The inbox of the user of this name (null: there is none yet) for this message, made if need
-    /// be; none if there is a device.
+    /// The inbox for this message to the user with this name (null: there is no such user yet).
+    /// Creates the inbox if necessary. There is none if the user has a device.
     Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
-    /// The inbox of a user whose first device logs in, made if need be: for what has been promised
-    /// already. No limit refuses it, for it has come with a login, and is of no use without.
+    /// The inbox of a user whose first device logs in, for messages that were already promised.
+    /// Creates the inbox if necessary, whatever the limits, because the login depends on it.
     Session& open(User& user, Millis now);
 
-    /// A device has logged in: it gets what waits, before all that comes meanwhile.
+    /// A device has logged in: it gets the waiting messages, before all later messages.
     void lend(User& user, Millis now);
-    /// Takes the messages with these stamps, ascending, out of the user's inbox: a device has them.
+    /// Removes the messages with these ascending stamps from the user's inbox, because a device has
+    /// them.
     void take_out(const User& user, const std::vector<std::uint64_t>& stamps);
     /// The session of a device ends.
     void take_back(Session& session, Millis now);
-    /// The inbox has as much time as if a message had come now.
+    /// Restarts the inbox's expiry, as a new message does.
     void begin_anew(Session& inbox, Millis now);
-    /// The inbox of the user if it is needed no more: it is empty, and nothing of it is lent. Else
-    /// null.
+    /// The inbox of the user if it is no longer needed: it is empty, and no device has borrowed
+    /// messages from it. Otherwise null.
     Session* done(const User& user) const;
 
     /// Ends the inbox of the user if it is needed no more.
     void end_if_done(User& user, Millis now) { end_if_done_(user, now); }
 
-    /// Looks for the user whose messages take most on this shard; see InboxSenders.
+    /// Finds the sender whose messages use most memory on this shard; see InboxSenders.
     [[nodiscard]] bool find_largest(InboxSenders::Search& search, bool with_bodies) const {
         return senders_.find_largest(search, with_bodies);
     }
-    /// Drops the oldest messages of that user, half of them or a turn's worth, because there is too
-    /// little room.
+    /// Drops the oldest messages of that sender, half of them or as many as one turn allows,
+    /// because there is too little room.
     void drop_some(const InboxSenders::Largest& largest, const char* why, Millis now);
 
-    /// After a restart, before its messages.
+    /// Call it after a restart, before its messages are restored.
     void restore(Session& inbox);
     /// The inbox ends.
     void forget(Session& inbox);
@@ -110,11 +111,11 @@ private:
     Journal& journal_;
     Counters& counters_;
     InboxSenders senders_;
-    boost::unordered_flat_map<const Outbox*, Session*> inboxes_;  ///< by their outboxes
+    boost::unordered_flat_map<const Outbox*, Session*> inboxes_;  ///< inboxes by their outboxes
     EndIfDone end_if_done_;
     End end_;
-    Tick ended_expired_ = 0;            ///< when it was done last
-    const Outbox* examined_ = nullptr;  ///< by it, the last one
+    Tick ended_expired_ = 0;            ///< when expired inboxes were last ended
+    const Outbox* examined_ = nullptr;  ///< the last inbox that this has examined
     std::uint64_t work_ = 0;
 };
 

@@ -17,13 +17,13 @@ namespace pulsegate {
 /// Announces presence changes to subscribers of `presence/{user}`, to the record of `--events`, to
 /// the log of events and to the store.
 ///
-/// The store gets them lazily. After a crash it need not know a user's latest change: subscribers
-/// are told of everybody again, with versions above all that they have seen. But it must know the
-/// user, or nothing would tell them that it is offline: so they are told of a new user when its
-/// first row is on disk. It belongs to the shard's thread.
+/// The store gets them lazily. After a crash, it need not know a user's latest change, because
+/// subscribers get every user's presence again, with higher versions than before. But it must know
+/// the user. Otherwise subscribers would never learn that the user is offline. So they are told
+/// about a new user only when the user's first row is on disk. It belongs to the shard's thread.
 ///
-/// A user that is awaited, after a crash or a drain, and is back in time, was never offline: nobody
-/// is told anything.
+/// If a user is awaited after a crash or a drain and is back in time, the user was never offline,
+/// and nobody is told anything.
 class PresenceAnnouncer {
 public:
     PresenceAnnouncer(ShardPlace place, Presence& presence, FanOut& fan_out, Journal& journal,
@@ -38,18 +38,18 @@ public:
     /// The session's client has logged in, or has taken the session over from the one that is here.
     void arrived(Session& session, Millis now);
 
-    /// What is known of a connection that has ended.
+    /// The facts about a connection that has ended.
     struct Ended {
         Cause cause;
-        Millis last_packet;  ///< the time of it
+        Millis last_packet;  ///< the time of its last packet
         Millis limit;        ///< its limit of silence
     };
     void departed(Session& session, const Ended& ended, Millis now);
 
-    /// Users who were awaited, and are not back in time, are offline: some of them. True: there are
+    /// Announces some awaited users who are not back in time as offline. Returns true if there are
     /// more.
     [[nodiscard]] bool lose_awaited(Millis now);
-    /// All users who are awaited are offline, because the gateway stops.
+    /// Announces all awaited users as offline, because the gateway stops.
     void end_awaited(Millis now);
 
     /// Announces new users when their first row is on disk.
@@ -71,11 +71,12 @@ private:
     BrokerHost& host_;
 
     struct NewUser {
-        std::uint64_t unit;  ///< of the journal, with its first row
+        std::uint64_t unit;  ///< the journal's unit with the user's first row
         std::string name;
-        MessageRef online;  ///< that it is; null if nobody watched it then
+        MessageRef online;  ///< the message that the user is online; null if nobody watched the
+                            ///< user
     };
-    std::deque<NewUser> new_users_;  ///< as long as what the journal holds
+    std::deque<NewUser> new_users_;  ///< bounded by the content of the journal
 };
 
 }  // namespace pulsegate

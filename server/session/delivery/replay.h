@@ -26,9 +26,9 @@
 namespace pulsegate {
 
 /// Sends retained messages to sessions, page by page: after a SUBSCRIBE, or because presence
-/// changed faster than the client could receive. Clients' retained messages are on this shard,
-/// presence is queried from shard after shard. Presence is a state: a client that can't keep up is
-/// sent the latest state instead of every change.
+/// changed faster than the client could receive. Clients' retained messages are on this shard;
+/// presence is queried from one shard after the other. Presence is a state, so a client that can't
+/// keep up gets the latest state instead of every change.
 ///
 /// It owns the queries in progress; a session's progress is in its ReplayState. It belongs to the
 /// shard's thread.
@@ -37,16 +37,16 @@ public:
     Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
            PacketSender& sender);
 
-    /// Notes in the store, behind the subscription, that its session is to be sent the retained
-    /// messages; `request` follows.
+    /// Notes in the store, after the subscription, that its session must get the retained messages.
+    /// `request` follows.
     void owe(const Session& session, std::string_view filter);
     /// Requests the retained messages for a new subscription; `go_on` sends them.
     void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
-    /// The same, of a subscription from before a restart; they may have been sent.
+    /// The same for a subscription from before a restart. The messages may have been sent before.
     void restore(Session& session, const PutSubscription& stored);
 
-    /// Presence changes are not queued for a client that is disconnected or busy: later it is sent
-    /// the latest state of all users whose version is not below this one.
+    /// Presence changes are not queued for a client that is disconnected or busy. Later it gets the
+    /// latest state of all users with at least this version.
     void fall_behind(Session& session, std::uint64_t version);
 
     /// Sends the next page of retained messages, or queries presence, if the client keeps up.
@@ -64,14 +64,15 @@ public:
     /// The client has disconnected: drops the query in progress; `go_on` continues after it
     /// reconnects.
     void pause(Session& session);
-    /// All that the session was sent is stored or acknowledged.
+    /// Everything that the session was sent is stored or acknowledged.
     void note_sent(const Session& session);
 
     /// The same for all sessions.
     void note_all_sent();
-    /// Is no answer of a shard awaited?
+    /// Does it wait for no answer of a shard?
     bool is_idle() const { return awaited_.empty(); }
-    /// How far the session had come in another process, of so many shards; null: it had got all.
+    /// The session's progress in another process, which had this number of shards; null: it was
+    /// complete.
     void adopt(Session& session, std::unique_ptr<ReplayState> progress, unsigned shards);
 
     void receive(PresenceQuery& query, Millis now);
@@ -113,8 +114,8 @@ private:
     Journal& journal_;
     ShardLinks& shards_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id
-    /// When owners were sent all that was owed, by filters. Some of it may not be stored yet, nor
-    /// acknowledged.
+    /// The time at which an owner was sent all retained messages of a filter. Some of them may not
+    /// be stored or acknowledged yet.
     std::map<std::pair<OwnerId, std::string>, Millis> sent_;
     std::uint64_t next_query_ = 1;
     std::uint64_t looks_ = 0;

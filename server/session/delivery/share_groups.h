@@ -17,9 +17,9 @@
 
 namespace pulsegate {
 
-/// The shared subscriptions (MQTT 5.0, 4.8.2) whose home is this shard: the members of each, and
-/// which member is next. The members' sessions may be on any shard; here they are ids. It belongs
-/// to the shard's thread.
+/// The shared subscriptions (MQTT 5.0, 4.8.2) that have this shard as their home: the members of
+/// each, and the member that is next. The members' sessions may be on any shard; here they are ids.
+/// It belongs to the shard's thread.
 class ShareGroups {
 public:
     struct Choice {
@@ -41,7 +41,7 @@ public:
     /// Is any member connected?
     bool has_connected(std::string_view share) const;
 
-    /// Calls `visit(const Choice&)` once for each group whose filter selects the topic.
+    /// Calls `visit(const Choice&)` once for each group with a filter that matches the topic.
     template <class Visitor>
     void match(const HashedText& topic, Visitor visit) {
         router_.match(topic, nullptr, [&](const Match& match) {

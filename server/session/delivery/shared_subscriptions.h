@@ -18,19 +18,19 @@
 
 namespace pulsegate {
 
-/// Shared subscriptions (MQTT 5.0, 4.8.2) across shards: the messages between the members'
-/// sessions, which may be on any shard, and the groups, each of which has one home shard. Messages
-/// between two shards arrive in order, so a group knows that a member has left before it gets back
+/// Shared subscriptions (MQTT 5.0, 4.8.2) across shards. The members' sessions may be on any shard,
+/// and each group has one home shard; this class handles the messages between them. Messages
+/// between two shards arrive in order. So a group knows that a member has left before it gets back
 /// the messages that this member did not receive.
 ///
-/// It owns the groups whose home is this shard, and knows the sessions on this shard that are
-/// members of any group. It belongs to the shard's thread.
+/// It owns the groups of this home shard, and knows the sessions on this shard that are members of
+/// any group. It belongs to the shard's thread.
 class SharedSubscriptions {
 public:
     SharedSubscriptions(const ShardContext& context, const Tables& tables, PacketSender& sender);
 
     /// The session has subscribed to `$share/group/filter`, or changed its options. The receipt, if
-    /// there is one, waits until the group knows it.
+    /// there is one, waits until the group knows about it.
     void join(Session& session, std::string_view share, SubscribeOptions options,
               std::uint32_t identifier, PendingReceipt* receipt = nullptr);
     /// The session has unsubscribed.
@@ -42,30 +42,30 @@ public:
     /// The session has ended.
     void forget(const Session& session) { members_.erase(session.id); }
 
-    /// The session ends: its unacknowledged messages go to other members (MQTT 5.0, 4.8.2), but of
-    /// QoS 2 only those that were never sent: the rest belongs to this session, and is lost.
-    /// Returns their stamps.
+    /// The session ends: its unacknowledged messages go to other members (MQTT 5.0, 4.8.2). At QoS
+    /// 2, only messages that were never sent do so; the others belong to this session, and are
+    /// lost. Returns the stamps of the passed messages.
     std::vector<Stamp> give_back(Session& session, Millis now);
     /// These messages go to other members of their groups.
     void give_back(std::vector<Delivery> deliveries, Millis now);
 
-    /// Sends the message with this topic to one member of each group on this shard whose filter
-    /// selects it.
+    /// Sends the message with this topic to one member of each group on this shard with a matching
+    /// filter.
     void fan_out(const MessageRef& message, const HashedText& topic, DebtSource& debts, Millis now);
 
-    /// Members get what was collected for them.
+    /// Members get the messages that were collected for them.
     void stored(Stamp stamp, Millis now);
 
-    /// The owner of a session that has ended: messages which the store has for it may be on their
-    /// way to other members.
+    /// Retires the owner of a session that has ended: its messages in the store may be on their way
+    /// to other members.
     void retire(OwnerId owner, Millis now);
-    /// Before the shard runs: such an owner, and a message of a retired one.
+    /// Call these before the shard runs: a retired owner, and a message of one.
     void restore_retired(OwnerId owner, Millis now) { retired_.push_back({owner, now}); }
     void restore(Delivery delivery);
     /// Once a second.
     void tick(Millis now);
 
-    /// Before the journal hands in what this turn has stored.
+    /// Call it before the journal hands in the operations of this turn.
     void end_turn();
 
     void receive(GroupMembership& membership);
@@ -98,14 +98,16 @@ private:
     ShardLinks& shards_;
     ShareGroups groups_;
     boost::unordered_flat_map<SessionId, Session*> members_;
-    /// A message on its way to a member, which waits for the store, or behind one that does.
+    /// A message on its way to a member. It waits for the store, or behind another message that
+    /// does.
     struct Held {
         GroupDelivery assigned;
         bool is_ready;
     };
     boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
     boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet
-    std::vector<GroupStored::Waiting> stored_now_;  ///< with this turn, and sent then
+    std::vector<GroupStored::Waiting> stored_now_;  ///< messages that are stored with this turn,
+                                                    ///< and sent after that
     struct Retired {
         OwnerId owner;
         Millis since;

@@ -24,10 +24,10 @@ struct Recipient {
     std::vector<std::uint32_t> identifiers;
 };
 
-/// The messages of one shard that not all of their recipients have been given yet, in the order of
-/// their publishing: what has very many recipients goes to them over several turns of the loop, and
-/// what comes after it waits, lest it overtakes. The recipients are those who were subscribed when
-/// the message arrived. It owns no session; it belongs to the shard's thread.
+/// The messages of one shard that some of their recipients do not have yet, in the order of
+/// publishing. A message with very many recipients is delivered over several turns of the loop.
+/// Later messages wait, so that they do not overtake it. The recipients are the sessions that were
+/// subscribed when the message arrived. It owns no session; it belongs to the shard's thread.
 class UnfinishedDeliveries {
 public:
     bool empty() const { return entries_.empty(); }
@@ -38,23 +38,25 @@ public:
         return !empty() && entries_.front().number <= number;
     }
 
-    /// `debt` is referred to until all have got it. `told`: the last member that backends were
-    /// told of, because the message waits; nothing: there is nobody left to be told of.
+    /// Holds `debt` until all recipients have the message. `told` is the last member for whom
+    /// backends were told that the message waits; nothing: no such member is left.
     void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt,
              std::optional<std::string> told) {
         entries_.push_back(
             {++last_, std::move(message), std::move(recipients), std::move(debt), std::move(told)});
     }
 
-    /// The session has ended, or begins anew: it gets nothing of what was added so far.
+    /// The session has ended or starts from the beginning: it gets none of the messages that were
+    /// added so far.
     void forget(const Session& session) {
         thread_.assert_here();
         if (!empty()) ended_[&session] = last_;
     }
 
-    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients; behind the last one
-    /// of each message `tell(message, told, debt)`, once a turn as long as somebody is left to be
-    /// told of; and then `finish(message, debt)`. None may add or forget.
+    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients. After the last
+    /// recipient of a message, it calls `tell(message, told, debt)` once a turn while members are
+    /// left to tell about, and then `finish(message, debt)`. These functions must not call `add` or
+    /// `forget`.
     template <class Deliver, class Tell, class Finish>
     void advance(std::size_t most, Deliver deliver, Tell tell, Finish finish);
 
@@ -75,7 +77,8 @@ private:
     }
 
     std::deque<Entry> entries_;
-    /// The last message that was added before the session ended. Another may live there since.
+    /// The last message that was added before the session ended. Another session may have the same
+    /// address since then.
     boost::unordered_flat_map<const Session*, std::uint64_t> ended_;
     std::uint64_t last_ = 0;
     [[no_unique_address]] OwnerThread thread_;

@@ -19,10 +19,10 @@ namespace pulsegate {
 
 class PendingReceipt;
 
-/// How much of memory-budget is left: at `scarce` nothing should grow that need not.
+/// How much of memory-budget is left. At `scarce`, nothing should grow without need.
 enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
 
-/// How the shards reach one another.
+/// The links between shards.
 class ShardLinks {
 public:
     /// Sends the message with this topic to all other shards that may have subscribers for it or
@@ -34,28 +34,29 @@ public:
     /// The Interest of a shard, this one or another.
     virtual Interest& interest(unsigned shard) = 0;
 
-    /// Sends to the broker of a shard, which may be this one; it is received in a later turn of the
-    /// loop.
+    /// Sends a message to the broker of a shard, which may be this one. It is received in a later
+    /// turn of the loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
-    /// Leaves it to this broker, behind what waits for it already.
+    /// Leaves the task to this broker, after the tasks that wait already.
     virtual void later(OwnTurn turn) = 0;
 
 protected:
     ~ShardLinks() = default;
 };
 
-/// The store, and what it answers.
+/// The store and its answers.
 class StoreLink {
 public:
-    /// Does anything outlive the process?
+    /// Does any data survive the process?
     virtual bool stores() const = 0;
     virtual OwnerId next_owner() = 0;
-    /// Does what is stored take too much room, so that nothing should grow that need not?
+    /// Does the stored data take too much room, so that nothing should grow without need?
     virtual bool is_store_full() const = 0;
-    /// Must nothing new be stored, because there is no room? What is stored stays.
+    /// Must no new data be stored, because there is no room? Existing data stays.
     virtual bool store_takes_nothing_new() const { return false; }
-    /// Does the store take nothing, because the disk is in trouble? Shards may not know it yet.
+    /// Does the store refuse everything, because the disk is in trouble? Shards may not know it
+    /// yet.
     virtual bool store_refuses() const = 0;
     /// Hands in a unit. A UnitDone follows for each, in their order. `generation`: see Unit.
     virtual void submit(std::vector<Operation> operations, bool urgent,
@@ -63,7 +64,7 @@ public:
     /// Reads messages. A MessagesRead for the session follows.
     virtual void read_messages(SessionId session, std::vector<Stamp> stamps) = 0;
 
-    // Delayed messages, see Ledger: in memory if nothing outlives the process.
+    // Delayed messages, see Ledger. They are in memory if no data survives the process.
 
     virtual std::uint32_t next_delayed_number() = 0;
     virtual std::int64_t next_delayed() const = 0;

@@ -17,105 +17,105 @@
 
 namespace pulsegate {
 
-/// What one shard wants stored. The operations of one turn of the loop are one unit. When the store
-/// refuses, because the disk is in trouble, those who wait are told so; the operations are kept
-/// here and handed in again, in order, until the store takes them, for what they say is so in
-/// memory. It belongs to the shard's thread.
+/// The operations that one shard wants to store. The operations of one turn of the loop are one
+/// unit. If the store refuses them, because the disk is in trouble, everybody who waits is told.
+/// But memory already has their effects. So the journal keeps the operations and hands them in
+/// again, in order, until the store accepts them. It belongs to the shard's thread.
 class Journal {
 public:
     Journal(const BrokerSettings& settings, ShardPlace place, BrokerHost& host, Receipts& receipts)
         : settings_(settings), place_(place), host_(host), receipts_(receipts) {}
 
-    /// Is anything stored?
+    /// Is there a store?
     bool is_on() const { return host_.stores(); }
-    /// Would the store refuse what is added now? Another shard may have found out.
+    /// Would the store refuse operations that are added now? Another shard may have noticed it.
     bool would_be_refused() const { return is_refused() || host_.store_refuses(); }
-    /// Has it refused something that it has not taken since?
+    /// Has it refused operations that it has not accepted since?
     bool is_refused() const { return retrying_ || !refused_.operations.empty(); }
 
-    /// Is there room for what was promised before only?
+    /// Is there only room for data that was promised before?
     bool takes_nothing_new() const { return host_.store_takes_nothing_new(); }
 
-    /// Has it refused so much that clients should add nothing to it that they can be refused?
+    /// Has it refused so much that new requests of clients must be refused, if they can be?
     bool is_refused_much() const {
         return is_refused() && refused_bytes() > settings_.most_unstored_bytes;
     }
-    /// Nor may anybody come who would add something.
+    /// Has it refused so much that logins must be refused, too?
     bool is_refused_too_much() const {
         return is_refused() && refused_bytes() / 2 > settings_.most_unstored_bytes;
     }
 
-    /// For the next owner.
+    /// The id of the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
 
     /// `debt` is held until the operation is committed.
     void add(Operation operation, DebtRef debt = {});
-    /// `debt` is held until all that was added so far is committed.
+    /// `debt` is held until everything that was added so far is committed.
     void await(DebtRef debt);
-    /// The same, but for those who must not be told of a refusal: it waits until the store takes
-    /// it.
+    /// The same for waiters that must not be told about a refusal: it waits until the store accepts
+    /// everything.
     void await_patiently(DebtRef debt);
-    /// For what may be lost: it waits for others, or for a second.
+    /// For operations that may be lost: they wait for others, or for a second.
     void add_lazily(Operation operation);
-    /// Lazily, that the owner's client is back.
+    /// Notes lazily that the owner's client is back.
     void returned(OwnerId owner);
 
-    /// Stores the message for one receiver. For those of one turn it is stored once.
+    /// Stores the message for one receiver. It is stored once for all receivers of one turn.
     void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
-    /// Stores it for the receivers of several shards, which are told when it is stored: if it is
-    /// refused, later than those who refer to `debt`.
+    /// Stores it for the receivers of several shards, which are told when it is stored. If it is
+    /// refused, they are told later than the holders of `debt`.
     void put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now);
-    /// Stores a message that is published later. Null: it may be lost.
+    /// Stores a message that is published later. With a null `debt`, it may be lost.
     void put(PutDelayed delayed, DebtRef debt);
     /// Appends to the log of events; it may be lost, unless somebody awaits it.
     void put(PutEvent event);
-    /// Cancels one; the host is sent the answer, completed.
+    /// Cancels a delayed message. The host gets the completed answer.
     void cancel(CancelDelayed cancel, DelayedCancelled answer);
-    /// The owner has got the message, or will never get it. If the message is not stored yet, it is
-    /// noted behind that, see `stored`.
+    /// The owner has the message, or will never get it. If the message is not stored yet, this is
+    /// noted after the message, see `stored`.
     void done(OwnerId owner, Stamp stamp);
 
-    /// A message that was collected is stored. Owners that were done with it before are so now.
+    /// A collected message is stored. This notes the owners that were done with it before.
     void stored(const MessageStored& message);
 
-    /// `flush` is to be called when this turn ends.
+    /// `flush` must be called when this turn ends.
     void begin_turn();
-    /// Hands in what was added.
+    /// Hands in the operations that were added.
     void flush();
 
     void receive(UnitDone& done);
 
-    /// May a crash leave messages of this owner behind without it, because the one of this shard is
-    /// not committed yet?
+    /// Could a crash leave messages of this owner without their owner, because this shard's owner
+    /// is not committed yet?
     [[nodiscard]] bool is_new(OwnerId owner) const;
 
-    /// Is all that was added committed?
+    /// Is everything that was added committed?
     bool is_idle() const {
         return waiting_.empty() && !in_turn_ && turn_.operations.empty() && !is_refused();
     }
 
-    /// Did clients of this shard come back, of which the store does not know yet?
+    /// Did clients of this shard come back without the store knowing it yet?
     bool has_returns() const { return last_return_ != 0; }
 
-    /// The number of the unit in which is what is added now.
+    /// The number of the unit that gets the operations that are added now.
     std::uint64_t unit() const { return handed_in_ + 1; }
-    /// Is it on disk, with all before it?
+    /// Is this unit on disk, with all units before it?
     bool is_committed(std::uint64_t unit) const { return unit <= answered_ && !is_refused(); }
 
-    /// Once a second: hands in again what was refused.
+    /// Call it once a second: hands in refused operations again.
     void tick();
 
     /// Messages that were stored, since the start.
     std::uint64_t messages() const { return messages_; }
     /// Bytes of operations and their messages that are not committed yet.
     std::size_t bytes() const { return bytes_; }
-    /// The same of those that the store has refused, and is to take later.
+    /// The same for operations that the store has refused, and must accept later.
     std::size_t refused_bytes() const {
         return refused_.operations.bytes() + refused_.retried_bytes;
     }
 
 private:
-    /// A message that was collected, and who is to be told that it is stored.
+    /// A collected message, and the shards that must be told when it is stored.
     struct Promise {
         Stamp stamp;
         std::vector<unsigned> shards;
@@ -124,7 +124,7 @@ private:
         OwnerId owner;
         std::uint64_t unit;
     };
-    /// Who waits for a unit.
+    /// The waiters of a unit.
     struct Waiting {
         std::vector<DebtRef> debts{};
         std::vector<DebtRef> patient_debts{};
@@ -132,19 +132,20 @@ private:
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
         std::vector<Promise> promises{};
     };
-    /// What this turn has added.
+    /// The operations of this turn.
     struct Turn {
         std::vector<Operation> operations{};
         Waiting waiting{};
         bool is_urgent = false;
     };
-    /// What the store does not take, and who waits for it nevertheless.
+    /// Operations that the store has refused, and the waiters that still wait for them.
     struct Refused {
         RefusedOperations operations{};
         std::vector<Promise> promises{};
         std::vector<DebtRef> patient_debts{};
-        std::size_t retried_bytes = 0;  ///< of the operations that are handed in again now
-        std::size_t given_back = 0;     ///< of the operations, since the last attempt
+        std::size_t retried_bytes = 0;  ///< bytes of the operations that are being handed in again
+        std::size_t given_back = 0;     ///< bytes of operations that were given back since the last
+                                        ///< attempt
     };
 
     void append(Operation operation);
@@ -158,17 +159,17 @@ private:
     BrokerHost& host_;
     Receipts& receipts_;
     Turn turn_;
-    bool in_turn_ = false;  ///< `flush` is to be called
+    bool in_turn_ = false;  ///< `flush` will be called
     std::uint64_t messages_ = 0;
-    std::deque<Waiting> waiting_;      ///< for each unit that is handed in
+    std::deque<Waiting> waiting_;      ///< for each unit that was handed in
     std::deque<NewOwner> new_owners_;  ///< ascending
     std::uint64_t handed_in_ = 0;
-    std::uint64_t answered_ = 0;     ///< of these
-    std::uint64_t last_return_ = 0;  ///< the unit of it; 0: it is committed
+    std::uint64_t answered_ = 0;     ///< how many of these are answered
+    std::uint64_t last_return_ = 0;  ///< the unit of the last return; 0: it is committed
     std::size_t bytes_ = 0;
     Refused refused_;
     bool retrying_ = false;
-    /// Of units; the next one when refused ones are handed in again.
+    /// The generation of units. It grows when refused units are handed in again.
     std::uint32_t generation_ = 0;
     [[no_unique_address]] OwnerThread thread_;
 };

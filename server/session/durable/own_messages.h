@@ -12,32 +12,32 @@
 
 namespace pulsegate {
 
-// What a shard leaves to itself, for a later turn of its loop.
+// Tasks that a shard leaves to itself, for a later turn of its loop.
 
 /// Continue the replay of a session, in a turn of its own.
 struct ReplayTurn {
     std::uint64_t id;
 };
 
-/// There are recipients left; see FanOut::go_on.
+/// Recipients are left; see FanOut::go_on.
 struct DeliveryTurn {};
 
-/// Hand in what is to be stored; see Journal.
+/// Hand in operations; see Journal.
 struct JournalTurn {};
 
-/// Publish the next one.
+/// Publish the next delayed message.
 struct DelayedTurn {};
 
-/// A client's delayed message is cancelled, or it was not there.
+/// A client's delayed message was cancelled, or did not exist.
 struct DelayedCancelled {
-    ReceiptId receipt;  ///< a part of it is settled; 0: nobody waits
+    ReceiptId receipt;  ///< a part of this receipt is settled; 0: nobody waits
     std::uint16_t packet_id;
     QoS qos;
     bool found = false;
     bool refused = false;
 };
 
-/// These messages are stored for the members to which they are to be sent.
+/// These messages are stored for the members that they will be sent to.
 struct GroupStored {
     struct Waiting {
         SessionId member;
@@ -49,14 +49,14 @@ struct GroupStored {
 using OwnTurn =
     std::variant<ReplayTurn, DeliveryTurn, JournalTurn, DelayedTurn, DelayedCancelled, GroupStored>;
 
-// What the ledger answers to the shard that has asked.
+// Answers of the ledger to the shard that asked.
 
-/// The oldest unit that waits is committed, or refused and given back.
+/// The oldest waiting unit is committed, or refused and given back.
 struct UnitDone {
     bool refused;
     std::vector<Operation> operations;
     std::vector<bool> cancelled{};  ///< for each CancelDelayed: was there such a message?
-    bool incomplete = false;        ///< committed, but for what the database never takes
+    bool incomplete = false;        ///< committed, except operations that the database rejects
 };
 
 /// Messages of a session's queue were read from the store.

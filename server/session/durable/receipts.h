@@ -27,26 +27,26 @@ class Session;
 
 using DebtRef = boost::intrusive_ptr<Debt>;
 
-/// The receivers of a message that were collected, and the shards that have named them.
+/// The collected receivers of a message, and the shards that have named them.
 struct Collected {
     std::vector<Receiver> receivers{};
     std::vector<unsigned> shards{};
-    Reach reach{};  ///< what the other parts have counted
+    Reach reach{};  ///< the counts of the other parts
 };
 
-/// What is to be done when all other parts of a receipt are settled: it gets a part of its own, and
-/// what was collected.
+/// A step that runs when all other parts of a receipt are settled. It gets its own part and the
+/// collected receivers.
 using LastStep = std::function<void(const DebtRef&, Collected)>;
 
-/// What became of a message that no client has published.
+/// The result of a message that was not published by a client.
 struct Published {
-    bool refused = false;       ///< by the store: not all are sure to get it
-    bool not_retained = false;  ///< although it should be: a limit is reached
+    bool refused = false;       ///< by the store: some receivers may not get it
+    bool not_retained = false;  ///< although it should be, because a limit is reached
     Reach reach{};
 };
 using OnPublished = std::function<void(const Published&)>;
 
-/// What a packet that waits is, as far as others wait for it.
+/// The kind of a waiting packet, as far as others wait for it.
 enum class Held : std::uint8_t { answer, message, suback };
 
 /// An answer to a client that waits until all parts of its receipt are settled.
@@ -58,22 +58,22 @@ struct Receipt
     const ReceiptId id;
     Session* session = nullptr;  ///< null before `answer`, and when its connection has ended
     std::uint32_t open = 1;      ///< parts; one of them is the answer itself
-    bool is_refused = false;     ///< a part was: the store does not take it
+    bool is_refused = false;     ///< a part was refused by the store
     Held kind = Held::answer;
-    std::uint32_t charge = 0;  ///< to the client
+    std::uint32_t charge = 0;  ///< bytes that are charged to the client
     LastStep last_step{};
-    OnPublished report{};   ///< is told before the client is answered, if one is to be
-    Published published{};  ///< by the parts that are settled
+    OnPublished report{};   ///< is called before the client is answered, if there is a client
+    Published published{};  ///< result of the settled parts
     Collected collected{};
     Buffer accepted{};
     Buffer refused{};  ///< empty: the client is disconnected instead
 };
 
-/// The packets to one client that wait.
+/// The waiting packets to one client.
 struct HeldAnswers : boost::intrusive::list<Receipt, boost::intrusive::constant_time_size<false>> {
-    // Both are bounded by what a client may have waiting, and one message more.
+    // Both are bounded by the limit of waiting data per client, plus one message.
     std::uint32_t charge = 0;         ///< bytes that its messages make the gateway keep meanwhile
-    std::uint32_t message_bytes = 0;  ///< of the PUBLISH packets among them
+    std::uint32_t message_bytes = 0;  ///< bytes of the PUBLISH packets among them
 
     void count(const Receipt& added) {
         charge += added.charge;
@@ -94,32 +94,32 @@ private:
     }
 };
 
-/// The answers of one shard that wait for a store or for other clients: a PUBACK says that the
-/// message is stored, or acknowledged, for everyone who is to get it. A client is answered in the
-/// order of its packets (MQTT 5.0, 4.6). It owns the receipts; it belongs to the shard's thread.
+/// The answers of one shard that wait for the store or for other clients: a PUBACK says that the
+/// message is stored for, or acknowledged by, each receiver. A client is answered in the order of
+/// its packets (MQTT 5.0, 4.6). It owns the receipts; it belongs to the shard's thread.
 class Receipts {
 public:
     Receipts(ShardPlace place, ShardLinks& shards) : place_(place), shards_(shards) {}
 
-    /// Is called when all parts of one of the client's answers are settled.
+    /// Called when all parts of one of the client's answers are settled.
     using SendReady = std::function<void(Session&)>;
     void when_ready(SendReady send) { send_ready_ = std::move(send); }
 
     /// Opens a receipt, which `answer` closes.
     ReceiptId open();
-    /// Adds a part, which must be settled, to a receipt; 0: to a new one.
+    /// Adds a part to a receipt; 0: to a new receipt. The part must be settled later.
     ReceiptId add_part(ReceiptId receipt);
 
     /// The answer may be sent when all parts of the receipt are settled (0: it has none) and the
-    /// client's earlier `answers` are sent. An empty `refused` disconnects the client if a part was
-    /// refused, and so does any if it awaits its CONNACK, for this is it. `charge`: bytes that the
-    /// client makes the gateway keep until then.
+    /// client's earlier `answers` are sent. If a part was refused, the client is disconnected when
+    /// `refused` is empty, or when the answer is its CONNACK. `charge` is the number of bytes that
+    /// the client makes the gateway keep until then.
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused, std::size_t charge, Held kind);
 
-    /// Null: nobody waits for the answer any more, or not yet.
+    /// Null if nobody waits for the answer, any more or yet.
     Session* session_of(ReceiptId receipt) const { return receipts_.at(receipt)->session; }
-    /// Instead of the one that was given to `answer`, and not sent yet.
+    /// Replaces the packet that was given to `answer`, if it is not sent yet.
     void replace_accepted(ReceiptId receipt, Buffer accepted) {
         receipts_.at(receipt)->accepted = std::move(accepted);
     }
@@ -133,36 +133,36 @@ public:
         receipts_.at(receipt)->report = std::move(report);
     }
     /// Instead of `answer`: closes the receipt, and calls `report` when all parts are settled.
-    /// `here`: what had become of it on this shard when the receipt was closed.
+    /// `here` is the result on this shard at the time of closing.
     void report(ReceiptId receipt, const Published& here, OnPublished report);
 
-    /// One part is settled, of a receipt of this shard or of another.
+    /// Settles one part of a receipt of this or another shard.
     void settle(unsigned shard, ReceiptPart part);
     void settle(ReceiptId receipt, bool refused = false) {
         settle(place_.index, {receipt, refused, place_.index});
     }
 
-    // Messages whose receivers here are stored by the publisher's shard, with those of all shards
-    // in one unit.
+    // Collected messages: the publisher's shard stores the receivers of this shard, together with
+    // the receivers of all shards, in one unit.
 
     void begin_collecting(Stamp stamp) { unstored_[stamp]; }
     void stop_collecting(Stamp stamp) { unstored_.erase(stamp); }
     /// If the message is not stored yet, the receipt gets a part that is settled when it is.
     void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
-    /// If it is not stored yet, notes that the owner is done with it, and returns true.
+    /// If the message is not stored yet, notes that the owner is done with it, and returns true.
     bool note_done_if_collected(Stamp stamp, OwnerId owner);
-    /// Returns who is done with it already.
+    /// Returns the owners that are done with it already.
     std::vector<OwnerId> stored(const MessageStored& message);
-    /// Are its receivers being collected, and it is not stored yet?
+    /// Are its receivers being collected while it is not stored yet?
     bool is_collected(Stamp stamp) const { return unstored_.contains(stamp); }
 
     /// Does nobody wait for anything?
     bool is_idle() const { return receipts_.empty() && unstored_.empty(); }
 
-    /// Its answer was sent, or nobody waits for it.
+    /// Its answer was sent, or nobody waits for the answer.
     void forget(Receipt& receipt);
 
-    /// The shard ends: what is settled from now on does not matter.
+    /// The shard ends: parts that are settled from now on have no effect.
     void close() { closed_ = true; }
 
     unsigned shard() const { return place_.index; }
@@ -171,10 +171,10 @@ public:
 private:
     void close_part(Receipt& receipt);
 
-    /// A message whose receivers are collected.
+    /// A message with collected receivers.
     struct NotStored {
-        std::vector<ReceiptId> waiting{};  ///< until it is
-        std::vector<OwnerId> done{};       ///< with it, as soon as it is
+        std::vector<ReceiptId> waiting{};  ///< receipts that wait until it is stored
+        std::vector<OwnerId> done{};       ///< owners that are done with it when it is stored
     };
 
     const ShardPlace place_;
@@ -187,13 +187,13 @@ private:
     [[no_unique_address]] OwnerThread thread_;
 };
 
-/// One part of a receipt on one shard: it is settled when nobody refers to it any more. What may
-/// lose a message that the publisher was promised refers to it. It belongs to the shard's thread.
+/// One part of a receipt on one shard. It is settled when its last reference is gone. Every object
+/// that could lose a promised message holds a reference. It belongs to the shard's thread.
 class Debt : public Recycled<Debt>,
              public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
 public:
-    /// Of a receipt of any shard; `here` are this shard's. `collected` is the stamp of a message
-    /// whose receivers are collected, or 0.
+    /// A part of a receipt of any shard; `here` has this shard's receipts. `collected` is the stamp
+    /// of a message with collected receivers, or 0.
     Debt(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0)
         : here_(here), shard_(shard), receipt_(receipt), collected_(collected) {
         if (collected_ != 0) here_.begin_collecting(collected_);
@@ -205,7 +205,7 @@ public:
     Debt(const Debt&) = delete;
     Debt& operator=(const Debt&) = delete;
 
-    /// The store does not take it.
+    /// The store refuses it.
     void refuse() { refused_ = true; }
     void count(Fate fate) {
         refused_ |= fate == Fate::refused;
@@ -213,7 +213,7 @@ public:
     }
 
     bool collects() const { return collected_ != 0; }
-    /// Does another shard store what is collected?
+    /// Does another shard store the collected receivers?
     bool is_for_another_shard() const { return shard_ != here_.shard(); }
     void collect(Receiver receiver) { receivers_.push_back(std::move(receiver)); }
 
@@ -227,7 +227,7 @@ private:
     std::vector<Receiver> receivers_;
 };
 
-/// The receipt of a packet that is being handled: it is opened when something is to be waited for.
+/// The receipt of a packet that is being handled. It is opened when there is something to wait for.
 class PendingReceipt {
 public:
     explicit PendingReceipt(Receipts& receipts) : receipts_(receipts) {}
@@ -235,24 +235,24 @@ public:
     /// Nobody waits for an answer.
     void only_count() { only_counts_ = true; }
     bool only_counts() const { return only_counts_; }
-    /// A part on this shard; always the same. Null: nobody waits for it.
+    /// This shard's part, which is always the same. Null if nobody waits for it.
     DebtRef debt();
-    /// Adds a part that others settle. 0: nobody waits for it.
+    /// Adds a part that others settle. Returns 0 if nobody waits for it.
     ReceiptId add_part();
     /// The message is stored when all shards have named its receivers.
     void collect(MessageRef message) { collected_ = std::move(message); }
-    /// The one that is published with this receipt is.
+    /// Collects the receivers of the message that is published with this receipt.
     void collect_all() { collects_all_ = true; }
     bool collects_all() const { return collects_all_; }
     /// Null: each shard stores it.
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
     void count(Fate fate);
-    /// Of the message on this shard, but for receivers that are left to later turns.
+    /// The reach of the message on this shard, without receivers that are left for later turns.
     const Reach& reach() const { return reach_; }
-    /// May others, or later turns, find receivers that are not counted here?
+    /// Can other shards or later turns find receivers that are not counted here?
     bool is_open() const { return is_open_; }
-    /// 0: nothing is to be waited for. The part on this shard is left to those who refer to it.
+    /// Returns 0 if there is nothing to wait for. References may keep this shard's part open.
     ReceiptId close();
 
 private:
@@ -268,7 +268,7 @@ private:
     DebtRef debt_;
 };
 
-/// Who is told that a message is safe, and what became of it, if anybody is.
+/// The debt or receipt that is told, if any, when a message is safe, and with which result.
 class DebtSource {
 public:
     DebtSource() = default;

@@ -7,22 +7,23 @@
 
 namespace pulsegate {
 
-/// Operations that the store has refused, in their order. They are handed in again until it takes
-/// them, for what they say is so in memory. While the store is in trouble, users come and go and
-/// publish retained messages: only the last state of each is kept.
+/// Operations that the store has refused, in order. Memory already has their effects, so they are
+/// handed in again until the store accepts them. While the store is in trouble, users come and go
+/// and publish retained messages. Only the last state of each is kept.
 class RefusedOperations {
 public:
     bool empty() const { return operations_.empty(); }
-    /// About what they take in memory.
+    /// Their approximate memory.
     std::size_t bytes() const { return bytes_; }
 
-    /// Inserts them behind the first `place` ones.
+    /// Inserts operations after the first `place` operations.
     void insert(std::size_t place, std::vector<Operation>&& operations);
     std::size_t size() const { return operations_.size(); }
 
-    /// Leaves out what a later one replaces, if there are twice as many as it left the last time.
+    /// Leaves out operations that a later one replaces, if there are twice as many operations as
+    /// the last call left.
     void leave_out_replaced();
-    /// All of them; there are none then.
+    /// Removes and returns all operations.
     std::vector<Operation> take();
 
 private:
@@ -30,7 +31,7 @@ private:
 
     std::vector<Operation> operations_;
     std::size_t bytes_ = 0;
-    std::size_t left_ = 0;  ///< by the last call of `leave_out_replaced`
+    std::size_t left_ = 0;  ///< after the last call of `leave_out_replaced`
 };
 
 }  // namespace pulsegate

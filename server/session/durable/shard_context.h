@@ -12,7 +12,7 @@ class Journal;
 class Receipts;
 class Tracer;
 
-/// What every part of a shard's sessions works with. It owns none of it.
+/// The objects that all parts of a shard's sessions use. It owns none of them.
 struct ShardContext {
     const BrokerSettings& settings;
     ShardPlace place;

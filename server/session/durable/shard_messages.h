@@ -17,11 +17,11 @@
 
 namespace pulsegate {
 
-/// The number of an answer that waits, see Receipts; 0: none.
+/// The number of a waiting answer, see Receipts; 0: none.
 using ReceiptId = std::uint64_t;
 
-/// Asks a shard for the next presence messages that `filter` selects there. It answers with a
-/// PresencePage. Pages keep subscribers to all presence within their output budget.
+/// Asks a shard for its next presence messages that match `filter`. It answers with a PresencePage.
+/// Pages keep subscribers of all presence within their output budget.
 struct PresenceQuery {
     unsigned reply_to;
     std::uint64_t id;
@@ -30,14 +30,14 @@ struct PresenceQuery {
         std::string user;
         PresencePosition after;
     };
-    std::vector<Named> users;  ///< of the shard; empty: all of its users
+    std::vector<Named> users;  ///< users of the shard; empty: all of its users
 };
 
 struct PresencePage {
     std::uint64_t id;                      ///< of the query
     std::optional<PresencePosition> next;  ///< `after` of the next page; nothing: this was the last
-    /// Of named users: one for each, in their order, null where there is nothing to tell; or fewer,
-    /// and the others are to be asked for again.
+    /// For named users: one message per user, in their order, or null if there is nothing to tell.
+    /// If there are fewer, ask for the other users again.
     std::vector<MessageRef> messages;
 };
 
@@ -46,7 +46,7 @@ struct TrackedMessage {
     MessageRef message;
     unsigned publisher;  ///< its shard
     ReceiptId receipt;   ///< there
-    bool collects;       ///< receivers are named in the answer, and stored by the publisher's shard
+    bool collects;       ///< the answer names the receivers, and the publisher's shard stores them
 };
 
 /// To the shard of a publisher: a part of the receipt is settled.
@@ -54,11 +54,11 @@ struct ReceiptPart {
     ReceiptId receipt;
     bool refused;
     unsigned from;
-    std::vector<Receiver> receivers{};  ///< the message is to be stored for them
+    std::vector<Receiver> receivers{};  ///< the message must be stored for these
     Reach reach{};                      ///< of the message on that shard
 };
 
-/// To the shards that have named receivers of a message: it is stored for all of them.
+/// To the shards that have named receivers of a message: the message is stored for all of them.
 struct MessageStored {
     Stamp stamp;
 };
@@ -69,7 +69,7 @@ struct GroupMembership {
         joins,
         leaves,
         goes_away,
-        gives_back,  ///< goes away, and leaves what it has to others, if any are connected
+        gives_back,  ///< goes away, and leaves its messages to other members, if any are connected
         comes_back
     };
     Change change;
@@ -80,18 +80,19 @@ struct GroupMembership {
     Interest::Table table = 0;  ///< of its filter, in the Interest of that shard
     OwnerId owner = 0;          ///< of the member, in the store
     unsigned reply_to = 0;      ///< the member's shard
-    ReceiptId receipt = 0;      ///< there: a part is settled when this has arrived; 0: nobody waits
+    ReceiptId receipt = 0;      ///< receipt on that shard: a part is settled when this has arrived;
+                                ///< 0: nobody waits
 };
 
-/// To the home shard of a session: a message to the group that this member is to receive.
+/// To the home shard of a session: a message to the group, for this member.
 struct GroupDelivery {
     SessionId member;
     Delivery delivery;
     bool even_if_disconnected;  ///< no member of the group is connected
 };
 
-/// To the home shard of a session that is away: others of the group are connected, and are to get
-/// what it has of the group.
+/// To the home shard of a disconnected session: other members of the group are connected, and must
+/// get the session's messages from the group.
 struct GroupRecall {
     SessionId member;
     std::string share;
@@ -100,7 +101,8 @@ struct GroupRecall {
 /// Back to the home shard of a shared subscription: another member must receive this message.
 struct GroupReturn {
     Delivery delivery;
-    SessionId from = 0;  ///< was to receive it; 0: a session that has ended, or before a restart
+    SessionId from = 0;  ///< the session that should have received it; 0: an ended session, or one
+                         ///< from before a restart
 };
 
 /// What the brokers of different shards send to each other, besides published messages.
